@@ -35,6 +35,7 @@ whole-programs: build ## run databases, git, make and others on tmpfs, mount and
 	scripts/whole-programs
 
 guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without CPUs)
+	@scripts/setup --guest
 	scripts/guest --nodes $(NODES) "$(BUILT)" "$(TARGET)/guest"
 
 lint: ## check format, lints, links, cycles of modules and lock files; warnings are errors

@@ -26,6 +26,9 @@ const MAX_PAGES: usize = 1 << 14;
 /// Pages that a worker takes at once meanwhile, so that the time allowed is kept: 2 MiB.
 const PIECE_PAGES: usize = 512;
 
+/// What is left behind of a process is worth another look if it is more than one part in so many.
+const SMALL_PART: u64 = 20;
+
 /// Moves memory of processes.
 pub struct MemoryMigration {
     machine: Machine,
@@ -86,6 +89,9 @@ impl MemoryMigration {
             let left: Vec<NodeId> = pairs.keys().copied().collect();
             let pages = targets(self.hot.hot_pages(process, &left, MAX_PAGES), &pairs);
             if pages.is_empty() {
+                if has_memory_on(&left, accesses) {
+                    self.times.want_look(process);
+                }
                 continue;
             }
             let order = Order {
@@ -204,6 +210,16 @@ fn refused(reason: &str) -> ActionOutcome {
 fn of_process(facts: &Facts, process: ProcessKey) -> Option<&ProcessAccesses> {
     let mut all = facts.accesses.processes.iter();
     all.find(|accesses| accesses.process == process)
+}
+
+/// Whether more than stacks and libraries of a process was on these nodes when it was last looked at.
+fn has_memory_on(nodes: &[NodeId], accesses: &ProcessAccesses) -> bool {
+    let on = |wanted: bool| {
+        let all = accesses.nodes.iter();
+        let there = all.filter(move |each| !wanted || nodes.contains(&each.node));
+        there.fold(0, |sum: u64, each| sum.saturating_add(each.resident_bytes))
+    };
+    on(true) > on(false) / SMALL_PART
 }
 
 /// From which nodes pages follow, and where to.
@@ -401,5 +417,32 @@ mod tests {
             ActionOutcome::Vanished
         );
         assert_eq!(times.of(process), 0);
+    }
+
+    #[test]
+    fn another_look_is_wanted_where_memory_is_left_and_none_of_it_known_to_be_used() {
+        let process_id = std::process::id();
+        let process = ProcessKey {
+            process_id,
+            start_ticks: egeria_watch::task::began(process_id).unwrap(),
+        };
+        for (left_bytes, is_wanted) in [(1 << 30, true), (1 << 20, false)] {
+            let times = MigrationTimes::default();
+            let mut actuator = actuator(&times);
+            let mut facts = facts(process, 3_600_000_000_000);
+            let with = |node, threads, resident_bytes| NodeAccesses {
+                resident_bytes,
+                ..at(node, threads)
+            };
+            facts.accesses.processes[0].nodes = vec![with(0, 1, 1 << 30), with(1, 0, left_bytes)];
+            let follow = Action::MigrateMemory(MemoryStep {
+                process,
+                action: MemoryAction::Dynamic,
+            });
+            assert_eq!(actuator.apply(&follow, &facts), ActionOutcome::Done);
+            actuator.follow(&facts);
+            assert_eq!(times.take_wanted(process), is_wanted, "{left_bytes}");
+            assert!(!times.take_wanted(process), "it counts once");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use egeria_bpf::FileCounter;
+use egeria_bpf::{FileCounter, Pace};
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 1 << 10;
@@ -15,7 +15,7 @@ const PAGES: u64 = 1 << 10;
 fn cost(criterion: &mut Criterion) {
     let file = tempfile::tempfile().expect("a file");
     file.set_len(PAGE * PAGES).expect("room");
-    let always = || FileCounter::with(Duration::from_secs(3600), Duration::ZERO).ok();
+    let always = || FileCounter::with(Pace::always()).ok();
     type Begin<'a> = &'a dyn Fn() -> Option<FileCounter>;
     let ways: [(&str, Begin<'_>); 3] = [
         ("none", &|| None),

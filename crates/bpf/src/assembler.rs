@@ -7,6 +7,7 @@ pub(crate) const R1: Register = 1;
 pub(crate) const R2: Register = 2;
 pub(crate) const R3: Register = 3;
 pub(crate) const R4: Register = 4;
+pub(crate) const R6: Register = 6;
 pub(crate) const R7: Register = 7;
 pub(crate) const R8: Register = 8;
 pub(crate) const R9: Register = 9;

@@ -5,11 +5,13 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 const MAP_CREATE: libc::c_long = 0;
+const MAP_LOOK_UP: libc::c_long = 1;
 const PROGRAM_LOAD: libc::c_long = 5;
 const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const MAP_LOOK_UP_AND_DELETE_BATCH: libc::c_long = 25;
 
 const MAP_TYPE_HASH: u32 = 1;
+const MAP_TYPE_PER_CPU_ARRAY: u32 = 6;
 const PROGRAM_TYPE_RAW_TRACEPOINT: u32 = 17;
 /// Helpers that read the kernel's memory are for programs under such a licence; ours is the MIT half.
 const LICENCE: &CStr = c"Dual MIT/GPL";
@@ -48,6 +50,16 @@ struct RawTracepointOpen {
     name: u64,
     program: i32,
     padding: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Element {
+    map: i32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
 }
 
 #[repr(C)]
@@ -103,6 +115,37 @@ pub(crate) fn create_map(
     };
     // SAFETY: no addresses.
     unsafe { open(MAP_CREATE, attributes) }
+}
+
+/// One number of 64 bits for each CPU.
+pub(crate) fn create_numbers() -> io::Result<OwnedFd> {
+    let attributes = MapCreate {
+        kind: MAP_TYPE_PER_CPU_ARRAY,
+        key_bytes: 4,
+        value_bytes: 8,
+        max_entries: 1,
+        name: *b"egeria_runs\0\0\0\0\0",
+        ..MapCreate::default()
+    };
+    // SAFETY: no addresses.
+    unsafe { open(MAP_CREATE, attributes) }
+}
+
+/// The sum of what [`create_numbers`] made, for so many CPUs that the kernel may have.
+///
+/// # Safety
+/// The kernel must not have more.
+pub(crate) unsafe fn sum(numbers: BorrowedFd<'_>, cpus: usize) -> io::Result<u64> {
+    let (key, mut each) = (0_u32, vec![0_u64; cpus]);
+    let mut element = Element {
+        map: numbers.as_raw_fd(),
+        key: &raw const key as u64,
+        value: each.as_mut_ptr() as u64,
+        ..Element::default()
+    };
+    // SAFETY: a key of four bytes, and eight for each CPU, as the caller says.
+    unsafe { bpf(MAP_LOOK_UP, &mut element) }?;
+    Ok(each.into_iter().fold(0, u64::wrapping_add))
 }
 
 /// A program for a raw tracepoint, once the kernel's verifier has passed it.

@@ -1,23 +1,21 @@
-//! Counting for a part of the time.
+//! Counting for a part of the time, or all of it where that costs little.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::btf::Btf;
 use crate::calls;
 use crate::error::{BpfError, Result};
+use crate::pace::Pace;
 use crate::program::{self, KEY_BYTES, Offsets, VALUE_BYTES};
+use crate::runs::Runs;
 
 /// Pairs of thread and file that are counted at once: at most about 8 MiB of the kernel's memory.
 const MAX_USES: u32 = 1 << 16;
-/// From one time to the next, at most; attached for one part in so many of it. Attached, a cached read of 4 KiB may take several times as long.
-const PERIOD: Duration = Duration::from_millis(500);
-const PARTS: u32 = 100;
 /// The inode of the first pid namespace.
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
@@ -56,9 +54,36 @@ pub struct Counts {
 /// Not seen are mappings, `io_uring`, `sendfile` and what programs of 32 bits do.
 pub struct FileCounter {
     map: OwnedFd,
-    counted_ns: Arc<AtomicU64>,
+    time: Arc<Mutex<Time>>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// For how long was counted.
+#[derive(Default)]
+struct Time {
+    counted: Duration,
+    /// Of what is not in `counted`, since when the program is attached.
+    since: Option<Instant>,
+}
+
+impl Time {
+    fn attached(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
+    fn detached(&mut self) {
+        let since = self.since.take();
+        self.counted += since.map_or(Duration::ZERO, |since| since.elapsed());
+    }
+
+    fn take(&mut self) -> Duration {
+        if self.since.is_some() {
+            self.detached();
+            self.attached();
+        }
+        std::mem::take(&mut self.counted)
+    }
 }
 
 impl FileCounter {
@@ -67,7 +92,7 @@ impl FileCounter {
     /// # Errors
     /// When this user may not, or the kernel cannot.
     pub fn begin() -> Result<FileCounter> {
-        FileCounter::with(PERIOD / PARTS, PERIOD - PERIOD / PARTS)
+        FileCounter::with(Pace::default())
     }
 
     /// For windows of so many ns: in each, it counts at least twice.
@@ -75,15 +100,14 @@ impl FileCounter {
     /// # Errors
     /// As [`FileCounter::begin`].
     pub fn begin_in_windows_of(window_ns: u64) -> Result<FileCounter> {
-        let period = (Duration::from_nanos(window_ns) / 2).min(PERIOD);
-        FileCounter::with(period / PARTS, period - period / PARTS)
+        FileCounter::with(Pace::in_windows_of(Duration::from_nanos(window_ns)))
     }
 
-    /// Attached for so long, and then not: the longer, the more the machine's calls cost.
+    /// At this pace: the longer it is attached, the more the machine's calls cost.
     ///
     /// # Errors
     /// As [`FileCounter::begin`].
-    pub fn with(attached: Duration, detached: Duration) -> Result<FileCounter> {
+    pub fn with(pace: Pace) -> Result<FileCounter> {
         if !cfg!(target_arch = "x86_64") {
             return Err(BpfError::Cpu);
         }
@@ -92,40 +116,30 @@ impl FileCounter {
         }
         let map = calls::create_map(KEY_BYTES, VALUE_BYTES, MAX_USES);
         let map = map.map_err(|error| BpfError::kernel("make a table", error))?;
+        let runs = Runs::new().map_err(|error| BpfError::kernel("make a table", error))?;
         let offsets = Offsets::of(&Btf::of_kernel()?)?;
-        let program = {
-            use std::os::fd::AsRawFd;
-            program::assemble(&offsets, map.as_raw_fd())
-        };
+        let program = program::assemble(&offsets, map.as_raw_fd(), runs.as_raw_fd());
         let program = calls::load(&program);
         let program = program.map_err(|error| BpfError::kernel("load the program", error))?;
         // What cannot be attached should be known at once.
         let first = attach(&program);
         let first = first.map_err(|error| BpfError::kernel("attach the program", error))?;
-        let counted_ns = Arc::new(AtomicU64::new(0));
+        let time = Arc::new(Mutex::new(Time::default()));
+        lock(&time).attached();
         let (stop, stopped) = channel::<()>();
-        let counted = Arc::clone(&counted_ns);
-        let work = move || {
-            let mut link = Some(first);
-            loop {
-                let begun = Instant::now();
-                let waited = stopped.recv_timeout(attached);
-                if link.take().is_some() {
-                    let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                    counted.fetch_add(ns, Ordering::Relaxed);
-                }
-                let is_over = |waited| waited != Err(RecvTimeoutError::Timeout);
-                if is_over(waited) || is_over(stopped.recv_timeout(detached)) {
-                    return;
-                }
-                link = attach(&program).ok();
-            }
+        let turns = Turns {
+            program,
+            runs,
+            pace,
+            time: Arc::clone(&time),
+            stopped,
         };
         let thread = std::thread::Builder::new().name("egeria-files".to_owned());
-        let thread = thread.spawn(work).map_err(BpfError::Thread)?;
+        let thread = thread.spawn(move || drop(turns.run(first)));
+        let thread = thread.map_err(BpfError::Thread)?;
         Ok(FileCounter {
             map,
-            counted_ns,
+            time,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -133,12 +147,12 @@ impl FileCounter {
 
     /// What was counted since the last time, or the beginning.
     pub fn take(&mut self) -> Counts {
-        let counted_ns = self.counted_ns.swap(0, Ordering::Relaxed);
+        let counted = lock(&self.time).take();
         let found = calls::take_all(self.map.as_fd(), MAX_USES as usize).unwrap_or_default();
         let own = std::process::id();
         let uses = found.iter().map(|(key, value)| read(key, value));
         Counts {
-            counted: Duration::from_nanos(counted_ns),
+            counted,
             is_full: found.len() >= MAX_USES as usize,
             uses: uses.filter(|each| each.process_id != own).collect(),
         }
@@ -150,6 +164,67 @@ impl Drop for FileCounter {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+}
+
+fn lock(time: &Mutex<Time>) -> MutexGuard<'_, Time> {
+    time.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What attaches the program, and takes it away again.
+struct Turns {
+    program: OwnedFd,
+    runs: Runs,
+    pace: Pace,
+    time: Arc<Mutex<Time>>,
+    stopped: Receiver<()>,
+}
+
+/// Nobody wants to know any more.
+struct Stopped;
+
+impl Turns {
+    fn run(&self, first: OwnedFd) -> std::result::Result<(), Stopped> {
+        let mut link = Some(first);
+        loop {
+            let begun = Instant::now();
+            self.stay(begun)?;
+            let rest = self.pace.period.saturating_sub(begun.elapsed());
+            // Attaching has its price as well.
+            if rest.is_zero() && link.is_some() {
+                continue;
+            }
+            drop(link.take());
+            lock(&self.time).detached();
+            self.wait(rest)?;
+            link = attach(&self.program).ok();
+            if link.is_some() {
+                lock(&self.time).attached();
+            }
+        }
+    }
+
+    /// As long as calls are few, up to the end of the period.
+    fn stay(&self, begun: Instant) -> std::result::Result<(), Stopped> {
+        let before = self.runs.so_far();
+        let mut step = self.pace.shortest;
+        loop {
+            self.wait(step)?;
+            let Some((before, now)) = before.zip(self.runs.so_far()) else {
+                return Ok(());
+            };
+            match self.pace.further(begun.elapsed(), now.wrapping_sub(before)) {
+                Some(further) => step = further,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn wait(&self, length: Duration) -> std::result::Result<(), Stopped> {
+        match self.stopped.recv_timeout(length) {
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => Err(Stopped),
         }
     }
 }

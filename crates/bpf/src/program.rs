@@ -66,14 +66,25 @@ impl Offsets {
     }
 }
 
-/// The program for raw tracepoint `sys_exit`, whose arguments are the registers of the call and its answer.
-pub(crate) fn assemble(offsets: &Offsets, map: i32) -> Vec<[u8; 8]> {
+/// The program for raw tracepoint `sys_exit`, whose arguments are the registers of the call and its answer. It has a table of uses and one
+/// that counts, on each CPU, how often it ran.
+pub(crate) fn assemble(offsets: &Offsets, uses: i32, runs: i32) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     let p = &mut program;
     let (out, counts, is_new) = (p.label(), p.label(), p.label());
-    p.load(Width::Eight, R7, R1, 8);
+    p.copy(R6, R1);
+    p.store_value(Width::Four, R10, SCRATCH, 0);
+    p.map(R1, runs);
+    address(p, R2, SCRATCH);
+    p.call(MAP_LOOK_UP);
+    p.jump_if_equal(R0, 0, out);
+    p.load(Width::Eight, R1, R0, 0);
+    p.add(R1, 1);
+    p.store(Width::Eight, R0, 0, R1);
+
+    p.load(Width::Eight, R7, R6, 8);
     p.jump_if_at_most(R7, 0, out);
-    p.load(Width::Eight, R3, R1, 0);
+    p.load(Width::Eight, R3, R6, 0);
     p.add(R3, REGISTERS_FROM);
     read(p, REGISTERS, REGISTERS_BYTES, out);
     p.load(Width::Eight, R1, R10, REGISTERS + 24);
@@ -120,7 +131,7 @@ pub(crate) fn assemble(offsets: &Offsets, map: i32) -> Vec<[u8; 8]> {
     p.call(CURRENT_IDS);
     p.store(Width::Eight, R10, KEY_IDS, R0);
 
-    p.map(R1, map);
+    p.map(R1, uses);
     address(p, R2, KEY);
     p.call(MAP_LOOK_UP);
     p.jump_if_equal(R0, 0, is_new);
@@ -137,7 +148,7 @@ pub(crate) fn assemble(offsets: &Offsets, map: i32) -> Vec<[u8; 8]> {
     address(p, R1, VALUE);
     p.add_register(R1, R8);
     p.store(Width::Eight, R1, 0, R7);
-    p.map(R1, map);
+    p.map(R1, uses);
     address(p, R2, KEY);
     address(p, R3, VALUE);
     p.set(R4, 0);

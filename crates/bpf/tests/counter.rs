@@ -4,13 +4,16 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use egeria_bpf::{BpfError, FileCounter};
+use egeria_bpf::{BpfError, FileCounter, Pace};
 
 fn counter() -> Option<FileCounter> {
-    // Attached all the time.
-    match FileCounter::with(Duration::from_secs(3600), Duration::ZERO) {
+    counter_with(Pace::always())
+}
+
+fn counter_with(pace: Pace) -> Option<FileCounter> {
+    match FileCounter::with(pace) {
         Ok(counter) => Some(counter),
         Err(error @ (BpfError::Btf(_) | BpfError::Kernel { .. })) => {
             panic!("a kernel that should do: {error}")
@@ -88,4 +91,43 @@ fn writes_are_counted_and_pipes_and_this_process_are_not() {
         again.iter().all(|each| each.process_id != process_id),
         "taken twice"
     );
+}
+
+/// The part of the time in which it counts at this pace, while this process makes calls.
+fn part_counted(pace: Pace) -> Option<f64> {
+    let mut counter = counter_with(pace)?;
+    counter.take();
+    let begun = Instant::now();
+    while begun.elapsed() < pace.period * 4 {
+        std::fs::metadata("/").unwrap();
+    }
+    let counted = counter.take().counted;
+    Some(counted.as_secs_f64() / begun.elapsed().as_secs_f64())
+}
+
+#[test]
+fn who_calls_much_is_counted_for_a_small_part_of_the_time() {
+    let Some(busy) = part_counted(Pace::default()) else {
+        return;
+    };
+    // A hundredth, and on a busy machine what its thread is late by.
+    assert!(busy > 0.0 && busy < 0.5, "{busy}");
+    let always = part_counted(Pace::always()).unwrap();
+    assert!(always > 0.95 && always < 1.05, "{always}");
+}
+
+#[test]
+fn what_is_taken_while_it_is_attached_is_of_the_time_until_then() {
+    let Some(mut counter) = counter() else { return };
+    let begun = Instant::now();
+    let mut counted = counter.take().counted;
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(3));
+        counted += counter.take().counted;
+        let most = begun.elapsed() + Duration::from_millis(100);
+        assert!(
+            counted >= Duration::from_millis(3) && counted <= most,
+            "{counted:?}"
+        );
+    }
 }

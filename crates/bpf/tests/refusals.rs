@@ -1,14 +1,13 @@
 //! One line says why nothing can be counted: no rights, or no means.
 
 use std::process::Command;
-use std::time::Duration;
 
 use egeria_bpf::{BpfError, FileCounter};
 
 const INSIDE: &str = "EGERIA_BPF_INSIDE";
 
 fn begin() -> Result<(), BpfError> {
-    FileCounter::with(Duration::from_secs(1), Duration::from_secs(1)).map(drop)
+    FileCounter::begin().map(drop)
 }
 
 fn is_root() -> bool {

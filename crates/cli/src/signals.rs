@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpgid, getpgrp, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -93,11 +94,16 @@ impl Signals {
         debug_assert!(never.is_none());
     }
 
-    /// Waits until somebody asks to stop, or this gives something, which is asked now and then.
+    /// Waits until somebody asks to stop, or this gives something, which is asked twice a second: it may take much longer than a look
+    /// at who asks to stop.
     pub fn wait_or<T>(&self, mut ended: impl FnMut() -> Option<T>) -> Option<T> {
-        const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
-        while !self.state.stop.load(Ordering::Acquire) {
-            let found = ended();
+        const LOOK: Duration = Duration::from_millis(50);
+        const LOOKS: u32 = 10;
+        for look in (0..LOOKS).cycle() {
+            if self.state.stop.load(Ordering::Acquire) {
+                break;
+            }
+            let found = if look == 0 { ended() } else { None };
             if found.is_some() {
                 return found;
             }

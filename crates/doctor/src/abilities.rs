@@ -175,12 +175,7 @@ fn may_mount(facts: &Facts) -> bool {
 
 fn pages_of_files(facts: &Facts, probes: &Probes) -> Verdict {
     match (probes.page_nodes, probes.cachestat) {
-        (Err(libc::EPERM), _) => sandboxed(facts, "move_pages"),
-        (Err(_), _) => (
-            State::Absent,
-            "the kernel has no NUMA support: nothing is remote".to_owned(),
-            None,
-        ),
+        (Err(error), _) => without(facts, "move_pages", error, "nothing is remote"),
         (Ok(()), Err(libc::EPERM)) => limited(
             "a sandbox forbids cachestat, so large sparse files take long, and dirty pages are unknown",
             "allow cachestat in the seccomp profile of the container",
@@ -194,6 +189,22 @@ fn pages_of_files(facts: &Facts, probes: &Probes) -> Verdict {
             "sudo egeria where …",
         ),
         (Ok(()), Ok(())) => works("of all files"),
+    }
+}
+
+/// Why a call for nodes does not work, and what follows where the kernel knows none.
+fn without(facts: &Facts, call: &str, error: i32, so: &str) -> Verdict {
+    match error {
+        libc::EPERM => sandboxed(facts, call),
+        libc::ENOSYS => (
+            State::Absent,
+            format!("the kernel has no NUMA support: {so}"),
+            None,
+        ),
+        _ => fails(
+            format!("{call}: {}", std::io::Error::from_raw_os_error(error)),
+            "strace -f egeria doctor, and report what the kernel answers",
+        ),
     }
 }
 
@@ -241,16 +252,8 @@ fn processes(facts: &Facts, probes: &Probes) -> Verdict {
 }
 
 fn warming(facts: &Facts, probes: &Probes) -> Verdict {
-    match probes.memory_policy {
-        Err(libc::EPERM) => return sandboxed(facts, "set_mempolicy"),
-        Err(_) => {
-            return (
-                State::Absent,
-                "the kernel has no NUMA support: there is one node".to_owned(),
-                None,
-            );
-        }
-        Ok(()) => (),
+    if let Err(error) = probes.memory_policy {
+        return without(facts, "set_mempolicy", error, "there is one node");
     }
     let with_memory = facts
         .machine
@@ -297,12 +300,7 @@ fn moving(facts: &Facts, probes: &Probes) -> Verdict {
     let with_memory = facts.machine.nodes.iter();
     let nodes = with_memory.filter(|node| node.memory_bytes > 0).count();
     match probes.page_nodes {
-        Err(libc::EPERM) => sandboxed(facts, "move_pages"),
-        Err(_) => (
-            State::Absent,
-            "the kernel has no NUMA support: there is one node".to_owned(),
-            None,
-        ),
+        Err(error) => without(facts, "move_pages", error, "there is one node"),
         Ok(()) if nodes < 2 => works("this machine has one node: there is nothing to move"),
         Ok(()) if !facts.capabilities.has(Capability::SysNice) => limited(
             "memory of this user's processes, without what other processes have mapped, too",

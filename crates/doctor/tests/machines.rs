@@ -441,6 +441,17 @@ fn old_kernels_lack_what_they_lack() {
         State::Absent,
         &["one node"],
     );
+    // What else a kernel answers is named, not guessed at.
+    let strange = Probes {
+        memory_policy: Err(libc_error("EINVAL")),
+        ..root()
+    };
+    machine.says(
+        &strange,
+        "page_cache_placement",
+        State::Fails,
+        &["set_mempolicy", "Invalid argument"],
+    );
 }
 
 #[test]
@@ -484,6 +495,7 @@ fn libc_error(name: &str) -> i32 {
         "EPERM" => Errno::PERM,
         "ENOENT" => Errno::NOENT,
         "ENOSYS" => Errno::NOSYS,
+        "EINVAL" => Errno::INVAL,
         _ => panic!("{name}"),
     };
     errno.raw_os_error()

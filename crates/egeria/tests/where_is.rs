@@ -213,3 +213,15 @@ fn what_belongs_to_others_is_said_to() {
         "{remarks}"
     );
 }
+
+#[test]
+fn what_users_are_not_told_is_no_zero() {
+    if !is_root() {
+        return;
+    }
+    // Everybody may read it, and only root write it.
+    let text = finish(as_nobody(["where", "/etc/passwd"])).ok().stdout;
+    assert!(text.contains("an unknown part of them"), "{text}");
+    let text = run(["where", "/etc/passwd"]).ok().stdout;
+    assert!(!text.contains("unknown"), "{text}");
+}

@@ -1,5 +1,5 @@
 //! How many pages of a file are cached, in parts: by `cachestat`, which costs as much as there is in the cache, or before
-//! Linux 6.5 by `mincore`, which costs as much as there is in the file.
+//! Linux 6.5 and on overlayfs by `mincore`, which costs as much as there is in the file.
 
 use std::fs::File;
 use std::io;
@@ -30,7 +30,7 @@ pub(crate) struct Counter<'a> {
 impl<'a> Counter<'a> {
     pub(crate) fn new(file: BorrowedFd<'a>) -> Counter<'a> {
         let denied = calls::cachestat(file, 0, 1).is_err();
-        Counter::with(file, !denied)
+        Counter::with(file, !denied && !is_of_another(file))
     }
 
     fn with(file: BorrowedFd<'a>, has_cachestat: bool) -> Counter<'a> {
@@ -89,6 +89,12 @@ impl<'a> Counter<'a> {
         let pages = mapping.cached()?;
         Ok(pages.into_iter().filter(|cached| *cached).count() as u64)
     }
+}
+
+/// Whether what is cached of a file belongs to another file below it: then `cachestat` finds nothing, and mappings show it.
+fn is_of_another(file: BorrowedFd<'_>) -> bool {
+    let found = rustix::fs::fstatfs(file);
+    found.is_ok_and(|found| found.f_type == libc::OVERLAYFS_SUPER_MAGIC)
 }
 
 /// Where the next part of a file begins, from `at` on, that has cached pages as far as the kernel tells it cheaply; the end of

@@ -166,8 +166,13 @@ pub(crate) fn allocate_anywhere() -> io::Result<()> {
 /// `set_mempolicy`, with the nodes as bits.
 fn set_mempolicy(policy: libc::c_int, nodes: &[libc::c_ulong]) -> io::Result<()> {
     let bits = std::mem::size_of_val(nodes) * 8;
-    // SAFETY: the kernel reads one bit less than it is told of, all inside of `nodes`.
-    match unsafe { libc::syscall(libc::SYS_set_mempolicy, policy, nodes.as_ptr(), bits) } {
+    // An address, even for no bits at all, is of nodes: EINVAL.
+    let nodes = match nodes {
+        [] => std::ptr::null(),
+        _ => nodes.as_ptr(),
+    };
+    // SAFETY: the kernel reads one bit less than it is told of, all inside of `nodes`; nothing at null.
+    match unsafe { libc::syscall(libc::SYS_set_mempolicy, policy, nodes, bits) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -104,6 +104,8 @@ pub struct FilePages {
     pub by_node: NodeBytes,
     /// In memory, but the node is not known.
     pub unknown_bytes: u64,
+    /// The kernel told what is in memory; else `problem` says why not.
+    pub is_told: bool,
     /// `by_node` is extrapolated from a sample.
     pub sampled: bool,
     /// The nodes of the device below, where it has any.
@@ -123,6 +125,7 @@ impl FilePages {
             dirty_bytes: None,
             by_node,
             unknown_bytes: 0,
+            is_told: true,
             sampled: false,
             device_nodes: Vec::new(),
             problem: None,
@@ -213,6 +216,7 @@ fn in_cache(
 ) -> io::Result<()> {
     // The kernel says of other users' files that all pages are cached, and touching them would read them.
     if !may_see(file, metadata) {
+        pages.is_told = false;
         pages.problem = Some(
             "only who owns a file or may write it is told what is cached of it; run as root"
                 .to_owned(),
@@ -225,6 +229,7 @@ fn in_cache(
     let (cached, dirty) = match counter.count(&all) {
         // Not everything that has a size has pages.
         Err(error) if is_unmappable(&error) => {
+            pages.is_told = false;
             pages.problem = Some(format!("its file system has no page cache: {error}"));
             return Ok(());
         }
@@ -248,7 +253,9 @@ fn in_cache(
         pages.problem = Some(format!("the kernel does not tell nodes: {error}"));
     }
     if look.counter.is_cut() {
-        pages.problem = Some("too large to be looked at wholly before Linux 6.5".to_owned());
+        pages.problem = Some(
+            "too large to be looked at wholly (before Linux 6.5, and on overlayfs)".to_owned(),
+        );
     }
     let (found, located) = (look.found, look.located);
     locator.left = locator.left.saturating_sub(located);

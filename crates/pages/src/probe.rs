@@ -59,3 +59,19 @@ fn on_thread(ask: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Resul
     let asked = std::thread::Builder::new().spawn(ask)?.join();
     asked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_with_nodes_lets_policies_be_what_they_are() {
+        let answers = [page_nodes(), memory_policy(), affinity()];
+        for answer in answers {
+            let error = answer.err().and_then(|error| error.raw_os_error());
+            // A kernel without NUMA support, or a sandbox.
+            let is_refused = matches!(error, None | Some(libc::ENOSYS | libc::EPERM));
+            assert!(is_refused, "{error:?}");
+        }
+    }
+}

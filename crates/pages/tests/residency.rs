@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use egeria_pages::file::{self, Locator, Store};
 use egeria_pages::users::{self, Used};
@@ -164,5 +165,60 @@ fn users_of_a_file_are_found_by_any_name() {
     for users in found {
         let open = users.iter().find(|found| found.process_id == user.id());
         assert_eq!(open.map(|user| user.open), Some(1), "{users:?}");
+    }
+}
+
+/// Mounted on its last directory until dropped.
+struct Overlay(tempfile::TempDir);
+
+impl Overlay {
+    /// With a file below it; `None`, loudly, where it cannot be mounted.
+    fn with(name: &str, content: &[u8]) -> Option<Overlay> {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let part = |name: &str| directory.path().join(name);
+        for name in ["lower", "upper", "work", "mounted"] {
+            fs::create_dir(part(name)).unwrap();
+        }
+        fs::write(part("lower").join(name), content).unwrap();
+        let options = ["lower", "upper", "work"].map(|name| {
+            let place = part(name);
+            format!("{name}dir={}", place.display())
+        });
+        let mounted = Command::new("mount")
+            .args(["-t", "overlay", "overlay", "-o", &options.join(",")])
+            .arg(part("mounted"))
+            .output();
+        let is_mounted = mounted.is_ok_and(|mounted| mounted.status.success());
+        if !is_mounted {
+            eprintln!("SKIPPED: overlayfs cannot be mounted here; run as root");
+            return None;
+        }
+        Some(Overlay(directory))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join("mounted").join(name)
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let place = self.0.path().join("mounted");
+        let _ = Command::new("umount").arg(place).status();
+    }
+}
+
+#[test]
+fn pages_below_overlayfs_are_found() {
+    let content = vec![7; 40 * PAGE as usize];
+    let Some(overlay) = Overlay::with("below", &content) else {
+        return;
+    };
+    fs::write(overlay.path("above"), &content).unwrap();
+    for name in ["below", "above"] {
+        let pages = look(&overlay.path(name), 1 << 20);
+        // Both are on tmpfs, which always holds what there is.
+        assert_eq!(pages.cached_bytes, 40 * PAGE, "{name}: {pages:?}");
+        assert_eq!(pages.by_node.total(), 40 * PAGE, "{name}: {pages:?}");
     }
 }

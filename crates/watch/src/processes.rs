@@ -264,22 +264,22 @@ impl ProcessSource {
             }
             Ran::New => None,
         };
-        let (start_ticks, cpu) = task::start_and_cpu(process_id, thread_id)?;
+        let now = task::Now::of(process_id, thread_id)?;
         let key = ThreadKey {
             process_id,
             thread_id,
-            start_ticks,
+            start_ticks: now.start_ticks,
         };
-        let now = task::affinity(thread_id).ok()?;
-        let node = self.machine.node_of_cpu(cpu)?;
+        let mask = task::affinity(thread_id).ok()?;
+        let node = self.machine.node_of_cpu(now.cpu)?;
         if self.known.get(&ids).is_none_or(|known| known.key != key) {
             self.meet(key, node)?;
         }
         let known = self.known.get_mut(&ids)?;
-        (known.node, known.age) = (node, 0);
+        (known.node, known.name, known.age) = (node, now.name, 0);
         // What it ran in the windows of which this was its turn is of all of them alike.
         let busy_ns = ran_ns.unwrap_or_else(|| known.cpu.since_last_ns() / self.turns);
-        self.masks.lock().meet(key, &now);
+        self.masks.lock().meet(key, &mask);
         self.as_it_was(ids, busy_ns)
     }
 
@@ -316,7 +316,7 @@ impl ProcessSource {
         }
         let known = Known {
             key,
-            name: task::name(process_id, thread_id),
+            name: String::new(),
             cpu: CpuUse::keeping(process_id, thread_id, self.bounds.kept),
             node,
             age: 0,

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use egeria_facts::{CpuSet, ThreadKey, printable_name};
 use egeria_machine::CpuId;
@@ -45,6 +46,20 @@ pub fn parent(process_id: u32) -> Option<u32> {
     StatLine::of_process(process_id)?.field(StatLine::PARENT)
 }
 
+/// For how long the threads of a process ran so far, all together, to a hundredth of a second; `None` when it is gone.
+pub fn ran(process_id: u32) -> Option<Duration> {
+    const MS_PER_TICK: u64 = 10;
+    let line = StatLine::of_process(process_id)?;
+    let ticks =
+        [StatLine::USER_TIME, StatLine::SYSTEM_TIME].map(|number| line.field::<u64>(number));
+    let [Some(user), Some(system)] = ticks else {
+        return None;
+    };
+    Some(Duration::from_millis(
+        user.saturating_add(system).saturating_mul(MS_PER_TICK),
+    ))
+}
+
 /// Whether a process is a thread of the kernel's own; `None` when it is gone.
 pub fn is_of_kernel(process_id: u32) -> Option<bool> {
     /// `PF_KTHREAD` of the kernel's include/linux/sched.h.
@@ -53,10 +68,26 @@ pub fn is_of_kernel(process_id: u32) -> Option<bool> {
     Some(flags & OF_KERNEL != 0)
 }
 
-/// When a thread began, as [`start_ticks`], and the CPU that it runs on or ran on last, in one look; `None` when it is gone.
-pub(crate) fn start_and_cpu(process_id: u32, thread_id: u32) -> Option<(u64, CpuId)> {
-    let line = StatLine::of_thread(process_id, thread_id)?;
-    Some((line.start_ticks()?, line.last_cpu()?))
+/// A thread at one moment.
+pub(crate) struct Now {
+    /// When it began, as [`start_ticks`].
+    pub(crate) start_ticks: u64,
+    /// The CPU that it runs on or ran on last.
+    pub(crate) cpu: CpuId,
+    /// As [`name`]; it changes when another program is executed.
+    pub(crate) name: String,
+}
+
+impl Now {
+    /// `None` when it is gone.
+    pub(crate) fn of(process_id: u32, thread_id: u32) -> Option<Now> {
+        let line = StatLine::of_thread(process_id, thread_id)?;
+        Some(Now {
+            start_ticks: line.start_ticks()?,
+            cpu: line.last_cpu()?,
+            name: printable_name(line.name()?),
+        })
+    }
 }
 
 /// How many threads a process has; `None` when it is gone.
@@ -78,6 +109,8 @@ impl StatLine {
     const STATE: usize = 3;
     const PARENT: usize = 4;
     const FLAGS: usize = 9;
+    const USER_TIME: usize = 14;
+    const SYSTEM_TIME: usize = 15;
     const THREADS: usize = 20;
     const START: usize = 22;
     const CPU: usize = 39;
@@ -104,6 +137,13 @@ impl StatLine {
         let behind = std::str::from_utf8(&line[name_end + 1..]).ok()?;
         let mut fields = behind.split_ascii_whitespace();
         fields.nth(number - StatLine::STATE)?.parse().ok()
+    }
+
+    fn name(&self) -> Option<&[u8]> {
+        let line = self.bytes.get(..self.length)?;
+        let begin = line.iter().position(|byte| *byte == b'(')? + 1;
+        let end = line.iter().rposition(|byte| *byte == b')')?;
+        line.get(begin..end)
     }
 
     fn start_ticks(&self) -> Option<u64> {

@@ -204,3 +204,32 @@ fn among_many_idle_threads_who_runs_and_who_is_new_is_seen_in_a_few_windows() {
     };
     assert!((0..SOON).any(|_| is_seen(&mut source)), "never");
 }
+
+#[test]
+fn a_thread_that_executes_another_program_has_its_name() {
+    let mut child = Command::new("sh")
+        .args(["-c", "read order; exec sleep 1000"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let scope = Scope::Tree(child.id());
+    let mut source = ProcessSource::begin(Machine::detect().unwrap(), scope);
+    let name = |source: &mut ProcessSource| {
+        let threads = next(source);
+        threads.first().map(|thread| thread.name.clone())
+    };
+    let mut becomes = |wanted: &str| {
+        let is = |name: Option<String>| name.as_deref() == Some(wanted);
+        let mut windows = 0..MAX_WINDOWS * 100;
+        windows.any(|_| is(name(&mut source)))
+    };
+    // It may not have executed the shell yet.
+    let (is_shell, mut is_sleep) = (becomes("sh"), false);
+    if is_shell {
+        writeln!(child.stdin.take().unwrap(), "go").unwrap();
+        is_sleep = becomes("sleep");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((is_shell, is_sleep), (true, true));
+}

@@ -21,6 +21,8 @@ use crate::{NodeBytes, calls, present};
 
 /// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from idle.
 const MOMENT: Duration = Duration::from_millis(50);
+/// A moment in which a process ran for less than one part in so many shows little of it. Then it is looked at for up to as many moments.
+const PARTS: u32 = 4;
 /// The kernel's lines are shorter.
 const MAX_LINE_BYTES: u64 = 1 << 16;
 /// Pages asked for at once.
@@ -42,7 +44,6 @@ pub struct HotAreas(Arc<Mutex<HashMap<ProcessKey, Vec<Hot>>>>);
 pub struct Referenced {
     hot: HotAreas,
     moment: Duration,
-    waited: Duration,
 }
 
 impl Default for Referenced {
@@ -50,7 +51,6 @@ impl Default for Referenced {
         Referenced {
             hot: HotAreas::default(),
             moment: MOMENT,
-            waited: Duration::ZERO,
         }
     }
 }
@@ -59,7 +59,7 @@ impl Referenced {
     /// For windows of this length: a look takes a quarter of one at most.
     pub fn in_windows_of(window: Duration) -> Referenced {
         Referenced {
-            moment: MOMENT.min(window / 4),
+            moment: MOMENT.min(window / 4 / PARTS),
             ..Referenced::default()
         }
     }
@@ -84,33 +84,62 @@ impl Referenced {
 impl Sampler for Referenced {
     fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample> {
         let begin = Instant::now();
-        self.waited = Duration::ZERO;
-        let cleared = processes.iter().filter(|process| {
+        let cleared = processes.iter().filter_map(|process| {
             let is_it = task::began(process.process_id) == Some(process.start_ticks);
-            is_it && clear(process.process_id).is_ok()
+            (is_it && clear(process.process_id).is_ok()).then(|| Cleared {
+                process: *process,
+                since: Instant::now(),
+                ran: task::ran(process.process_id),
+            })
         });
-        let cleared: Vec<(ProcessKey, Instant)> =
-            cleared.map(|process| (*process, Instant::now())).collect();
-        if cleared.is_empty() {
-            return Vec::new();
+        let cleared: Vec<Cleared> = cleared.collect();
+        for moment in 1..=PARTS {
+            let over = begin + self.moment * moment;
+            std::thread::sleep(over.saturating_duration_since(Instant::now()));
+            if cleared.iter().all(|each| each.has_run(self.moment / PARTS)) {
+                break;
+            }
         }
-        let before = begin.elapsed();
-        std::thread::sleep(self.moment.saturating_sub(before));
-        self.waited = begin.elapsed().saturating_sub(before);
-        let mut all = HashMap::new();
         let mut samples = Vec::new();
-        for (process, since) in cleared {
-            if let Ok((sample, hot)) = look(process, since) {
-                samples.push(sample);
+        let mut all = self.hot.lock();
+        for each in cleared {
+            let (process, has_run) = (each.process, each.has_run(self.moment / PARTS));
+            let Ok((sample, hot)) = look(process, each.since) else {
+                continue;
+            };
+            samples.push(sample);
+            // What it used before says more than a moment in which it waited.
+            if has_run || !all.contains_key(&process) {
                 all.insert(process, hot);
             }
         }
-        *self.hot.lock() = all;
         samples
     }
 
-    fn waited(&self) -> Duration {
-        self.waited
+    fn looks_at_each(&self) -> bool {
+        true
+    }
+
+    fn keep(&mut self, processes: &[ProcessKey]) {
+        self.hot
+            .lock()
+            .retain(|process, _| processes.contains(process));
+    }
+}
+
+/// A process whose bits were cleared.
+struct Cleared {
+    process: ProcessKey,
+    since: Instant,
+    /// For how long it had run then.
+    ran: Option<Duration>,
+}
+
+impl Cleared {
+    /// Whether it has run for so long since, or is gone.
+    fn has_run(&self, enough: Duration) -> bool {
+        let ran = task::ran(self.process.process_id).zip(self.ran);
+        ran.is_none_or(|(now, before)| now.saturating_sub(before) >= enough)
     }
 }
 
@@ -320,5 +349,61 @@ mod tests {
             start_ticks: 1,
         };
         assert!(Referenced::default().sample(&[gone]).is_empty());
+    }
+
+    /// A shell that computes until it is dropped.
+    struct Shell(std::process::Child);
+
+    impl Shell {
+        fn new() -> Shell {
+            let mut shell = std::process::Command::new("sh");
+            Shell(shell.args(["-c", "while :; do :; done"]).spawn().unwrap())
+        }
+
+        fn key(&self) -> ProcessKey {
+            ProcessKey {
+                process_id: self.0.id(),
+                start_ticks: task::began(self.0.id()).unwrap(),
+            }
+        }
+
+        fn stop(&self) {
+            use rustix::process::{Pid, Signal, kill_process};
+            let process = Pid::from_child(&self.0);
+            kill_process(process, Signal::STOP).unwrap();
+        }
+    }
+
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn who_waits_is_looked_at_for_longer_and_what_he_used_before_is_remembered() {
+        if Referenced::check().is_err() {
+            eprintln!("SKIPPED: this kernel does not count accesses by page tables");
+            return;
+        }
+        let (shell, mut sampler) = (Shell::new(), Referenced::default());
+        let process = shell.key();
+        let mut hot = sampler.hot();
+        let nodes: Vec<NodeId> = (0..64).map(NodeId).collect();
+        let mut used = || hot.hot_pages(process, &nodes, 1000).len();
+        let before = loop {
+            sampler.sample(&[process]);
+            if used() > 2 {
+                break used();
+            }
+        };
+        shell.stop();
+        let begin = Instant::now();
+        let samples = sampler.sample(&[process]);
+        assert!(begin.elapsed() >= MOMENT * PARTS, "{:?}", begin.elapsed());
+        assert_eq!((samples.len(), used()), (1, before));
+        sampler.keep(&[]);
+        assert_eq!(used(), 0);
     }
 }

@@ -2,16 +2,29 @@
 
 use std::time::Duration;
 
-/// Part of a core that looking may take.
-const SHARE: f64 = 0.005;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Part of a core that looking may take, at memory and at threads.
+const SHARE: f64 = 0.0045;
+/// What looks at memory have of that, however much is spent on threads.
+const MIN_SHARE: f64 = SHARE / 5.0;
 /// After long looks less time passes than that, so that what is known is not old: but looking never takes more than this part.
 const MAX_SHARE: f64 = 0.02;
-const LONG: Duration = Duration::from_secs(30);
+/// What is long.
+pub(super) const LONG: Duration = Duration::from_secs(30);
 
-/// How long what was found lasts.
-pub(super) fn after(looked: Duration) -> Duration {
-    let short = looked.div_f64(SHARE).min(LONG);
+/// How long what was found by a look that took so much CPU time lasts, where this part of a core is spent on other looks.
+pub(super) fn after(looked: Duration, others: f64) -> Duration {
+    let share = (SHARE - others).max(MIN_SHARE);
+    let short = looked.div_f64(share).min(LONG);
     short.max(looked.div_f64(MAX_SHARE))
+}
+
+/// CPU time of this thread: what others do meanwhile costs nobody more.
+pub(super) fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -19,10 +32,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_looks_take_half_a_percent_and_long_ones_two_at_most() {
-        let after = |looked_ms| after(Duration::from_millis(looked_ms)).as_millis();
-        assert_eq!((after(0), after(10), after(100)), (0, 2000, 20_000));
+    fn short_looks_take_what_is_left_of_half_a_percent_and_long_ones_two_at_most() {
+        let after = |looked_ms, others| after(Duration::from_millis(looked_ms), others).as_millis();
+        assert_eq!(
+            (after(0, 0.0), after(9, 0.0), after(90, 0.0)),
+            (0, 2000, 20_000)
+        );
+        assert_eq!((after(9, 0.0015), after(9, 0.5)), (3000, 10_000));
         // As of memory of 100 GiB.
-        assert_eq!((after(300), after(1000)), (30_000, 50_000));
+        assert_eq!((after(300, 0.0), after(1000, 0.002)), (30_000, 50_000));
+    }
+
+    #[test]
+    fn waiting_takes_no_cpu_time() {
+        let before = cpu_time();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(cpu_time() - before < Duration::from_millis(10));
+        while cpu_time() == before {}
     }
 }

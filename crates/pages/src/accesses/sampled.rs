@@ -111,19 +111,21 @@ impl<E: AccessEvents> Sampled<E> {
     }
 
     fn resident(&mut self, process: ProcessKey) -> NodeBytes {
-        let begin = Instant::now();
         if let Some(known) = self.resident.get(&process)
-            && begin < self.rest_until
+            && Instant::now() < self.rest_until
         {
             return known.clone();
         }
+        let before = rest::cpu_time();
         let mut all = NodeBytes::default();
         for area in areas::of(process.process_id).unwrap_or_default() {
             for (node, bytes) in area.bytes {
                 all.add(node, bytes);
             }
         }
-        self.rest_until = Instant::now() + rest::after(begin.elapsed());
+        // Who asks for samples rests by the rest of what they cost.
+        let looked = rest::cpu_time().saturating_sub(before);
+        self.rest_until = Instant::now().max(self.rest_until) + rest::after(looked, 0.0);
         self.resident.insert(process, all.clone());
         all
     }

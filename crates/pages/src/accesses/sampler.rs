@@ -27,10 +27,13 @@ pub trait Sampler: Send {
     /// Looks at all of these for the same moment; those that are gone or may not be looked at are left out.
     fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample>;
 
-    /// How long the last look only waited for programs to do something.
-    fn waited(&self) -> Duration {
-        Duration::ZERO
+    /// Whether one process can be looked at without the others. Else all are asked for whenever one is.
+    fn looks_at_each(&self) -> bool {
+        false
     }
+
+    /// Forgets what it knows of others than these.
+    fn keep(&mut self, _processes: &[ProcessKey]) {}
 }
 
 impl Sampler for Box<dyn Sampler> {
@@ -38,8 +41,12 @@ impl Sampler for Box<dyn Sampler> {
         (**self).sample(processes)
     }
 
-    fn waited(&self) -> Duration {
-        (**self).waited()
+    fn looks_at_each(&self) -> bool {
+        (**self).looks_at_each()
+    }
+
+    fn keep(&mut self, processes: &[ProcessKey]) {
+        (**self).keep(processes);
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use egeria_facts::{
     FactSource, Facts, NodeAccesses, ProcessAccesses, ProcessKey, ThreadFacts, Window,
@@ -33,8 +33,10 @@ pub struct MemorySource<I, S> {
     sampler: S,
     times: MigrationTimes,
     last: HashMap<ProcessKey, Sample>,
-    /// No look before.
+    /// By then what was spent on looks is a small part of the time.
     rest_until: Instant,
+    /// Part of a core that the other source takes.
+    others: f64,
 }
 
 impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
@@ -46,6 +48,7 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
             times,
             last: HashMap::new(),
             rest_until: Instant::now(),
+            others: 0.0,
         }
     }
 
@@ -90,19 +93,42 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         found.collect()
     }
 
-    /// Looks, unless the last look was so long that it has to last.
+    /// Looks at those of which nothing is known, or whose memory is on its way; after a rest at all.
     fn sample(&mut self, processes: &[ProcessKey]) {
         self.last.retain(|process, _| processes.contains(process));
+        self.sampler.keep(processes);
         let begin = Instant::now();
-        if begin < self.rest_until && processes.iter().all(|each| self.last.contains_key(each)) {
+        let is_rested = begin >= self.rest_until;
+        // Where processes come and go, or what is used is not found, looks are made ahead of their time, but not by much.
+        let may_hurry = self.rest_until.saturating_duration_since(begin) < rest::LONG;
+        let mut due = Vec::new();
+        for process in processes {
+            let is_urgent = self.times.take_wanted(*process) || !self.last.contains_key(process);
+            if is_rested || (may_hurry && is_urgent) {
+                due.push(*process);
+            }
+        }
+        if due.is_empty() {
             return;
         }
-        for sample in self.sampler.sample(processes) {
+        let due = match self.sampler.looks_at_each() {
+            true => &due,
+            false => processes,
+        };
+        let before = rest::cpu_time();
+        for sample in self.sampler.sample(due) {
             self.last.insert(sample.process, sample);
         }
-        let looked = begin.elapsed().saturating_sub(self.sampler.waited());
-        // After a look that took long none is made for a while, and the last one counts.
-        self.rest_until = begin + rest::after(looked);
+        let looked = rest::cpu_time().saturating_sub(before);
+        self.rest_until = self.rest_until.max(begin) + rest::after(looked, self.others);
+    }
+
+    /// Notes what looking at a window took without its memory.
+    fn others_took(&mut self, cpu: Duration, window_ns: u64) {
+        /// The part of an average that a window is.
+        const NEW: f64 = 0.2;
+        let share = cpu.as_secs_f64() * 1e9 / window_ns.max(1) as f64;
+        self.others += (share - self.others) * NEW;
     }
 }
 
@@ -167,9 +193,12 @@ impl<I: LiveSource, S: Sampler> FactSource for MemorySource<I, S> {
     }
 
     fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
+        let before = rest::cpu_time();
         let Some(mut facts) = self.inner.next_facts()? else {
             return Ok(None);
         };
+        let took = rest::cpu_time().saturating_sub(before);
+        self.others_took(took, facts.window.duration_ns);
         facts.accesses.processes = self.look(&facts.window);
         Ok(Some(facts))
     }
@@ -334,5 +363,57 @@ mod tests {
         };
         let rates = [zero, one].map(|node| [node.rate_to(0), node.rate_to(1)]);
         assert_eq!(rates, [[1e6, 0.0], [0.0, 1e5]]);
+    }
+
+    /// Takes a while for each look, and says at whom it looked.
+    struct Slow(Vec<ProcessKey>);
+
+    impl Sampler for &mut Slow {
+        fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample> {
+            let begin = rest::cpu_time();
+            while rest::cpu_time() - begin < Duration::from_millis(30) {}
+            self.0.extend(processes);
+            let sample = |process: &ProcessKey| Sample {
+                process: *process,
+                accessed: NodeBytes::default(),
+                resident: NodeBytes::default(),
+                from: Vec::new(),
+                took: Duration::from_millis(50),
+            };
+            processes.iter().map(sample).collect()
+        }
+
+        fn looks_at_each(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn looks_rest_and_who_wants_one_gets_some_ahead_of_time() {
+        let (mut slow, times) = (Slow(Vec::new()), MigrationTimes::default());
+        let machine = Machine::profile("optane-2s").unwrap();
+        let mut source = MemorySource::new(Windows(machine), &mut slow, times.clone());
+        let mut look = |is_wanted: bool| {
+            if is_wanted {
+                times.want_look(own());
+            }
+            let facts = source.next_facts().unwrap().unwrap();
+            assert_eq!(facts.accesses.processes.len(), 1, "what is known lasts");
+            source.sampler.0.len()
+        };
+        assert_eq!([false, false, false].map(&mut look), [1, 1, 1]);
+        // More than six seconds of rest for each: after half a minute of them that is enough.
+        assert_eq!([true; 8].map(&mut look), [2, 3, 4, 5, 5, 5, 5, 5]);
+    }
+
+    #[test]
+    fn what_other_looks_take_is_left_out_of_the_budget() {
+        let machine = Machine::profile("optane-2s").unwrap();
+        let times = MigrationTimes::default();
+        let mut source = MemorySource::new(Windows(machine), Recorded::default(), times);
+        for _ in 0..50 {
+            source.others_took(Duration::from_millis(2), 1_000_000_000);
+        }
+        assert!((source.others - 0.002).abs() < 1e-4, "{}", source.others);
     }
 }

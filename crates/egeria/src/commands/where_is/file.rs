@@ -26,6 +26,8 @@ struct Document {
     allocated_bytes: u64,
     /// In memory; of pools, allocated.
     held_bytes: u64,
+    #[serde(skip)]
+    is_told: bool,
     dirty_bytes: Option<u64>,
     /// Held, but the node is not known.
     unknown_bytes: u64,
@@ -73,6 +75,7 @@ pub(super) fn run(path: &Path, look: &Look, format: Format) -> Outcome {
         size_bytes: pages.size_bytes,
         allocated_bytes: pages.allocated_bytes,
         held_bytes: pages.cached_bytes,
+        is_told: pages.is_told,
         dirty_bytes: pages.dirty_bytes,
         unknown_bytes: pages.unknown_bytes,
         sampled: pages.sampled,
@@ -86,11 +89,14 @@ pub(super) fn run(path: &Path, look: &Look, format: Format) -> Outcome {
 }
 
 fn human(document: &Document, machine: &Machine) -> String {
+    let held = match document.is_told {
+        true => format_bytes(document.held_bytes),
+        false => "an unknown part".to_owned(),
+    };
     let mut text = format!(
-        "{}: {}, {} of them {}",
+        "{}: {}, {held} of them {}",
         printable(&document.path.to_string_lossy()),
         format_bytes(document.size_bytes),
-        format_bytes(document.held_bytes),
         document.store.words(),
     );
     if let Some(dirty) = document.dirty_bytes.filter(|dirty| *dirty > 0) {
