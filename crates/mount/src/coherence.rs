@@ -18,6 +18,7 @@
 //! dirty pages back: whoever sends one must not be among those who serve. Hence one thread of
 //! their own, which sends answers too. Truncations are answered first, since the kernel holds
 //! write-back of the file until then; so are writes without a lock owner, whose pages it holds.
+//! The thread itself waits for a process that waits in the kernel (module `notifiers`), so it can be killed.
 //!
 //! Other users of the engine in this process call [`Coherence::changed`]
 //! ([`crate::MountHandle::invalidate`]). Those in other processes are noticed by time stamps
@@ -25,11 +26,11 @@
 
 use crate::leases::Leases;
 use crate::merge::Merge;
+use crate::notify::Kernel;
 use egeria_fs::{
     FileReference, InodeNumber, Outcome, Volume, lock_within_patience, wait_within_patience,
     within_patience,
 };
-use fuser::{INodeNo, Notifier};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -275,13 +276,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What is to be invalidated, in order.
 pub(crate) struct Invalidations(Receiver<Job>);
 
-/// The invalidating thread. An error means that the kernel has no such inode, or the mount is
-/// gone: either way there are no pages.
-pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Notifier, leases: &Leases) {
+/// The invalidating thread.
+pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Kernel, leases: &Leases) {
     while let Ok(Job::Invalidate { ino, range, after }) = queue.0.recv() {
         let offset = i64::try_from(range.offset_bytes).unwrap_or(i64::MAX);
         let length = i64::try_from(range.length_bytes).unwrap_or(0);
-        let _ = kernel.inval_inode(INodeNo(ino.0), offset, length);
+        kernel.forget_pages(ino, offset, length);
         if let Some(after) = after {
             leases.work_for_kernel();
             // Others wait for this thread: what would have to wait for a lock is left to later.

@@ -1,6 +1,6 @@
-//! Processes that notify the kernel of names to forget.
+//! Processes that notify the kernel of names and pages to forget.
 //!
-//! That can wait for a directory that a request holds in the kernel. A thread of the mount that waits there could not
+//! That can wait for a directory or a page that a request holds in the kernel. A thread of the mount that waits there could not
 //! be killed: the connection would stay open with nobody to answer the request, and the request would stay. So small
 //! processes wait instead, each with one descriptor of the connection. When the mount dies, the requests it had read
 //! end with its own descriptors, and one more such process refuses the others until the notifiers are through; the
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of one batch.
 pub(crate) const MAX_BATCH_BYTES: usize = 32 << 10;
-/// Each waits for one directory.
+/// Each waits for one directory, or for pages of one file.
 const MAX_MESSENGERS: usize = 64;
 /// A request with data, and its header.
 const REQUEST_BYTES: usize = (1 << 20) + (64 << 10);

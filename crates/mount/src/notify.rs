@@ -83,6 +83,17 @@ impl Kernel {
         let _ = rustix::io::write(&self.device, &notification);
     }
 
+    /// Forget the attributes of an inode, and its pages from an offset on; length 0: to the end. Waits until pages that are
+    /// being read are there, and those that are being written have been taken.
+    pub(crate) fn forget_pages(&self, ino: InodeNumber, offset_bytes: i64, length_bytes: i64) {
+        let notification = about_range(ino, offset_bytes, length_bytes);
+        match &self.notifiers {
+            Ok(notifiers) => _ = notifiers.send(&notification),
+            // A mount that is killed meanwhile leaves programs waiting for its answers.
+            Err(_) => _ = rustix::io::write(&self.device, &notification),
+        }
+    }
+
     /// Begin to collect what is to be forgotten.
     pub(crate) fn forgetting(&self) -> Forgetting<'_> {
         Forgetting {
@@ -145,9 +156,14 @@ impl Forgetting<'_> {
 }
 
 fn about_inode(ino: InodeNumber, offset_bytes: i64) -> Vec<u8> {
+    about_range(ino, offset_bytes, 0)
+}
+
+fn about_range(ino: InodeNumber, offset_bytes: i64, length_bytes: i64) -> Vec<u8> {
     let mut body = [0; 24];
     body[..8].copy_from_slice(&ino.0.to_ne_bytes());
     body[8..16].copy_from_slice(&offset_bytes.to_ne_bytes());
+    body[16..].copy_from_slice(&length_bytes.to_ne_bytes());
     notification(NOTIFY_INVAL_INODE, &body)
 }
 

@@ -10,7 +10,7 @@ use crate::request_counts::RequestCounts;
 use crate::requests::Requests;
 use crate::{LeaseTiming, MountOptions, helper, unmount};
 use egeria_fs::{FileReference, InodeNumber, Volume};
-use fuser::{Config, Notifier, Session, SessionACL};
+use fuser::{Config, Session, SessionACL};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -266,8 +266,7 @@ impl Server {
                     source,
                 }
             })?;
-        let kernel = session.notifier();
-        let helpers = Helpers::start(adapter, invalidations, kernel, recalls)?;
+        let helpers = Helpers::start(adapter, invalidations, recalls)?;
         Ok((session, coherence, helpers))
     }
 
@@ -362,13 +361,12 @@ impl Helpers {
     fn start(
         adapter: Arc<Adapter>,
         queue: Invalidations,
-        kernel: Notifier,
         recalls: Recalls,
     ) -> Result<Helpers, MountError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let leases = adapter.leases.clone();
+        let teller = adapter.clone();
         let invalidating = thread("egeria-invalidate", move || {
-            send_invalidations(queue, &kernel, &leases)
+            send_invalidations(queue, &teller.kernel, &teller.leases)
         })?;
         let (stopped, coherence) = (stop.clone(), adapter.coherence.clone());
         let looking = thread("egeria-reap", move || look_around(&adapter, &stopped))?;

@@ -8,6 +8,8 @@ mod common;
 use child::Served;
 use common::*;
 use egeria_fs::{CallerSource, Errno, FileReference, InodeNumber};
+use egeria_harness::fork::Forked;
+use egeria_harness::memory::Mapping;
 use egeria_mount::MountOptions;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -605,4 +607,40 @@ fn a_write_that_waits_is_not_undone_by_a_page_given_meanwhile() {
     assert_eq!(now[..100], [9; 100], "the write is gone");
     assert_eq!(now[2000], 77, "the store is gone");
     assert_eq!(now[100..2000], pattern(1, 4096)[100..2000]);
+}
+
+/// Pages are taken out of the kernel beside writes, and wait for pages that are being written back. A mount that dies then
+/// leaves nobody waiting for its answers.
+#[test]
+fn a_killed_mount_leaves_nobody_in_the_kernel() {
+    const USERS: u8 = 4;
+    for round in 0..12 {
+        let Some(mut served) = Served::new() else {
+            return;
+        };
+        let path = served.path("file");
+        fs::write(&path, pattern(1, BYTES)).unwrap();
+        // Ends with the mount, by SIGBUS or an error.
+        let use_file = |user: u8| -> std::io::Result<()> {
+            let file = File::options().read(true).write(true).open(&path)?;
+            for turn in 0u64.. {
+                let mapping = Mapping::of_file(&file, BYTES, true)?;
+                let at = (turn * 4096) % BYTES as u64;
+                mapping.set(at as usize + usize::from(user), user);
+                file.write_all_at(&[user; 100], (at + 2000) % BYTES as u64)?;
+            }
+            Ok(())
+        };
+        let fork = |user| Forked::run_well(|| use_file(user).is_ok()).unwrap();
+        let users: Vec<Forked> = (0..USERS).map(fork).collect();
+        std::thread::sleep(std::time::Duration::from_millis(20 + 5 * round));
+        served.kill();
+        for user in &users {
+            let stat = format!("/proc/{}/stat", user.id());
+            eventually("a program on a dead mount ends", || {
+                fs::read_to_string(&stat).unwrap().contains(") Z ")
+            });
+            user.wait();
+        }
+    }
 }
