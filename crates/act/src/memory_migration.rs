@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn another_look_is_wanted_where_memory_is_left_and_none_of_it_known_to_be_used() {
+    fn memory_left_without_known_use_wants_another_look() {
         let process_id = std::process::id();
         let process = ProcessKey {
             process_id,

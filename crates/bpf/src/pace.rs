@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_calls_are_watched_all_the_time_and_many_a_hundredth_of_it() {
+    fn few_calls_are_counted_always_many_a_hundredth_of_it() {
         // For how long it is attached at this rate, and how many calls that are.
         let attached = |calls_s: f64| {
             let pace = Pace::default();

@@ -117,7 +117,7 @@ fn who_calls_much_is_counted_for_a_small_part_of_the_time() {
 }
 
 #[test]
-fn what_is_taken_while_it_is_attached_is_of_the_time_until_then() {
+fn counts_taken_while_attached_cover_the_time_so_far() {
     let Some(mut counter) = counter() else { return };
     let begun = Instant::now();
     let mut counted = counter.take().counted;

@@ -63,9 +63,7 @@ impl ControlLoop {
 
     /// What a node's pool gives is known from now on.
     pub fn set_pool_bandwidth(&mut self, node: NodeId, bandwidth: PoolBandwidth) {
-        if let Some(index) = self.machine.index_of(node) {
-            self.machine.nodes[index].pool_bandwidth = Some(bandwidth);
-        }
+        self.machine.set_pool_bandwidth(node, bandwidth);
     }
 
     /// The machine that is planned for.

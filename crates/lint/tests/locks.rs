@@ -58,7 +58,7 @@ fn lock_that_knows_the_crates_is_right() {
 }
 
 #[test]
-fn missing_and_unknown_dependencies_and_other_versions_are_reported() {
+fn missing_unknown_and_other_dependencies_are_reported() {
     let one = |locked: &str, version: &str| {
         let found = findings(locked, version);
         assert_eq!(found.len(), 1, "{found:?}");

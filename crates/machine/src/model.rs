@@ -159,6 +159,13 @@ impl Machine {
         self.nodes.iter().position(|node| node.id == id)
     }
 
+    /// Take what a node's pool gives; nothing where there is no such node.
+    pub fn set_pool_bandwidth(&mut self, id: NodeId, bandwidth: PoolBandwidth) {
+        if let Some(index) = self.index_of(id) {
+            self.nodes[index].pool_bandwidth = Some(bandwidth);
+        }
+    }
+
     /// Whether persistent memory was found on the node, is said to be there, or is emulated there.
     pub fn has_persistent_memory(&self, node: &Node) -> bool {
         let mut memories = node.hardware.memories.iter();

@@ -130,7 +130,7 @@ pub(crate) fn migrate(process_id: u32, from: NodeId, to: NodeId) -> io::Result<u
         io::Result::Ok(mask)
     };
     let (from, to) = (mask(from)?, mask(to)?);
-    // SAFETY: the kernel reads one bit less than it is told of, all inside of both.
+    // SAFETY: the kernel reads one bit less than the count given, all inside of both.
     let left = unsafe {
         libc::syscall(
             libc::SYS_migrate_pages,
@@ -171,7 +171,7 @@ fn set_mempolicy(policy: libc::c_int, nodes: &[libc::c_ulong]) -> io::Result<()>
         [] => std::ptr::null(),
         _ => nodes.as_ptr(),
     };
-    // SAFETY: the kernel reads one bit less than it is told of, all inside of `nodes`; nothing at null.
+    // SAFETY: the kernel reads one bit less than the count given, all inside of `nodes`; nothing at null.
     match unsafe { libc::syscall(libc::SYS_set_mempolicy, policy, nodes, bits) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -104,7 +104,7 @@ pub struct FilePages {
     pub by_node: NodeBytes,
     /// In memory, but the node is not known.
     pub unknown_bytes: u64,
-    /// The kernel told what is in memory; else `problem` says why not.
+    /// The kernel said what is in memory; else `problem` says why not.
     pub is_told: bool,
     /// `by_node` is extrapolated from a sample.
     pub sampled: bool,

@@ -1,5 +1,5 @@
 //! What the whole planner loses over random workloads: `regret [COUNT [SEED [FIRST]]]`; `regret papers` over those of the
-//! papers; `regret show NUMBER SEED` shows one; with `EACH` set, each is told as soon as it is known.
+//! papers; `regret show NUMBER SEED` shows one; with `EACH` set, each is printed as soon as it is known.
 
 use egeria_papers::regret::{Case, RIVALS, Regret, case, published, random, speed};
 use egeria_policy::planner::System;

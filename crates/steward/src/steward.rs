@@ -12,9 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use egeria_act::{Departures, Journal, JournalError, MemoryMigration, ThreadAffinity};
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
-use egeria_machine::{Machine, NodeId, PoolBandwidth};
 use egeria_pages::found_files::FoundFiles;
-use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause, Note};
+use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
 use egeria_watch::LiveSource;
 use egeria_watch::trace::{TraceHeader, Writer};
 use uuid::Uuid;
@@ -154,7 +153,7 @@ impl Work {
         target.check(&options.machine)?;
         let idle_pools = IdlePools::begin(target, &options);
         for (node, found) in idle_pools.iter().flat_map(IdlePools::remembered) {
-            set_pool_bandwidth(&mut options.machine, node, found);
+            options.machine.set_pool_bandwidth(node, found);
         }
         let volume = target.volume();
         let path = options.decision_log.clone();
@@ -347,30 +346,23 @@ impl Work {
         let Some(pools) = &mut self.idle_pools else {
             return;
         };
-        let unknown = turn.decision.threads.notes.iter().filter_map(unknown_of);
-        let Some(idle::Outcome { node, found }) = pools.look(facts, unknown) else {
+        let unknown = turn
+            .decision
+            .threads
+            .notes
+            .iter()
+            .filter_map(idle::unknown_of);
+        let Some(outcome) = pools.look(facts, unknown) else {
             return;
         };
-        let note = match found {
-            Ok(found) => {
-                set_pool_bandwidth(&mut self.options.machine, node, found);
-                self.control.set_pool_bandwidth(node, found);
-                format!(
-                    "the memory of node {}'s pool was measured while nobody used it: {:.2} GB/s read, {:.2} GB/s written",
-                    node.0,
-                    found.read_bytes_s / 1e9,
-                    found.write_bytes_s / 1e9
-                )
-            }
-            Err(why) => format!(
-                "the memory of node {}'s pool is not measured: {why}; run `egeria machine calibrate` instead",
-                node.0
-            ),
-        };
-        tracing::info!("{note}");
+        if let Ok(found) = outcome.found {
+            (self.options.machine).set_pool_bandwidth(outcome.node, found);
+            self.control.set_pool_bandwidth(outcome.node, found);
+        }
+        tracing::info!("{outcome}");
         let mut summary = lock(&self.summary);
         if summary.notes.len() < MAX_NOTES {
-            summary.notes.push(note);
+            summary.notes.push(outcome.to_string());
         }
     }
 
@@ -414,7 +406,7 @@ impl Work {
             .flat_map(|turn| &turn.decision.threads.notes)
         {
             let mut note = kind.to_string();
-            if self.idle_pools.is_some() && unknown_of(kind).is_some() {
+            if self.idle_pools.is_some() && idle::unknown_of(kind).is_some() {
                 let windows = idle::IDLE_WINDOWS;
                 note += &format!(
                     "; or let nobody use the volume for {windows} windows: it is measured then, once"
@@ -561,20 +553,6 @@ impl Work {
                 share * 100.0
             )
         })
-    }
-}
-
-fn set_pool_bandwidth(machine: &mut Machine, node: NodeId, found: PoolBandwidth) {
-    if let Some(index) = machine.index_of(node) {
-        machine.nodes[index].pool_bandwidth = Some(found);
-    }
-}
-
-/// Whose memory a note says is not known.
-fn unknown_of(note: &Note) -> Option<NodeId> {
-    match note {
-        Note::PmMaximumUnknown { node } => Some(*node),
-        Note::ThreadNowhere { .. } => None,
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod free_list;
 pub(crate) mod hole_accounts;
 pub(crate) mod in_place;
 pub(crate) mod inode;
+mod kernel_marks;
 pub(crate) mod late;
 mod late_work;
 pub mod layout;

@@ -2,7 +2,6 @@
 //! `open_hint` counts opens begun and is never too low, so that the common unlink looks at no table.
 
 use crate::format::BLOCK;
-use crate::session::direct;
 use crate::session::inode::Locked;
 use crate::session::late::Late;
 use crate::session::layout::{LOADED, ProcessSlot, SessionInode};
@@ -15,10 +14,7 @@ use crate::volume::{FileReference, Volume};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// In an entry's count word: handles through which this process (a mount) caches pages, above the opens.
-const CACHED_UNIT: u64 = 1 << 32;
-/// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
-const COMMIT_SPINS: usize = 2000;
-
+pub(super) const CACHED_UNIT: u64 = 1 << 32;
 /// Behind the entries of a table: the word of the one that it took the place of, and a spare one.
 const LINK_WORDS: usize = 2;
 /// A process never had more tables: each is twice as large as the one before.
@@ -62,7 +58,7 @@ impl Volume {
         (0..PARTS).map(move |part| (own + part) % PARTS)
     }
 
-    fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
+    pub(super) fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
         let process = self.process_slot()?;
         let inode = self.inode(ino)?;
         match add {
@@ -314,7 +310,7 @@ impl Volume {
     }
 
     /// Take a use away from an inode that has a name, without its lock. `false`: it has none, or is not known.
-    fn lose_named_use(&self, ino: InodeNumber, take: impl FnOnce()) -> bool {
+    pub(super) fn lose_named_use(&self, ino: InodeNumber, take: impl FnOnce()) -> bool {
         let (Ok(inode), Ok(me)) = (self.inode(ino.0), self.me()) else {
             return false;
         };
@@ -336,7 +332,7 @@ impl Volume {
     }
 
     /// Take a use of a locked inode away, and the inode with it when it was the last.
-    fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
+    pub(super) fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
         let nameless = locked.inode.nlink.load(Ordering::Relaxed) == 0;
         if nameless {
             self.inode_losing(locked.me, locked.ino);
@@ -346,66 +342,6 @@ impl Volume {
             let _ = self.delete_if_unused(locked);
             self.inode_settled(locked.me);
         }
-    }
-
-    /// Mark an open inode kernel-cached; from when this returns, `*_direct` calls of every process fail with `EAGAIN`
-    /// until `unmark_kernel_cached`. Counted in the session, not per process. Takes the inode's lock only when a
-    /// direct writer is in its commit.
-    ///
-    /// # Errors
-    /// `ENOMEM`, and `EAGAIN` when all places of processes are taken.
-    pub fn mark_kernel_cached(&self, ino: InodeNumber) -> Outcome<()> {
-        let inode = self.inode(ino.0)?;
-        // The count before the table, as it goes down after it: a process that dies between leaves the count too high,
-        // never too low, and a reaper takes off what the table says and not what others hold. Nobody takes off what is
-        // too much: direct calls on that file go through the kernel, which is right and slower, until the session ends.
-        direct::mark(inode);
-        let noted = self.change_entry(ino.0, CACHED_UNIT, true);
-        if let Err(errno) = noted {
-            inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
-            return Err(errno);
-        }
-        for _ in 0..COMMIT_SPINS {
-            if direct::is_settled(inode) {
-                return Ok(());
-            }
-            std::hint::spin_loop();
-        }
-        // Preempted, stopped or dead in there.
-        let waited = self.lock_beside_leases(ino.0).map(drop);
-        waited.inspect_err(|_| self.take_mark(ino, inode))
-    }
-
-    fn take_mark(&self, ino: InodeNumber, inode: &SessionInode) {
-        if self.change_entry(ino.0, CACHED_UNIT, false).is_ok() {
-            inode.kernel_cached.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Take the mark off (after the kernel's pages were dropped).
-    pub fn unmark_kernel_cached(&self, ino: InodeNumber) {
-        let Ok(inode) = self.inode(ino.0) else { return };
-        if self.lose_named_use(ino, || self.take_mark(ino, inode)) {
-            return;
-        }
-        match self.lock_beside_leases(ino.0) {
-            Ok(locked) => self.losing_use(&locked, || self.take_mark(ino, inode)),
-            Err(errno) if patience::is_expiry(errno) => self.later(Late::Unmark(ino)),
-            Err(_) => {}
-        }
-    }
-
-    /// One relaxed load: does the kernel hold pages of it?
-    #[inline]
-    pub fn is_kernel_cached(&self, file: FileReference) -> bool {
-        file.inode().kernel_cached.load(Ordering::Relaxed) != 0
-    }
-
-    /// A number that changes with every commit to an inode, for who compares it with one from before; `None`: there is no
-    /// such inode. Overwrites in place do not change it: nobody makes them while the kernel holds pages.
-    pub fn change_number(&self, ino: InodeNumber) -> Option<u64> {
-        let inode = self.inode(ino.0).ok()?;
-        Some(inode.sequence.load(Ordering::Acquire))
     }
 
     /// Take a process's opens and marks off, of a dead one under `reaper`; delete what only it kept alive. Inodes whose

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_looked_at_for_longer_and_what_he_used_before_is_remembered() {
+    fn waiting_processes_are_looked_at_longer_and_remembered() {
         if Referenced::check().is_err() {
             eprintln!("SKIPPED: this kernel does not count accesses by page tables");
             return;

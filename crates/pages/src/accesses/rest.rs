@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_looks_take_what_is_left_of_half_a_percent_and_long_ones_two_at_most() {
+    fn short_looks_share_half_a_percent_long_ones_take_two() {
         let after = |looked_ms, others| after(Duration::from_millis(looked_ms), others).as_millis();
         assert_eq!(
             (after(0, 0.0), after(9, 0.0), after(90, 0.0)),

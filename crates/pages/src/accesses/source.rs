@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(rates, [[1e6, 0.0], [0.0, 1e5]]);
     }
 
-    /// Takes a while for each look, and says at whom it looked.
+    /// Takes a while for each look, and names the processes that it looked at.
     struct Slow(Vec<ProcessKey>);
 
     impl Sampler for &mut Slow {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A migration is judged by windows like those before it; work of another kind was never seen at the old places, and may lose
-//! there what the other gained. What the looks lose is bounded, as that of trials is. Kinds of work are told apart by who is
+//! there what the other gained. What the looks lose is bounded, as that of trials is. Kinds of work are distinguished by who is
 //! active, how much of it they write, and how fast they are where nothing else changed.
 
 use std::collections::{BTreeMap, HashMap};

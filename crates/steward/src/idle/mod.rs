@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 use egeria_facts::Facts;
 use egeria_fs::Volume;
 use egeria_machine::{Machine, NodeId, PoolBandwidth};
+use egeria_policy::Note;
 
 use crate::options::StewardOptions;
 use crate::target::Target;
@@ -35,6 +36,32 @@ pub(crate) struct Outcome {
     pub(crate) node: NodeId,
     /// What it gives, or why nobody will find out.
     pub(crate) found: Result<PoolBandwidth, String>,
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let node = self.node.0;
+        match &self.found {
+            Ok(found) => write!(
+                formatter,
+                "the memory of node {node}'s pool was measured while nobody used it: {:.2} GB/s read, {:.2} GB/s written",
+                found.read_bytes_s / 1e9,
+                found.write_bytes_s / 1e9
+            ),
+            Err(why) => write!(
+                formatter,
+                "the memory of node {node}'s pool is not measured: {why}; run `egeria machine calibrate` instead"
+            ),
+        }
+    }
+}
+
+/// Whose memory a note says is not known.
+pub(crate) fn unknown_of(note: &Note) -> Option<NodeId> {
+    match note {
+        Note::PmMaximumUnknown { node } => Some(*node),
+        Note::ThreadNowhere { .. } => None,
+    }
 }
 
 /// Waits until the volume is idle, and measures.
