@@ -397,6 +397,8 @@ pub struct ThreadSlot {
     pub pending_inode: AtomicU64,
     /// Group of each pool where the thread last found room, plus 1.
     pub last_group: [AtomicU32; MAX_POOLS],
+    /// Part of a pool's inode numbers that the thread begins with (see `inode_alloc`).
+    pub number_part: AtomicU32,
     /// When the thread's turn of admission began, while others waited for one; 0: it has none.
     pub turn_began_ns: AtomicU64,
     /// State of the thread's random placement.

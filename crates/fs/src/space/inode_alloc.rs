@@ -63,11 +63,12 @@ impl Volume {
     }
 
     /// Take a free number, on the preferred pool if it has one, with a block for its record. The
-    /// thread's slot names it until `inode_settled`. Threads begin with different parts, so that inodes made by one are
-    /// rarely in the same cache lines as those made by another. Parts that somebody holds are left out as long as there
-    /// are others.
+    /// thread's slot names it until `inode_settled`. Parts that somebody holds are left out as long as there are others;
+    /// the thread then stays with the one it found, so that inodes made by threads at once are in different cache lines.
     pub(crate) fn take_inode(&self, operation: &mut Operation<'_>, prefer: usize) -> Outcome<u64> {
         let pools = self.geometry.len();
+        let own_part = &operation.me.slot.number_part;
+        let first_part = own_part.load(Ordering::Relaxed) as usize;
         if should_fail(Resource::InodeNumber) {
             return Err(Errno(libc::ENOSPC));
         }
@@ -79,10 +80,16 @@ impl Volume {
             let (mut failure, mut is_busy) = (Errno(libc::ENOSPC), false);
             for step in 0..pools * NUMBER_PARTS {
                 let pool = (prefer + step / NUMBER_PARTS) % pools;
-                let place = (pool, (operation.me.index + step) % NUMBER_PARTS);
+                let part = (first_part + step) % NUMBER_PARTS;
+                let place = (pool, part);
                 let take = || self.take_inode_in(operation, place, remembered);
                 match self.with_numbers(place, wait, take).and_then(|taken| taken) {
-                    Ok(ino) => return Ok(ino),
+                    Ok(ino) => {
+                        if is_busy {
+                            own_part.store(part as u32, Ordering::Relaxed);
+                        }
+                        return Ok(ino);
+                    }
                     Err(Errno(libc::EBUSY)) => is_busy = true,
                     Err(errno) => failure = errno,
                 }
