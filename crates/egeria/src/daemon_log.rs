@@ -134,16 +134,27 @@ pub fn follow(volume: &Volume) -> Attached {
 }
 
 fn levels() -> Outcome<Targets> {
-    let usual = Targets::new().with_default(LevelFilter::INFO);
+    let usual = quiet(Targets::new().with_default(LevelFilter::INFO));
     let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
         return Ok(usual);
     };
-    text.to_str().and_then(parsed).ok_or_else(|| {
+    let named = text.to_str().and_then(parsed);
+    named.map(quiet).ok_or_else(|| {
         Failure::new(format!(
             "{VARIABLE} is {}, which names no levels; try error, warn, info, debug or info,egeria_mount=debug",
             text.display()
         ))
     })
+}
+
+/// A reply that the kernel does not take any more, to an interrupted request or after an unmount, is no failure.
+fn quiet(levels: Targets) -> Targets {
+    const REPLIES: &str = "fuser::reply";
+    let is_named = levels.iter().any(|(target, _)| REPLIES.starts_with(target));
+    match is_named {
+        true => levels,
+        false => levels.with_target(REPLIES, LevelFilter::OFF),
+    }
 }
 
 /// `Targets` takes a lone word that is no level for the name of a module, so that a misspelt level would say nothing.

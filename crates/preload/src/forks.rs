@@ -3,7 +3,7 @@
 use crate::ownership::{FORK_LOCK, begin_in_child};
 use crate::process::{self, in_vfork_child, wiped};
 use crate::thread::{self, Thread};
-use crate::{allocator, errno, libc_streams, pins, registry, serve, settings};
+use crate::{allocator, errno, libc_streams, libc_threads, pins, registry, serve, settings};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Descriptors become shared: private offsets go to the kernel, and no older descriptor gets one.
@@ -48,7 +48,7 @@ extern "C" fn before() {
     let thread = thread::current();
     let nested = thread.has(thread::INSIDE | thread::FORKING);
     let vforked = thread.has(thread::VFORK) && in_vfork_child(thread);
-    if nested || vforked || wiped().is_none() || settings::is_off() {
+    if nested || vforked || settings::is_off() || !has_something_to_hold() {
         return;
     }
     let error = errno::get();
@@ -58,6 +58,12 @@ extern "C" fn before() {
     hold_all(thread);
     HAS_LIST.store(has_list, Ordering::Relaxed);
     errno::set(error);
+}
+
+/// Whether a thread may be in the middle of something: also of its first look for volumes, before the process has used one.
+fn has_something_to_hold() -> bool {
+    let is_first = || !libc_threads::alone() && process::prepare().is_some();
+    wiped().is_some() || is_first()
 }
 
 extern "C" fn after() {
