@@ -25,7 +25,8 @@ impl Pool {
     /// content until [`Pool::write_back`]. Memory is needed only for blocks that are stored to.
     ///
     /// # Errors
-    /// When it cannot be mapped; device DAX cannot be mapped so.
+    /// [`MediaError::Io`] with what `mmap` failed with: `ENODEV` for device DAX, which cannot be mapped so, `ENOMEM`;
+    /// [`MediaError::BadSize`] when it holds no whole block, [`MediaError::NotAPool`] when it is no file or device.
     pub fn open_private_with_file(file: File, path: &Path) -> Result<Pool> {
         let metadata = file
             .metadata()
@@ -52,7 +53,7 @@ impl Pool {
     /// Blocks whose content here is not the file's, ascending. Of a pool that is not private: none.
     ///
     /// # Errors
-    /// When the file or this process's page map cannot be read.
+    /// [`MediaError::Io`] (`EIO`) when the file or this process's page map cannot be read.
     pub fn changed_blocks(&self) -> Result<Vec<BlockNumber>> {
         let Some(file) = self.backing() else {
             return Ok(Vec::new());
@@ -70,7 +71,7 @@ impl Pool {
     /// What the file holds in a block of a private pool.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// [`MediaError::Io`]: `EIO` when it cannot be read, `EBADF` when the pool is not private.
     pub fn file_block(&self, block: BlockNumber) -> Result<[u8; BLOCK]> {
         let unreadable = |error| MediaError::io(self.path(), "cannot read the pool", error);
         let file = self
@@ -82,7 +83,7 @@ impl Pool {
     /// What this process sees in a block.
     ///
     /// # Errors
-    /// Beyond the end, or when the memory is gone.
+    /// [`MediaError::OutOfBounds`] beyond the end, [`MediaError::Fault`] when the memory is gone.
     pub fn block(&self, block: BlockNumber) -> Result<[u8; BLOCK]> {
         let mut bytes = [0; BLOCK];
         self.read_bytes(block.offset(), &mut bytes)?;
@@ -92,7 +93,7 @@ impl Pool {
     /// Writes blocks of a private pool to its file; durable when this returns.
     ///
     /// # Errors
-    /// When the file cannot be written: part of the blocks may be there.
+    /// [`MediaError::Io`] (`EIO`, `ENOSPC`, `EBADF` when it is open for reading alone): part of the blocks may be there.
     pub fn write_back(&self, blocks: &[BlockNumber]) -> Result<()> {
         let Some(file) = self.backing().filter(|_| !blocks.is_empty()) else {
             return Ok(());

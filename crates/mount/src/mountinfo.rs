@@ -29,7 +29,8 @@ pub struct Mounted {
 /// The mounts of Egeria this process can see, in the order they were made.
 ///
 /// # Errors
-/// When `/proc` cannot be read.
+/// [`MountError::System`] with what `open` or `read` of `/proc/self/mountinfo` failed with (`ENOENT` without `/proc`,
+/// `EACCES`, `EMFILE`).
 pub fn mounts() -> Result<Vec<Mounted>, MountError> {
     let mut mounts = mounted().map_err(unreadable)?;
     mounts.retain(|mount| mount.kind == OUR_KIND);

@@ -26,7 +26,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// requests are answered from then on.
 ///
 /// # Errors
-/// Why the directory cannot be mounted on, or the connection to the kernel broke.
+/// Those of [`spawn`]; [`MountError::System`] when the connection to the kernel broke (`ENODEV` when it was aborted, `EIO`).
 pub fn serve(
     volume: Arc<Volume>,
     directory: &Path,
@@ -56,7 +56,8 @@ pub fn serve_counted(
 /// play the kernel, as fuzzers do. Faults of pool memory are not caught.
 ///
 /// # Errors
-/// The end of the requests is one, too.
+/// [`MountError::System`], also at the end of the requests (`ENODEV`), and with `ENOMEM` or `EAGAIN` when threads cannot
+/// be started.
 pub fn serve_socket(
     volume: Arc<Volume>,
     socket: OwnedFd,
@@ -84,7 +85,10 @@ pub fn serve_socket(
 /// hold the lock of the address space that the serving threads need to answer it.
 ///
 /// # Errors
-/// Why the directory cannot be mounted on.
+/// [`MountError::Missing`] (`ENOENT`), [`MountError::NotADirectory`] (`ENOTDIR`), [`MountError::AlreadyMounted`]
+/// (`EBUSY`), [`MountError::DeadEndpoint`] (`ENOTCONN`), [`MountError::NoFuse`] (`ENOENT`, `EPERM`),
+/// [`MountError::NoPermission`] (`EPERM`, `EACCES`), [`MountError::AllowOtherForbidden`], [`MountError::NoHelper`],
+/// [`MountError::NotRoot`]; [`MountError::System`] with any other errno of the system.
 pub fn spawn(
     volume: Arc<Volume>,
     directory: &Path,
@@ -130,7 +134,7 @@ impl MountHandle {
     /// Wait until somebody unmounts.
     ///
     /// # Errors
-    /// What serving failed with.
+    /// [`MountError::System`] with what serving failed with (`ENODEV` when the connection was aborted, `EIO`).
     pub fn join(mut self) -> Result<(), MountError> {
         self.wait()
     }

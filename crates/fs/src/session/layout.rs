@@ -407,6 +407,8 @@ pub struct ThreadSlot {
     pub in_place: AtomicU64,
     /// Bit per pool whose delegates the thread waits for.
     pub awaited_pools: AtomicU64,
+    /// Bit of the pool without a limit that the thread accesses while somebody measures demand; 0: none.
+    pub accessed_pool: AtomicU64,
     /// New blocks of the operation under way.
     pub pending_new: [PendingExtent; PENDING_EXTENTS],
     /// Blocks it replaces.

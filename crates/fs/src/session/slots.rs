@@ -197,6 +197,7 @@ impl Volume {
         slot.notes.clear();
         slot.in_place.store(0, Ordering::Relaxed);
         slot.awaited_pools.store(0, Ordering::Relaxed);
+        slot.accessed_pool.store(0, Ordering::Relaxed);
         slot.ownership().give_back();
     }
 

@@ -49,7 +49,7 @@ impl PrivateMemory {
 /// Make a volume of these pools, on nodes 0, 1, …, whose identity and times follow from `seed`.
 ///
 /// # Errors
-/// When a pool cannot be written.
+/// `EIO` when a pool cannot be written, or is too small for a volume.
 pub fn create_private(
     pools: &[Arc<Pool>],
     seed: u64,
@@ -76,7 +76,7 @@ pub fn create_private(
 /// done on device DAX.
 ///
 /// # Errors
-/// When these are no pools of one volume, or it cannot be recovered.
+/// `EINVAL` when these are no pools of one volume, `ENOMEM` without memory for a session, `EIO` when it cannot be recovered.
 pub fn check_private(
     pools: &[Arc<Pool>],
     memory: &mut PrivateMemory,
@@ -95,7 +95,8 @@ impl Volume {
     /// belong to the node of pool 0.
     ///
     /// # Errors
-    /// When these are no pools of one volume, or it cannot be recovered.
+    /// `EINVAL` when these are no pools of one volume, `ENOMEM` without memory for a session, `EIO` when it cannot be
+    /// recovered.
     pub fn attach_private(
         pools: &[Arc<Pool>],
         memory: &mut PrivateMemory,
@@ -150,7 +151,7 @@ impl Volume {
     /// Verify what this private volume holds, as [`crate::check_volume`] does.
     ///
     /// # Errors
-    /// When a pool cannot be read.
+    /// `EIO` when a pool cannot be read.
     pub fn check_contents(self: &Arc<Volume>) -> Result<CheckReport, VolumeError> {
         check_contents(self, false, CheckReport::default(), &[], &mut |_, _| {})
     }

@@ -30,7 +30,7 @@ impl Emulation {
     /// A machine that this process alone emulates.
     ///
     /// # Errors
-    /// When it declares no nodes, or is too large.
+    /// [`EmulationError::NotEmulated`] when it declares no nodes, [`EmulationError::TooMany`] when it is too large.
     pub fn private(machine: &Machine) -> Result<Emulation, EmulationError> {
         let state = EmulationState::boxed();
         state.configure(machine)?;
@@ -40,7 +40,7 @@ impl Emulation {
     /// The machine that a state was configured for.
     ///
     /// # Errors
-    /// When it was not, or by another release.
+    /// [`EmulationError::Damaged`] when it was not, or by another release.
     pub fn over(memory: Memory) -> Result<Emulation, EmulationError> {
         let costs = AccessCosts::of(&memory.machine()?);
         Ok(Emulation {

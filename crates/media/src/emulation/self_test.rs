@@ -89,7 +89,7 @@ pub(super) fn expected_ns(machine: &Machine, row: &Row, cores: u32) -> f64 {
 /// (nothing remote is measured when there is one node only).
 ///
 /// # Errors
-/// When the machine is not emulated or too large.
+/// [`EmulationError::NotEmulated`], or [`EmulationError::TooMany`] when it is too large.
 pub fn self_test(machine: &Machine, test: &SelfTest) -> Result<Vec<Row>, EmulationError> {
     let state = Emulation::private(machine)?;
     state.set_timing(true);

@@ -65,7 +65,7 @@ impl SharingRow {
 /// two nodes, a node with one core or without an LLC, a medium that two readers exhaust, no timing.
 ///
 /// # Errors
-/// When the machine is not emulated or too large.
+/// [`EmulationError::NotEmulated`], or [`EmulationError::TooMany`] when it is too large.
 pub fn sharing_test(machine: &Machine, test: &SelfTest) -> Result<Vec<SharingRow>, EmulationError> {
     let state = Emulation::private(machine)?;
     state.set_timing(true);

@@ -266,7 +266,8 @@ impl EmulationState {
     /// Fills the state, once, before anybody else sees it.
     ///
     /// # Errors
-    /// When the machine declares no nodes, or more than there is room for.
+    /// [`EmulationError::NotEmulated`] when the machine declares no nodes, [`EmulationError::TooMany`] when more than there
+    /// is room for.
     pub fn configure(&self, machine: &Machine) -> Result<(), EmulationError> {
         let name = || machine.name.clone();
         let emulated = machine
@@ -326,7 +327,7 @@ impl EmulationState {
     /// The machine that it was filled for.
     ///
     /// # Errors
-    /// When it was not, or is no machine.
+    /// [`EmulationError::Damaged`] when it was not, or is no machine.
     pub fn machine(&self) -> Result<Machine, EmulationError> {
         let bytes = self.text_bytes.load(Relaxed) as usize;
         if self.ready.load(Acquire) != READY || bytes > MAX_TEXT_BYTES {

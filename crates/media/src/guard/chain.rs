@@ -16,7 +16,7 @@ static BEFORE: [AtomicPtr<sigaction>; 2] = [const { AtomicPtr::new(ptr::null_mut
 /// Calling it again does nothing.
 ///
 /// # Errors
-/// What `sigaction` answers.
+/// What `sigaction` fails with: `EINVAL`, where the kernel has no such signal.
 pub fn install() -> io::Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = INSTALLED

@@ -27,7 +27,7 @@ impl PoolSet {
     /// Pools of their own with the same content.
     ///
     /// # Errors
-    /// When a pool cannot be read.
+    /// `EIO` when a pool cannot be read.
     pub fn copy(&self) -> io::Result<PoolSet> {
         let copies = self.0.iter().map(|(index, pool)| {
             let copy = copy_of(pool)?;

@@ -62,7 +62,7 @@ impl CrashImages {
     /// Begins at point 0 of a recording.
     ///
     /// # Errors
-    /// When a base cannot be read.
+    /// `EIO` when a base cannot be read.
     pub fn new(recording: Recording) -> io::Result<CrashImages> {
         let bases = recording.bases().iter();
         let bases = bases.map(|base| (base.index, base.pool.clone()));
@@ -306,7 +306,8 @@ impl CrashImage<'_> {
     /// Writes a pool of the image to a new file, for those who open pools by path.
     ///
     /// # Errors
-    /// When the file exists or cannot be written, or there is no such pool.
+    /// `EEXIST` when the file exists, `ENOENT` when there is no such pool, else what `open` or `write` failed with
+    /// (`EACCES`, `ENOSPC`, `EIO`).
     pub fn write_to(&self, index: PoolIndex, path: &Path) -> io::Result<()> {
         let missing = || io::Error::new(io::ErrorKind::NotFound, "no such pool was recorded");
         let pool = self.pool(index).ok_or_else(missing)?;

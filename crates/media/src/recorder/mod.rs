@@ -85,7 +85,7 @@ impl Recorder {
     /// processes, or through other mappings of the same file, are not seen.
     ///
     /// # Errors
-    /// When the pool cannot be read.
+    /// `EIO` when the pool cannot be read.
     pub fn attach(&self, index: PoolIndex, pool: &Pool) -> io::Result<()> {
         let base = Base {
             index,

@@ -10,6 +10,10 @@
 //!
 //! A thread that asks while it is admitted already, as in a signal handler, goes on at once.
 
+mod demand;
+#[cfg(test)]
+mod tests;
+
 use crate::format::MAX_POOLS;
 use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
 use crate::session::path_mode::PathMode;
@@ -17,6 +21,7 @@ use crate::session::patience::{self, coarse_now_ms};
 use crate::session::slots::{Me, count};
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
+use demand::Accessing;
 use egeria_machine::AccessKind;
 use egeria_media::PoolIndex;
 use egeria_policy::pats::{Admission, Request, Selector, Settings, ThreadId, Words};
@@ -66,14 +71,43 @@ pub enum LimitedBy {
     Planner = 2,
 }
 
-/// A thread's place, until it is dropped.
+/// A thread's access of a pool, until it is dropped.
 pub(crate) struct Admitted<'a> {
+    _by: AdmittedBy<'a>,
+}
+
+impl<'a> Admitted<'a> {
+    fn at_place(gate: &'a AdmissionGate, slot: &'a ThreadSlot, thread: ThreadId) -> Admitted<'a> {
+        let place = Place { gate, slot, thread };
+        Admitted {
+            _by: AdmittedBy::Place(place),
+        }
+    }
+
+    fn at_open_pool(mark: Accessing<'a>) -> Admitted<'a> {
+        Admitted {
+            _by: AdmittedBy::Mark(mark),
+        }
+    }
+}
+
+/// What has to be given back. It is enough to drop it.
+#[allow(dead_code, reason = "each is held to be dropped")]
+enum AdmittedBy<'a> {
+    /// A pool with a limit.
+    Place(Place<'a>),
+    /// One without: its demand is measured.
+    Mark(Accessing<'a>),
+}
+
+/// A thread's place at a pool that has a limit.
+struct Place<'a> {
     gate: &'a AdmissionGate,
     slot: &'a ThreadSlot,
     thread: ThreadId,
 }
 
-impl Drop for Admitted<'_> {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
         let selector = selector(self.gate);
         if selector.end(self.thread) != Ok(true) {
@@ -197,22 +231,33 @@ impl Volume {
             count(&counters.asked_writes[pool], 1);
         }
         let selector = selector(gate);
+        if selector.limit() >= NO_LIMIT {
+            let mark = Accessing::begin(slot, pool);
+            if mark.is_some() && self.measures_admission() {
+                let request = counters.asked[pool].load(Ordering::Relaxed);
+                self.note_open_demand(gate, pool, request);
+            }
+            return Ok(mark.map(Admitted::at_open_pool));
+        }
+        if slot.accessed_pool.load(Ordering::Relaxed) != 0 {
+            // Admitted already, before there was a limit.
+            return Ok(None);
+        }
         let thread = ThreadId(me.index as u32);
         // An error: this thread is admitted already.
-        let turn = &me.slot.turn_began_ns;
+        let turn = &slot.turn_began_ns;
         let continues = turn.load(Ordering::Relaxed) != 0;
         let asked = selector
             .claim_own(thread)
             .and_then(|()| selector.ask(thread, request, continues));
         if self.measures_admission() {
-            let demand = u64::from(selector.admitted() + selector.waiting());
-            if gate.max_demand.load(Ordering::Relaxed) < demand {
-                gate.max_demand.fetch_max(demand, Ordering::Relaxed);
-            }
+            gate.note_demand(selector.admitted() + selector.waiting());
         }
         match asked {
             Err(_) => Ok(None),
-            Ok(Admission::Pass | Admission::Admitted) => Ok(Some(Admitted { gate, slot, thread })),
+            Ok(Admission::Pass | Admission::Admitted) => {
+                Ok(Some(Admitted::at_place(gate, slot, thread)))
+            }
             Ok(Admission::Wait) => {
                 let begun = Instant::now();
                 let wait = || self.wait_for_place(gate, (slot, thread), &selector, ino);
@@ -256,7 +301,7 @@ impl Volume {
                 let _ = selector.begin(thread);
                 if selector.keep_place(thread) != Ok(false) {
                     slot.turn_began_ns.store(now_ns(), Ordering::Relaxed);
-                    return Ok(Some(Admitted { gate, slot, thread }));
+                    return Ok(Some(Admitted::at_place(gate, slot, thread)));
                 }
                 continue;
             }
@@ -405,7 +450,10 @@ impl Volume {
     /// The limits of all pools and who is there now; with `reset`, their largest demands begin anew.
     pub fn admission(&self, reset: bool) -> Vec<PoolAdmission> {
         let is_limited = self.path_mode().is_limited();
-        let delegating = self.threads_awaiting_delegates();
+        let at_pools = match is_limited {
+            true => self.threads_at_pools(),
+            false => [0; MAX_POOLS],
+        };
         let each = |(pool, gate): (usize, &AdmissionGate)| {
             if !is_limited {
                 return PoolAdmission {
@@ -426,26 +474,11 @@ impl Volume {
                 limit: NonZeroU32::new(selector.limit()).filter(|limit| limit.get() < NO_LIMIT),
                 admitted,
                 waiting,
-                max_demand: (max_demand as u32).max(admitted + waiting + delegating[pool]),
+                max_demand: (max_demand as u32).max(admitted + waiting + at_pools[pool]),
                 lent: gate.lent.load(Ordering::Relaxed),
             }
         };
         self.session.gates().iter().enumerate().map(each).collect()
-    }
-
-    /// Threads that wait for delegates of each pool now: each would be at the pool without them.
-    fn threads_awaiting_delegates(&self) -> [u32; MAX_POOLS] {
-        let mut threads = [0; MAX_POOLS];
-        if self.delegation().0.is_some() {
-            let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
-            for slot in &self.session.threads()[..high.min(THREAD_SLOTS)] {
-                let pools = slot.awaited_pools.load(Ordering::Relaxed);
-                for (pool, threads) in threads.iter_mut().enumerate() {
-                    *threads += (pools >> pool & 1) as u32;
-                }
-            }
-        }
-        threads
     }
 }
 
@@ -458,207 +491,5 @@ fn sleep_while(gate: &AdmissionGate, thread: ThreadId, low: u32, limit: Duration
     if let Some(word) = word_of(gate, thread) {
         // Woken, changed or late: the caller looks again.
         let _ = futex::wait(word, futex::Flags::empty(), low, Some(&limit));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::test_volume::{FILE, Stopped, new_volume};
-    use crate::{FileReference, InodeNumber, within_patience};
-
-    const POOL: PoolIndex = PoolIndex(0);
-    const WRITE: Request = Request {
-        kind: AccessKind::Write,
-        bytes: 4096,
-    };
-
-    fn limit(threads: u32) -> Option<NonZeroU32> {
-        NonZeroU32::new(threads)
-    }
-
-    fn limited(threads: u32) -> (std::sync::Arc<Volume>, tempfile::TempDir, FileReference) {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let (volume, _) = new_volume(&directory);
-        volume
-            .limit_admission(POOL, limit(threads), LimitedBy::Hand)
-            .expect("limit");
-        let made = volume
-            .create(InodeNumber::ROOT, b"file", &FILE)
-            .expect("create");
-        let file = volume.open(made.ino, None).expect("open");
-        volume.write(file, 0, &[1; 65_536]).expect("write");
-        (volume, directory, file)
-    }
-
-    fn ask(volume: &Volume) -> Outcome<Option<Admitted<'_>>> {
-        volume.admit(volume.me()?, 1, 0, WRITE)
-    }
-
-    #[test]
-    fn no_more_threads_than_the_limit_are_admitted() {
-        const THREADS: usize = 8;
-        let (volume, _directory, file) = limited(2);
-        let inside = AtomicU32::new(0);
-        std::thread::scope(|scope| {
-            let work = |thread: usize| {
-                let (volume, inside) = (&volume, &inside);
-                move || {
-                    let mut data = vec![0; 8192];
-                    for round in 0..300 {
-                        let place = ask(volume).expect("a place");
-                        let beside = inside.fetch_add(1, Ordering::SeqCst);
-                        // One that got no CPU for a while lends its place.
-                        let lent = volume.admission(false)[0].lent;
-                        assert!(
-                            u64::from(beside) < 2 + lent,
-                            "round {round}: {beside} others"
-                        );
-                        std::thread::yield_now();
-                        inside.fetch_sub(1, Ordering::SeqCst);
-                        drop(place);
-                        let own = vec![thread as u8 + 1; 8192];
-                        volume
-                            .write(file, thread as u64 * 8192, &own)
-                            .expect("write");
-                        volume
-                            .read(file, thread as u64 * 8192, &mut data)
-                            .expect("read");
-                        assert!(data == own, "thread {thread}, round {round}");
-                        volume.append(file, b"some more").expect("append");
-                    }
-                }
-            };
-            let threads: Vec<_> = (0..THREADS)
-                .map(|thread| scope.spawn(work(thread)))
-                .collect();
-            threads
-                .into_iter()
-                .for_each(|thread| thread.join().expect("a thread"));
-        });
-        let asked = volume.counters().asked[0];
-        // Appends of a few bytes ask, too.
-        assert_eq!(asked.requests, 1 + 4 * 300 * THREADS as u64);
-        assert_eq!(asked.writes, 1 + 3 * 300 * THREADS as u64);
-        let now = volume.admission(false)[0];
-        assert_eq!((now.admitted, now.waiting, now.limit), (0, 0, limit(2)));
-    }
-
-    #[test]
-    fn who_is_dead_or_stopped_lends_its_place() {
-        let (volume, _directory, file) = limited(1);
-        for is_killed in [false, true] {
-            let holder = Stopped::in_child(&volume, |volume| ask(volume).map(std::mem::forget));
-            if is_killed {
-                holder.kill();
-            }
-            let begun = Instant::now();
-            volume.write(file, 0, &[2; 4096]).expect("write");
-            assert!(begun.elapsed() < Duration::from_secs(60));
-            assert_eq!(volume.admission(false)[0].lent, 1 + u64::from(is_killed));
-            if !is_killed {
-                holder.kill();
-            }
-        }
-        volume.reap();
-        assert_eq!(volume.admission(false)[0].admitted, 0);
-    }
-
-    #[test]
-    fn a_released_waiter_that_is_stopped_lends_its_place() {
-        let (volume, _directory, file) = limited(1);
-        let waiter = Stopped::in_child(&volume, |volume| {
-            let me = volume.me()?;
-            let thread = ThreadId(me.index as u32);
-            let selector = selector(&volume.session.gates()[0]);
-            let published = selector
-                .claim_own(thread)
-                .and_then(|()| selector.publish(thread, WRITE));
-            published.map(drop).map_err(|_| Errno(libc::EIO))
-        });
-        let begun = Instant::now();
-        while volume.admission(false)[0].lent == 0 {
-            // A few of them before the waiter's turn.
-            volume.write(file, 0, &[2; 4096]).expect("write");
-            assert!(begun.elapsed() < Duration::from_secs(60));
-        }
-        assert_eq!(volume.admission(false)[0].waiting, 0);
-        waiter.kill();
-    }
-
-    #[test]
-    fn who_waits_goes_on_when_there_is_no_limit_any_more() {
-        let (volume, _directory, file) = limited(1);
-        std::thread::scope(|scope| {
-            let held = ask(&volume).expect("a place");
-            let waiting = scope.spawn(|| volume.write(file, 0, &[2; 4096]));
-            while volume.admission(false)[0].waiting == 0 && !waiting.is_finished() {
-                std::thread::yield_now();
-            }
-            volume
-                .limit_admission(POOL, None, LimitedBy::Hand)
-                .expect("no limit");
-            assert_eq!(waiting.join().expect("a thread"), Ok(4096));
-            drop(held);
-        });
-        assert_eq!(volume.admission(false)[0].limit, None);
-        volume.write(file, 0, &[3; 4096]).expect("write");
-    }
-
-    #[test]
-    fn small_requests_nested_ones_and_impatient_ones_do_not_wait() {
-        let (volume, _directory, file) = limited(1);
-        std::thread::scope(|scope| {
-            let held = ask(&volume).expect("a place");
-            assert!(held.is_some());
-            let nested = ask(&volume).expect("no error");
-            assert!(nested.is_none(), "the same thread has one");
-            let other = scope.spawn(|| {
-                volume.read(file, 0, &mut [0; 100]).expect("read");
-                volume.write(file, 0, &[3; 100]).expect("write");
-                let soon = Duration::from_millis(5);
-                assert!(within_patience(soon, || volume.write(file, 0, &[3; 4096])).is_none());
-            });
-            other.join().expect("a thread");
-            drop(held);
-        });
-        assert_eq!(volume.admission(false)[0].waiting, 0);
-        volume.write(file, 0, &[2; 4096]).expect("write");
-        assert_eq!(volume.admission(false)[0].lent, 0);
-    }
-
-    #[test]
-    fn limits_of_pools_that_there_are_not_are_refused() {
-        let (volume, _directory, _) = limited(1);
-        let refused = volume.limit_admission(PoolIndex(1), limit(1), LimitedBy::Hand);
-        assert_eq!(refused, Err(Errno(libc::EINVAL)));
-    }
-
-    #[test]
-    fn a_planner_leaves_limits_that_were_set_by_hand() {
-        let (volume, _directory, file) = limited(3);
-        let by_planner = |limit| volume.limit_admission(POOL, limit, LimitedBy::Planner);
-        assert_eq!(by_planner(limit(2)), Err(Errno(libc::EBUSY)));
-        volume.lift_planned_limits().expect("lifted");
-        assert_eq!(volume.admission(false)[0].limit, limit(3));
-        volume
-            .limit_admission(POOL, None, LimitedBy::Hand)
-            .expect("lifted");
-        assert_eq!(by_planner(limit(2)), Ok(()));
-        assert_eq!(volume.admission(false)[0].limit, limit(2));
-        volume.lift_planned_limits().expect("lifted");
-        assert_eq!(volume.admission(false)[0].limit, None);
-        // Nothing is counted without limits, unless somebody measures.
-        let asked = || volume.counters().asked[0].requests;
-        let before = asked();
-        volume.write(file, 0, &[2; 4096]).expect("write");
-        assert_eq!(asked(), before);
-        volume.measure_admission(true).expect("measured");
-        volume.write(file, 0, &[2; 4096]).expect("write");
-        assert_eq!(asked(), before + 1);
-        assert_eq!(volume.admission(true)[0].max_demand, 1);
-        volume.measure_admission(false).expect("not measured");
-        volume.write(file, 0, &[2; 4096]).expect("write");
-        assert_eq!(asked(), before + 1);
     }
 }

@@ -1,0 +1,71 @@
+//! How many threads are at a pool that has no limit, for who would set one. Marks in the threads' own slots: nobody
+//! waits, so nobody needs to see exactly who is there.
+
+use crate::format::MAX_POOLS;
+use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
+use crate::volume::Volume;
+use std::sync::atomic::Ordering;
+
+/// Of so many requests of a thread to a pool, one counts the threads that are there: looking at all slots each time would
+/// cost more than many a request.
+const COUNTED_REQUESTS: u64 = 64;
+
+/// A thread is at a pool without a limit, until this is dropped. Of a thread that died there, the mark goes with its slot.
+pub(super) struct Accessing<'a>(&'a ThreadSlot);
+
+impl<'a> Accessing<'a> {
+    /// `None`: it is at one already, as in a signal handler.
+    pub(super) fn begin(slot: &'a ThreadSlot, pool: usize) -> Option<Accessing<'a>> {
+        if slot.accessed_pool.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        slot.accessed_pool.store(1 << pool, Ordering::Relaxed);
+        Some(Accessing(slot))
+    }
+}
+
+impl Drop for Accessing<'_> {
+    fn drop(&mut self) {
+        self.0.accessed_pool.store(0, Ordering::Relaxed);
+    }
+}
+
+impl AdmissionGate {
+    /// So many threads were at the pool at once, or wanted to be.
+    pub(super) fn note_demand(&self, threads: u32) {
+        let threads = u64::from(threads);
+        if self.max_demand.load(Ordering::Relaxed) < threads {
+            self.max_demand.fetch_max(threads, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Volume {
+    /// A thread is at a pool without a limit with its request of this number: count who else is, now and then.
+    #[inline]
+    pub(super) fn note_open_demand(&self, gate: &AdmissionGate, pool: usize, request: u64) {
+        if request.is_multiple_of(COUNTED_REQUESTS) || gate.max_demand.load(Ordering::Relaxed) == 0
+        {
+            gate.note_demand(self.threads_at_pools()[pool]);
+        }
+    }
+
+    /// Threads that are at each pool without a limit now, or wait for its delegates: each would be there without them.
+    pub(super) fn threads_at_pools(&self) -> [u32; MAX_POOLS] {
+        let mut threads = [0; MAX_POOLS];
+        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        for slot in &self.session.threads()[..high.min(THREAD_SLOTS)] {
+            let mut pools = slot.awaited_pools.load(Ordering::Relaxed)
+                | slot.accessed_pool.load(Ordering::Relaxed);
+            while pools != 0 {
+                let pool = pools.trailing_zeros() as usize;
+                // The words are other processes', too.
+                if let Some(threads) = threads.get_mut(pool) {
+                    *threads += 1;
+                }
+                pools &= pools - 1;
+            }
+        }
+        threads
+    }
+}
