@@ -209,7 +209,7 @@ fn steward_line(policy: &str, steward: &egeria_steward::Summary) -> String {
     }
     // As a rule one note per node, all alike.
     let note = steward.notes.iter().take(1);
-    for each in note.chain(&steward.unavailable) {
+    for each in note.chain(&steward.unavailable).chain(&steward.unseen) {
         line.push_str(&format!("egeria: {each}\n"));
     }
     line

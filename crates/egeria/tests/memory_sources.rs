@@ -41,15 +41,14 @@ fn each_memory_source_says_what_it_sees_or_why_not() {
         ("page-faults", "page faults"),
     ] {
         let said = steward(egeria([""; 0]), 0, "asymsched", &["--memory-source", way]);
-        let (sources, unavailable) = (lines(&said, "sources"), lines(&said, "unavailable"));
+        let (sources, unseen) = (lines(&said, "sources"), lines(&said, "unseen"));
         match &sources[..] {
             [source] => {
                 assert!(source.contains(sees) && source.contains("not"), "{source}");
-                assert!(unavailable.is_empty(), "{unavailable:?}");
+                assert!(unseen.is_empty(), "{unseen:?}");
             }
             _ => {
-                // Beside the stage that is off for it.
-                let [_, why] = &unavailable[..] else {
+                let [why] = &unseen[..] else {
                     panic!("{said}");
                 };
                 assert!(
@@ -76,7 +75,7 @@ fn without_rights_less_is_seen_and_the_reason_is_one_line() {
         return;
     }
     let files = steward(as_nobody([""; 0]), 65_534, "rl", &[]);
-    let said = lines(&files, "unavailable");
+    let said = lines(&files, "unseen");
     assert!(
         said.iter().any(|line| line.contains("CAP_BPF")
             || line.contains("BTF")
@@ -93,7 +92,7 @@ fn without_rights_less_is_seen_and_the_reason_is_one_line() {
     }
     let faults = ["--memory-source", "page-faults"];
     let memory = steward(as_nobody([""; 0]), 65_534, "asymsched", &faults);
-    let said = lines(&memory, "unavailable");
+    let said = lines(&memory, "unseen");
     let why = said.last().unwrap();
     assert!(
         why.contains("perf_event_paranoid is") && why.contains("CAP_PERFMON"),

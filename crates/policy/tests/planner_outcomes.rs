@@ -74,7 +74,7 @@ fn stages_without_an_actuator_are_off_and_named() {
     assert_eq!(decision.unavailable.len(), 4);
     assert_eq!(
         decision.unavailable[0].to_string(),
-        "placement of clusters (AsymSched) is off: there is no actuator for migration of memory"
+        "placement of clusters (AsymSched) is off: nothing here carries out migration of memory"
     );
     let none = Planner::new(&machine, System::Full.settings()).with_actuators(&[]);
     assert_eq!(none.unavailable()[0].stage, Stage::Threads);

@@ -129,6 +129,8 @@ struct Work {
     control: ControlLoop,
     /// What measures pools while nobody uses them.
     idle_pools: Option<IdlePools>,
+    /// It looks after processes instead of a volume.
+    is_of_processes: bool,
     options: StewardOptions,
     log: LogWriter,
     trace: Option<Writer>,
@@ -202,9 +204,9 @@ impl Work {
             restored_at_start: restored as u64,
             unavailable: unavailable
                 .iter()
-                .map(ToString::to_string)
-                .chain(unseen)
+                .map(|off| target.why_off(off, &options))
                 .collect(),
+            unseen,
             sources,
             ..Summary::default()
         };
@@ -226,6 +228,7 @@ impl Work {
             files,
             control,
             idle_pools,
+            is_of_processes: volume.is_none(),
             log,
             trace,
             source,
@@ -301,6 +304,7 @@ impl Work {
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
             unavailable: std::mem::take(&mut summary.unavailable),
+            unseen: std::mem::take(&mut summary.unseen),
             sources: std::mem::take(&mut summary.sources),
             ..Summary::default()
         };
@@ -405,6 +409,12 @@ impl Work {
             .into_iter()
             .flat_map(|turn| &turn.decision.threads.notes)
         {
+            let unknown = idle::unknown_of(kind).and_then(|node| self.options.machine.node(node));
+            if self.is_of_processes
+                && unknown.is_some_and(|node| !self.options.machine.has_persistent_memory(node))
+            {
+                continue;
+            }
             let mut note = kind.to_string();
             if self.idle_pools.is_some() && idle::unknown_of(kind).is_some() {
                 let windows = idle::IDLE_WINDOWS;

@@ -58,6 +58,8 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// Stages of the policy that are off, and why.
     pub unavailable: Vec<String>,
+    /// What cannot be seen here, and therefore is not done.
+    pub unseen: Vec<String>,
     /// How what is decided on is seen, where there are several ways, and what each cannot see.
     pub sources: Vec<String>,
     /// Threads that got their CPUs back at the end.

@@ -13,6 +13,7 @@ use egeria_pages::accesses::{Choice, HotPages, MemorySource, Sampler};
 use egeria_pages::file_counts::CountedFiles;
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::pats::Controller;
+use egeria_policy::planner::{Stage, Unavailable};
 use egeria_watch::LiveSource;
 use egeria_watch::migration_times::MigrationTimes;
 use egeria_watch::processes::ProcessSource;
@@ -132,6 +133,38 @@ impl Target {
             }
         }
         actuators
+    }
+
+    /// A stage that is off, and what would have it.
+    pub(crate) fn why_off(&self, off: &Unavailable, options: &StewardOptions) -> String {
+        let machine = &options.machine;
+        let has_one_node = machine.nodes.len() == 1;
+        let why = match (self, off.stage) {
+            (_, Stage::Threads) => "nothing moves threads here",
+            (Target::Volume(_), Stage::Clusters) => {
+                "it moves whole processes, which a steward of processes does (--pid, --cgroup or --all)"
+            }
+            (Target::Volume(_), Stage::Limits)
+                if !(machine.nodes.iter()).any(|node| machine.has_persistent_memory(node)) =>
+            {
+                "no node has persistent memory"
+            }
+            (Target::Volume(volume), Stage::Relocation | Stage::Delegation)
+                if volume
+                    .pool_nodes()
+                    .windows(2)
+                    .all(|pair| pair[0] == pair[1]) =>
+            {
+                "all pools of the volume are on one node"
+            }
+            (Target::Volume(_), _) => "the volume's session has no memory left for it",
+            (Target::Processes, Stage::Limits | Stage::Delegation) => {
+                "it is for what goes through a volume; to have it, name the volume's POOL"
+            }
+            (Target::Processes, _) if has_one_node => "the machine has one node",
+            (Target::Processes, _) => "what programs use is not seen here",
+        };
+        format!("{} is off: {why}", off.stage)
     }
 
     /// Whether it is in use on the machine given.

@@ -66,6 +66,15 @@ impl ScopeArguments {
                 "there is no process {gone}; see `ps`, or leave --pid out"
             )));
         }
+        if let Some(process) = self
+            .pid
+            .iter()
+            .find(|process| task::is_of_kernel(**process) == Some(true))
+        {
+            return Err(Failure::new(format!(
+                "process {process} is a thread of the kernel, which stays where it is; name a program's"
+            )));
+        }
         if !self.pid.is_empty() {
             let keys = self.pid.iter().filter_map(|process| {
                 Some(ProcessKey {

@@ -120,10 +120,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             begun.restored_at_start
         );
     }
-    for line in machine.warnings.iter().chain(&begun.unavailable) {
+    for line in machine.warnings.iter().chain(&begun.unseen) {
         tracing::warn!("{line}");
     }
-    for line in &begun.sources {
+    // Nobody asked for all that `all` has.
+    let (expected, missed): (&[String], &[String]) = match policy {
+        System::All => (&begun.unavailable, &[]),
+        _ => (&[], &begun.unavailable),
+    };
+    missed.iter().for_each(|line| tracing::warn!("{line}"));
+    for line in expected.iter().chain(&begun.sources) {
         tracing::info!("{line}");
     }
     tracing::info!("looking after threads, policy {policy}");
@@ -152,8 +158,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             done.windows,
             done.missed,
             done.restored,
-            of_processes(done)
+            of_processes(done) + &why_nothing_moved(done)
         )
+    })
+}
+
+/// Why no thread was migrated, if none was.
+fn why_nothing_moved(done: &Summary) -> String {
+    let because = done.no_moves_because.as_ref();
+    because.map_or_else(String::new, |because| {
+        format!("no thread was migrated: {because}\n")
     })
 }
 

@@ -96,7 +96,7 @@ impl fmt::Display for Unavailable {
         let (stage, missing) = (self.stage, missing.join(" and "));
         write!(
             formatter,
-            "{stage} is off: there is no actuator for {missing}"
+            "{stage} is off: nothing here carries out {missing}"
         )
     }
 }

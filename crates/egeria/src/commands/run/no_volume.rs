@@ -77,7 +77,8 @@ fn human(document: &Document) -> String {
             done.moves,
             done.windows
         );
-        for line in done.unavailable.iter().chain(&done.no_moves_because) {
+        let why = done.unavailable.iter().chain(&done.unseen);
+        for line in why.chain(&done.no_moves_because) {
             text += &format!("\n{line}");
         }
     }
