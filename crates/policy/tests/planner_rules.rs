@@ -480,6 +480,27 @@ fn beside_idle_dram_the_limit_is_what_the_medium_bears() {
     assert_eq!(limit(0.0).threads, 4);
 }
 
+/// The medium bears 4 writers, so nobody says that 4 are too many; Eq. 1 gives 2.
+#[test]
+fn a_crowd_that_the_medium_bears_is_tried_under_the_formula() {
+    let machine = common::machine(2);
+    let tries = |demand: u32| {
+        let mut settings = System::All.settings();
+        settings.stages.delegation = false;
+        let mut planner = Planner::new(&machine, settings);
+        let mut medium = medium(0, demand, 1.0);
+        medium.measured.dram_bytes_s = Some(0.0);
+        let writers = (0..demand).map(|number| thread(&machine, number, 0, &[], 300 * MB, 0.1));
+        let facts = Facts {
+            media: vec![medium],
+            ..Facts::of(window(&machine, writers.collect()))
+        };
+        let mut limits = (0..20).map(|_| planner.decide(&machine, &facts).limits);
+        limits.any(|limits| limits.iter().any(|limit| limit.threads == 2))
+    };
+    assert!(tries(4) && !tries(3));
+}
+
 /// `N` of PATS Eq. 3 is what the machine says, unless somebody says otherwise.
 #[test]
 fn limits_heed_the_machines_dimms() {

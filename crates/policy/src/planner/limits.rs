@@ -10,6 +10,9 @@ use crate::media::{bears, dram_in_use};
 use crate::pats::{Controller, Limiter};
 use egeria_facts::MediumFacts;
 
+/// So many times as many threads as Eq. 1 gives are a crowd (ours): beside fewer, trials cost more than they find.
+const CROWD: u32 = 2;
+
 /// What each node's limit hangs on, kept from window to window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limiters {
@@ -80,7 +83,11 @@ impl Gate {
         let bears = bears(machine, index, measured.mix.write_share);
         let bears = bears.filter(|bears| may_raise && is_idle && *bears > decision.limit);
         let threads = bears.unwrap_or(decision.limit);
-        self.unreached = since(self.unreached, measured.demand > threads);
+        // A crowd that the medium bears may still be faster under Eq. 1, by far: that is tried.
+        let is_tried = may_raise && settings.stages.feedback;
+        let is_crowd = is_tried && measured.demand >= decision.limit.saturating_mul(CROWD);
+        let is_reached = measured.demand > threads || is_crowd;
+        self.unreached = since(self.unreached, is_reached);
         Limit {
             node: facts.node,
             threads,
