@@ -194,8 +194,8 @@ fn begin(
         Source::Files => Some("what threads read"),
         Source::Memory(_) => Some("what programs access in memory"),
     };
-    let unavailable = steward.summary().unavailable;
-    let missing = unavailable
+    let unseen = steward.summary().unseen;
+    let missing = unseen
         .into_iter()
         .find(|line| marks.is_some_and(|mark| line.contains(mark)));
     if let Some(why) = missing {
