@@ -7,6 +7,7 @@ BUILT  := $(TARGET)/release
 REPORT := $(TARGET)/report
 SUITES ?= bookworm trixie
 NODES  ?= 4
+KILLS  ?= 100
 
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test memcheck whole-programs guest lint book bench install uninstall python deb package-test tarball tarball-test \
@@ -34,9 +35,9 @@ memcheck: setup ## run tests of several processes under valgrind (some minutes)
 whole-programs: build ## run databases, git, make and others on tmpfs, mount and library; kill the databases (7 minutes)
 	scripts/whole-programs
 
-guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without CPUs)
+guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without CPUs; KILLS=100 of its steward)
 	@scripts/setup --guest
-	scripts/guest --nodes $(NODES) "$(BUILT)" "$(TARGET)/guest"
+	scripts/guest --nodes $(NODES) --kills $(KILLS) "$(BUILT)" "$(TARGET)/guest"
 
 lint: ## check format, lints, links, cycles of modules and lock files; warnings are errors
 	$(CARGO) fmt --all --check
