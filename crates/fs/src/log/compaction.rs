@@ -8,6 +8,7 @@ use crate::log::staging::Staged;
 use crate::log::xattrs::inborn_xattrs;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_LOG;
+use crate::session::seqlock::WriteSection;
 use crate::space::free_space::Need;
 use crate::space::operation::{Operation, note_pages};
 use crate::space::striping;
@@ -113,6 +114,10 @@ impl Volume {
         }
         operation.keep_from(mark);
         let inode = locked.inode;
+        // A directory's table names places in the old log until it is loaded anew: who looks without the lock meanwhile
+        // would find no name in the new one.
+        let is_directory = locked.kind() == FileKind::Directory;
+        let changing = is_directory.then(|| WriteSection::begin(inode));
         inode.log_pages.store(staged.pages, Ordering::Relaxed);
         inode
             .compact_at_pages
@@ -124,12 +129,13 @@ impl Volume {
             note_pages(locked.ino, operation, &old_pages);
         }
         operation.settle_replaced();
-        if locked.kind() == FileKind::Directory {
-            // The table names places in the old log.
-            self.unload(locked);
-            self.load(locked)?;
-        }
-        Ok(())
+        let Some(changing) = changing else {
+            return Ok(());
+        };
+        self.unload(locked);
+        let loaded = self.load(locked);
+        changing.end();
+        loaded
     }
 
     fn write_compacted(

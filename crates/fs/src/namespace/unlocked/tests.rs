@@ -1,9 +1,11 @@
 use crate::session::layout::CHANGING;
 use crate::session::seqlock::WriteSection;
+use crate::space::operation::Operation;
 use crate::test_volume::{Stopped, new_volume};
 use crate::*;
 use egeria_media::BlockNumber;
-use std::sync::atomic::Ordering;
+use std::arch::asm;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 const FILE: NewInode = NewInode {
     mode: libc::S_IFREG | 0o640,
@@ -164,6 +166,108 @@ fn damage_is_told_beside_a_stopped_writer() {
     let seen = std::thread::scope(|scope| scope.spawn(read).join()).expect("a thread");
     assert_eq!(seen, [Ok(100), Err(Errno(libc::EIO))]);
     changing.end();
+}
+
+/// Whose turn it is: of a child that takes an instruction, of who looks after each, or of nobody any more.
+static TURN: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+const STEPS: u32 = 0;
+const LOOKS: u32 = 1;
+const ENDED: u32 = 2;
+
+fn turn() -> &'static AtomicU32 {
+    // SAFETY: set before the child begins, to memory that is never given back.
+    unsafe { &*TURN.load(Ordering::Relaxed) }
+}
+
+extern "C" fn let_others_look(_: i32) {
+    turn().store(LOOKS, Ordering::SeqCst);
+    while turn().load(Ordering::SeqCst) == LOOKS {
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs `act` in a child, and `look` here before each of its instructions.
+fn between_instructions(volume: &Volume, act: impl Fn(&Volume), mut look: impl FnMut()) {
+    let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: new memory, zeroed, which both processes have.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, shared, -1, 0) };
+    assert_ne!(memory, libc::MAP_FAILED);
+    TURN.store(memory.cast(), Ordering::Relaxed);
+    // SAFETY: the child uses the volume alone, and ends without what the parent has to end.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        volume.after_fork_in_child();
+        // SAFETY: the handler does nothing that a signal may not, and the flag is the child's own.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = let_others_look as *const () as usize;
+            libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut());
+            asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
+        }
+        act(volume);
+        // SAFETY: as above.
+        unsafe { asm!("pushfq", "and qword ptr [rsp], -257", "popfq") };
+        turn().store(ENDED, Ordering::SeqCst);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    // A look that fails must not leave it behind, waiting.
+    struct Child(i32);
+    impl Drop for Child {
+        fn drop(&mut self) {
+            // SAFETY: only a signal, to a child that was not waited for.
+            unsafe { libc::kill(self.0, libc::SIGKILL) };
+        }
+    }
+    let killed_at_last = Child(child);
+    let begun = std::time::Instant::now();
+    loop {
+        match turn().load(Ordering::SeqCst) {
+            LOOKS => {
+                look();
+                turn().store(STEPS, Ordering::SeqCst);
+            }
+            ENDED => break,
+            _ => assert!(begun.elapsed().as_secs() < 60, "the child does not go on"),
+        }
+    }
+    let mut status = 0;
+    // SAFETY: an out-parameter; the child is nobody else's.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    std::mem::forget(killed_at_last);
+    assert_eq!(status, 0);
+}
+
+/// Between its commit and the load of the table, the new log has names at other places than the table says.
+#[test]
+fn looks_beside_compaction_find_all_names() {
+    const NAMES: usize = 3;
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let (volume, _) = new_volume(&directory);
+    for name in 0..NAMES {
+        let made = volume.create(ROOT, format!("n{name}").as_bytes(), &FILE);
+        made.expect("create");
+    }
+    let compact = |volume: &Volume| {
+        let locked = volume.lock(ROOT.0).expect("a lock");
+        let mut operation = Operation::new(volume, locked.me);
+        volume.compact(&locked, &mut operation).expect("compact");
+    };
+    let mut looks = 0;
+    between_instructions(&volume, compact, || {
+        let mut names = 0;
+        let each = &mut |entry: &DirectoryEntry<'_>| {
+            names += usize::from(entry.name.starts_with(b"n"));
+            true
+        };
+        volume.read_directory(ROOT, 0, each).expect("a listing");
+        assert_eq!(names, NAMES, "after {looks} instructions");
+        volume.lookup(ROOT, b"n1").expect("a name");
+        looks += 1;
+    });
+    assert!(looks > 1000, "{looks}");
 }
 
 #[test]
