@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 const COUNTED_REQUESTS: u64 = 64;
 
 /// A thread is at a pool without a limit, until this is dropped. Of a thread that died there, the mark goes with its slot.
-pub(super) struct Accessing<'a>(&'a ThreadSlot);
+pub(crate) struct Accessing<'a>(&'a ThreadSlot);
 
 impl<'a> Accessing<'a> {
     /// `None`: it is at one already, as in a signal handler.

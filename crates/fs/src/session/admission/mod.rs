@@ -72,36 +72,16 @@ pub enum LimitedBy {
 }
 
 /// A thread's access of a pool, until it is dropped.
-pub(crate) struct Admitted<'a> {
-    _by: AdmittedBy<'a>,
-}
-
-impl<'a> Admitted<'a> {
-    fn at_place(gate: &'a AdmissionGate, slot: &'a ThreadSlot, thread: ThreadId) -> Admitted<'a> {
-        let place = Place { gate, slot, thread };
-        Admitted {
-            _by: AdmittedBy::Place(place),
-        }
-    }
-
-    fn at_open_pool(mark: Accessing<'a>) -> Admitted<'a> {
-        Admitted {
-            _by: AdmittedBy::Mark(mark),
-        }
-    }
-}
-
-/// What has to be given back. It is enough to drop it.
-#[allow(dead_code, reason = "each is held to be dropped")]
-enum AdmittedBy<'a> {
-    /// A pool with a limit.
+#[expect(dead_code, reason = "each is held to be dropped")]
+pub(crate) enum Admitted<'a> {
+    /// Of a pool with a limit.
     Place(Place<'a>),
-    /// One without: its demand is measured.
+    /// Of one without, while its demand is measured.
     Mark(Accessing<'a>),
 }
 
 /// A thread's place at a pool that has a limit.
-struct Place<'a> {
+pub(crate) struct Place<'a> {
     gate: &'a AdmissionGate,
     slot: &'a ThreadSlot,
     thread: ThreadId,
@@ -237,7 +217,7 @@ impl Volume {
                 let request = counters.asked[pool].load(Ordering::Relaxed);
                 self.note_open_demand(gate, pool, request);
             }
-            return Ok(mark.map(Admitted::at_open_pool));
+            return Ok(mark.map(Admitted::Mark));
         }
         if slot.accessed_pool.load(Ordering::Relaxed) != 0 {
             // Admitted already, before there was a limit.
@@ -256,7 +236,7 @@ impl Volume {
         match asked {
             Err(_) => Ok(None),
             Ok(Admission::Pass | Admission::Admitted) => {
-                Ok(Some(Admitted::at_place(gate, slot, thread)))
+                Ok(Some(Admitted::Place(Place { gate, slot, thread })))
             }
             Ok(Admission::Wait) => {
                 let begun = Instant::now();
@@ -301,7 +281,7 @@ impl Volume {
                 let _ = selector.begin(thread);
                 if selector.keep_place(thread) != Ok(false) {
                     slot.turn_began_ns.store(now_ns(), Ordering::Relaxed);
-                    return Ok(Some(Admitted::at_place(gate, slot, thread)));
+                    return Ok(Some(Admitted::Place(Place { gate, slot, thread })));
                 }
                 continue;
             }
