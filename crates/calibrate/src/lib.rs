@@ -34,12 +34,14 @@ mod schedule;
 mod setup;
 mod target;
 mod threads;
+mod ways;
 
 pub use error::CalibrateError;
 pub use figures::{CacheFigures, Calibration, Latency, MeasuredMemory, Stream};
 pub use measure::measure;
 pub use options::Options;
 pub use target::PoolRequest;
+pub use ways::{Both, Flows, Found, Way};
 
 /// A cache line, bytes.
 const LINE_BYTES: usize = 64;

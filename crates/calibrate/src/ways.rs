@@ -1,0 +1,205 @@
+//! Links and routes, from what flows between nodes got alone and two at once.
+//!
+//! ```text
+//!   two flows share a wire      together they get less than alone, and than memory and CPUs of a common end give
+//!   a way has no link           it shares with the way to a node in between and with the way from there, which do not
+//!                               share with each other, and carries no more than both
+//!   a route                     the fewest links that the way shares with
+//! ```
+//!
+//! Flows are max-min fair, so of two that share a link which one of them fills, the sum is what the link carries. A link
+//! that nothing fills is not found, nor is it missed by two flows at once.
+
+use std::collections::VecDeque;
+
+/// Below this share of what two flows should get, they share something.
+const SHARED: f64 = 0.9;
+/// A flow that is a smaller part of both shows nothing.
+const MIN_PART: f64 = 0.15;
+/// So much more than the ways it consists of a way may have got.
+const MAX_EXCESS: f64 = 1.15;
+
+/// From a node to another one: positions. Data goes from the memory of the first to CPUs of the second.
+pub type Way = (usize, usize);
+
+/// What two ways carry at once, bytes/s.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Both {
+    /// The ways.
+    pub ways: [Way; 2],
+    /// Of each.
+    pub bytes_s: [f64; 2],
+}
+
+/// What flows got.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Flows {
+    /// Of the memory of each node, all that its own CPUs get, bytes/s.
+    pub memory_bytes_s: Vec<f64>,
+    /// What all CPUs of each node take from other nodes at most, bytes/s.
+    pub cpus_bytes_s: Vec<f64>,
+    /// Ways alone.
+    pub alone: Vec<(Way, f64)>,
+    /// Pairs of them at once.
+    pub both: Vec<Both>,
+}
+
+/// What follows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Found {
+    /// Ways that have a link of their own, with what it carries, bytes/s.
+    pub links: Vec<(Way, f64)>,
+    /// Nodes in between, of the ways that have none, in order.
+    pub routes: Vec<(Way, Vec<usize>)>,
+    /// Ways that share something which the links do not explain.
+    pub unexplained: Vec<[Way; 2]>,
+}
+
+impl Flows {
+    fn alone(&self, way: Way) -> Option<f64> {
+        let found = self.alone.iter().find(|(other, _)| *other == way);
+        found.map(|(_, bytes_s)| *bytes_s)
+    }
+
+    fn both(&self, one: Way, other: Way) -> Option<f64> {
+        let is_these = |both: &&Both| both.ways == [one, other] || both.ways == [other, one];
+        let found = self.both.iter().find(is_these);
+        found.map(|both| both.bytes_s[0] + both.bytes_s[1])
+    }
+
+    /// Whether two ways share a wire; `None`: that does not show.
+    fn share(&self, one: Way, other: Way) -> Option<bool> {
+        let (first, second) = (self.alone(one)?, self.alone(other)?);
+        let mut expected = first + second;
+        if first.min(second) < MIN_PART * expected {
+            return None;
+        }
+        if one.0 == other.0 {
+            expected = expected.min(self.memory_bytes_s[one.0]);
+        }
+        if one.1 == other.1 {
+            expected = expected.min(self.cpus_bytes_s[one.1]);
+        }
+        // Where an end gives no more than one way, nothing can be lost on it.
+        if SHARED * expected <= first.max(second) {
+            return None;
+        }
+        Some(self.both(one, other)? < SHARED * expected)
+    }
+
+    fn nodes(&self) -> usize {
+        self.memory_bytes_s.len()
+    }
+
+    /// Whether a way goes through another node.
+    fn is_composed(&self, way: Way) -> bool {
+        let Some(carried) = self.alone(way) else {
+            return false;
+        };
+        let is_between = |node: usize| {
+            let (before, behind) = ((way.0, node), (node, way.1));
+            let parts = self.alone(before).zip(self.alone(behind));
+            parts.is_some_and(|(one, other)| carried <= MAX_EXCESS * one.min(other))
+                && self.share(way, before) == Some(true)
+                && self.share(way, behind) == Some(true)
+                && self.share(before, behind) != Some(true)
+        };
+        (0..self.nodes()).any(|node| node != way.0 && node != way.1 && is_between(node))
+    }
+
+    /// Links and routes under which these flows would have got what they got.
+    pub fn find(&self) -> Found {
+        let mut links = Vec::new();
+        let mut composed = Vec::new();
+        for (way, _) in &self.alone {
+            match self.is_composed(*way) {
+                true => composed.push(*way),
+                false => links.push(*way),
+            }
+        }
+        let mut routes = Vec::new();
+        composed.retain(|way| match self.route(*way, &links) {
+            Some(via) => {
+                routes.push((*way, via));
+                true
+            }
+            None => false,
+        });
+        // Where no links lead, there is one that was not seen to be its own.
+        let lost: Vec<Way> = (self.alone.iter())
+            .map(|(way, _)| *way)
+            .filter(|way| !links.contains(way) && !composed.contains(way))
+            .collect();
+        links.extend(lost);
+        links.sort_unstable();
+        let unexplained = self.unexplained(&links, &routes);
+        let carried = links
+            .iter()
+            .map(|link| (*link, self.carried(*link, &routes)));
+        Found {
+            links: carried.collect(),
+            routes,
+            unexplained,
+        }
+    }
+
+    /// The fewest links that a way shares with, from its one end to the other.
+    fn route(&self, way: Way, links: &[Way]) -> Option<Vec<usize>> {
+        let mut before: Vec<Option<usize>> = vec![None; self.nodes()];
+        let mut next = VecDeque::from([way.0]);
+        while let Some(node) = next.pop_front() {
+            for &(from, to) in links.iter().filter(|link| link.0 == node) {
+                let is_new = to != way.0 && before[to].is_none();
+                if is_new && self.share(way, (from, to)) != Some(false) {
+                    before[to] = Some(from);
+                    next.push_back(to);
+                }
+            }
+        }
+        let mut via = Vec::new();
+        let mut node = before[way.1]?;
+        while node != way.0 {
+            via.push(node);
+            node = before[node]?;
+        }
+        via.reverse();
+        Some(via)
+    }
+
+    /// The most that went over a link at once.
+    fn carried(&self, link: Way, routes: &[(Way, Vec<usize>)]) -> f64 {
+        let over = |way: Way| way == link || links_of(way, routes).contains(&link);
+        let both = self
+            .both
+            .iter()
+            .filter(|both| both.ways.iter().all(|way| over(*way)));
+        let both = both.map(|both| both.bytes_s[0] + both.bytes_s[1]);
+        let alone = self.alone.iter().filter(|(way, _)| over(*way));
+        both.chain(alone.map(|(_, bytes_s)| *bytes_s))
+            .fold(0.0, f64::max)
+    }
+
+    fn unexplained(&self, links: &[Way], routes: &[(Way, Vec<usize>)]) -> Vec<[Way; 2]> {
+        let of = |way: Way| match links.contains(&way) {
+            true => vec![way],
+            false => links_of(way, routes),
+        };
+        let meet = |[one, other]: &[Way; 2]| {
+            let one = of(*one);
+            of(*other).iter().any(|link| one.contains(link))
+        };
+        let shared = self.both.iter().map(|both| both.ways);
+        let shared = shared.filter(|[one, other]| self.share(*one, *other) == Some(true));
+        shared.filter(|ways| !meet(ways)).collect()
+    }
+}
+
+fn links_of(way: Way, routes: &[(Way, Vec<usize>)]) -> Vec<Way> {
+    let Some((_, via)) = routes.iter().find(|(other, _)| *other == way) else {
+        return Vec::new();
+    };
+    let mut stops = vec![way.0];
+    stops.extend(via);
+    stops.push(way.1);
+    stops.windows(2).map(|pair| (pair[0], pair[1])).collect()
+}

@@ -1,0 +1,170 @@
+//! Links and routes are found again from what flows get over them.
+
+use egeria_calibrate::{Both, Flows, Found, Way};
+use egeria_machine::fair::{Flow, max_min_shares};
+use egeria_machine::{Link, Machine, NodeId, Paths, Route};
+use proptest::prelude::*;
+
+const GB: f64 = 1e9;
+/// Each memory gives so much, and the CPUs of each node take so much: more than two links.
+const MEMORY_BYTES_S: f64 = 40.0 * GB;
+
+fn machine(nodes: usize) -> Machine {
+    let node =
+        |id: usize| format!("[[nodes]]\nid = {id}\nmemory_bytes = 1_000_000\ncpus = \"{id}\"\n");
+    let nodes: String = (0..nodes).map(node).collect();
+    let text = format!("name = \"links\"\n{nodes}");
+    Machine::from_toml(&text, "links.toml".as_ref()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn id(node: usize) -> NodeId {
+    NodeId(node as u16)
+}
+
+/// Links of a tree that carry both ways, and others that may carry one.
+fn linked() -> impl Strategy<Value = Machine> {
+    let width = || prop::sample::select(vec![3.0, 6.0, 9.0, 12.0]);
+    let nodes = 3..=8_usize;
+    nodes.prop_flat_map(move |nodes| {
+        let tree =
+            prop::collection::vec((any::<prop::sample::Index>(), width(), width()), nodes - 1);
+        let more = prop::collection::vec(
+            (0..nodes, 0..nodes, width(), prop::option::of(width())),
+            0..nodes,
+        );
+        (tree, more).prop_map(move |(tree, more)| {
+            let mut machine = machine(nodes);
+            let mut lanes = std::collections::BTreeSet::new();
+            let mut add = |from: usize, to: usize, width: f64, back: Option<f64>| {
+                let is_new =
+                    from != to && !lanes.contains(&(from, to)) && !lanes.contains(&(to, from));
+                if is_new {
+                    lanes.insert((from, to));
+                    machine.interconnect.links.push(Link {
+                        from: id(from),
+                        to: id(to),
+                        bytes_s: width * GB,
+                        back_bytes_s: back.map(|width| width * GB),
+                        latency_ns: 100.0,
+                    });
+                }
+            };
+            for (index, (parent, width, back)) in tree.into_iter().enumerate() {
+                add(parent.index(index + 1), index + 1, width, Some(back));
+            }
+            for (from, to, width, back) in more {
+                add(from, to, width, back);
+            }
+            machine
+        })
+    })
+}
+
+fn paths(machine: &Machine) -> Paths {
+    let paths = machine.paths().unwrap_or_else(|error| panic!("{error}"));
+    paths.expect("links")
+}
+
+/// What each of these flows gets.
+fn rates(paths: &Paths, nodes: usize, ways: &[Way]) -> Vec<f64> {
+    let mut capacities: Vec<f64> = paths.lanes.iter().map(|lane| lane.bytes_s).collect();
+    let lanes = capacities.len();
+    capacities.extend(vec![MEMORY_BYTES_S; 2 * nodes]);
+    let flow = |&(from, to): &Way| {
+        let mut uses: Vec<(usize, f64)> = paths
+            .way(from, to)
+            .iter()
+            .map(|lane| (*lane, 1.0))
+            .collect();
+        uses.extend([(lanes + from, 1.0), (lanes + nodes + to, 1.0)]);
+        Flow {
+            uses,
+            most: f64::INFINITY,
+            weight: 1.0,
+        }
+    };
+    let flows: Vec<Flow> = ways.iter().map(flow).collect();
+    max_min_shares(&capacities, &flows)
+}
+
+fn ways(nodes: usize) -> Vec<Way> {
+    let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
+    pairs.filter(|(from, to)| from != to).collect()
+}
+
+/// What is measured; `noise` changes each figure.
+fn measured(machine: &Machine, mut noise: impl FnMut() -> f64) -> Flows {
+    let (paths, nodes) = (paths(machine), machine.nodes.len());
+    let all = ways(nodes);
+    let alone = all
+        .iter()
+        .map(|way| (*way, rates(&paths, nodes, &[*way])[0] * noise()));
+    let alone = alone.collect();
+    let mut both = Vec::new();
+    for (at, one) in all.iter().enumerate() {
+        for other in &all[at + 1..] {
+            let rates = rates(&paths, nodes, &[*one, *other]);
+            both.push(Both {
+                ways: [*one, *other],
+                bytes_s: [rates[0] * noise(), rates[1] * noise()],
+            });
+        }
+    }
+    Flows {
+        memory_bytes_s: vec![MEMORY_BYTES_S; nodes],
+        cpus_bytes_s: vec![MEMORY_BYTES_S; nodes],
+        alone,
+        both,
+    }
+}
+
+/// A machine with what was found.
+fn described(like: &Machine, found: &Found) -> Machine {
+    let mut machine = like.clone();
+    let link = |&((from, to), bytes_s): &(Way, f64)| Link {
+        from: id(from),
+        to: id(to),
+        bytes_s,
+        back_bytes_s: None,
+        latency_ns: 0.0,
+    };
+    machine.interconnect.links = found.links.iter().map(link).collect();
+    let route = |(way, via): &(Way, Vec<usize>)| Route {
+        from: id(way.0),
+        to: id(way.1),
+        via: via.iter().map(|node| id(*node)).collect(),
+    };
+    machine.interconnect.routes = found.routes.iter().map(route).collect();
+    machine
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn what_was_found_carries_what_was_measured(machine in linked(), seed in any::<u64>()) {
+        let mut state = seed | 1;
+        let noise = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            1.0 + 0.02 * ((state >> 33) as f64 / f64::from(1_u32 << 30) - 1.0)
+        };
+        let flows = measured(&machine, noise);
+        let found = flows.find();
+        prop_assert_eq!(&found.unexplained, &Vec::<[Way; 2]>::new());
+        let (before, after) = (paths(&machine), paths(&described(&machine, &found)));
+        let nodes = machine.nodes.len();
+        for (at, one) in ways(nodes).iter().enumerate() {
+            let (was, is) = (before.widest_bytes_s(one.0, one.1), after.widest_bytes_s(one.0, one.1));
+            prop_assert!((is / was - 1.0).abs() < 0.1, "{one:?}: {is:e} instead of {was:e}");
+            for other in &ways(nodes)[at + 1..] {
+                let sum = |paths: &Paths| rates(paths, nodes, &[*one, *other]).iter().sum::<f64>();
+                let (was, is) = (sum(&before), sum(&after));
+                prop_assert!((is / was - 1.0).abs() < 0.1, "{one:?} {other:?}: {is:e} instead of {was:e}");
+            }
+        }
+        let mut lanes: Vec<Way> = before.lanes.iter().map(|lane| (lane.from, lane.to)).collect();
+        lanes.sort_unstable();
+        let links: Vec<Way> = found.links.iter().map(|(way, _)| *way).collect();
+        prop_assert_eq!(links, lanes);
+    }
+}
