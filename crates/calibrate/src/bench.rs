@@ -9,8 +9,8 @@ use egeria_machine::{CpuId, Machine};
 use crate::caches::{self, NodeCache};
 use crate::kernels::{self, Line};
 use crate::mapping::Mapping;
-use crate::sample::{loads, stores, stream};
-use crate::schedule::{Cell, Operation};
+use crate::sample::{loads, stores, stream, two_streams};
+use crate::schedule::{Cell, FlowCell, Operation};
 use crate::setup::{own_memory, pool, sizes, usable_nodes};
 use crate::target::{CpuNode, Target, of_map_fault};
 use crate::threads::together;
@@ -142,6 +142,49 @@ impl<'a> Bench<'a> {
             Cell::Stream { .. } | Cell::CacheRead { .. } => sample.per_second(),
             _ => sample.each_ns(),
         })
+    }
+
+    /// One sample of two flows at once: what each read, bytes/s.
+    pub(crate) fn take_both(
+        &mut self,
+        [one, other]: [FlowCell; 2],
+        time: Duration,
+    ) -> Result<[f64; 2], CalibrateError> {
+        let first = &self.from[one.from].cpus[..one.threads];
+        // Where both are of one node, the second begins behind the first.
+        let skipped = if one.from == other.from {
+            one.threads
+        } else {
+            0
+        };
+        let second = &self.from[other.from].cpus[skipped..skipped + other.threads];
+        let (first_lines, second_lines) =
+            match self.targets.get_disjoint_mut([one.target, other.target]) {
+                Ok([first, second]) => (first.buffer(), second.buffer()),
+                Err(_) => {
+                    let lines = self.targets[one.target].buffer();
+                    let half = lines.len() / 2;
+                    lines.split_at_mut(half)
+                }
+            };
+        let flows = [(first, first_lines), (second, second_lines)];
+        let samples = two_streams(flows, &mut self.rng, time)?;
+        for sample in &samples {
+            let (cpu_s, wall_s) = sample.times_s();
+            self.cpu_s += cpu_s;
+            self.wall_s += wall_s;
+        }
+        Ok(samples.map(|sample| sample.per_second()))
+    }
+
+    /// Of each target that is a node's own memory: which of `from` that is.
+    pub(crate) fn homes(&self) -> Vec<Option<usize>> {
+        let home = |target: &Target| {
+            let is_own = target.path.is_none();
+            let home = self.from.iter().position(|node| node.index == target.node);
+            home.filter(|_| is_own)
+        };
+        self.targets.iter().map(home).collect()
     }
 
     /// What was odd, a line each.

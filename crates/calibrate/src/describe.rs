@@ -9,10 +9,10 @@
 //!                      what reading takes longer than from the memory's own node
 //! ```
 //!
-//! Links stand for whatever lies between two nodes. That several pairs share a wire was not measured and is not described.
+//! Links and routes are in module `interconnect`.
 
 use egeria_harness::statistics::median;
-use egeria_machine::{Cache, Hardware, Link, MAX_MEMORIES, Machine, Memory, NodeId};
+use egeria_machine::{Cache, Hardware, MAX_MEMORIES, Machine, Memory, NodeId};
 
 use crate::LINE_BYTES;
 use crate::figures::{Calibration, Latency, MeasuredMemory, Stream};
@@ -35,12 +35,7 @@ impl Calibration {
             node.free_bytes = None;
             node.hardware = self.hardware(measured, node.id);
         }
-        machine.interconnect.links = self.links(measured);
-        machine.interconnect.routes.clear();
-        if machine.paths().is_err() {
-            // Some node could not be measured from another: nothing is known of all ways then.
-            machine.interconnect.links.clear();
-        }
+        self.describe_interconnect(&mut machine);
         machine
     }
 
@@ -187,7 +182,7 @@ impl Calibration {
     }
 
     /// The most that went from one node to another: read there, or written from here; 0 when nobody tried.
-    fn lane_bytes_s(&self, from: NodeId, to: NodeId) -> f64 {
+    pub(crate) fn lane_bytes_s(&self, from: NodeId, to: NodeId) -> f64 {
         let memories = self.memories.iter().enumerate();
         let carried = memories.map(|(index, memory)| match memory.node {
             node if node == from => self.most(to, index)[0],
@@ -197,30 +192,8 @@ impl Calibration {
         carried.fold(0.0, f64::max)
     }
 
-    /// A link between every two nodes of which one could try.
-    fn links(&self, machine: &Machine) -> Vec<Link> {
-        let ids: Vec<NodeId> = machine.nodes.iter().map(|node| node.id).collect();
-        let mut links = Vec::new();
-        for (index, &from) in ids.iter().enumerate() {
-            for &to in &ids[index + 1..] {
-                let there = self.lane_bytes_s(from, to);
-                let back = self.lane_bytes_s(to, from);
-                if there > 0.0 && back > 0.0 {
-                    links.push(Link {
-                        from,
-                        to,
-                        bytes_s: bandwidth(there),
-                        back_bytes_s: Some(bandwidth(back)),
-                        latency_ns: rounded(self.extra_ns(machine, from, to) / 2.0),
-                    });
-                }
-            }
-        }
-        links
-    }
-
     /// What a read over the way takes longer than from the memory's nearest node: the mean of what was tried, ns.
-    fn extra_ns(&self, machine: &Machine, one: NodeId, other: NodeId) -> f64 {
+    pub(crate) fn extra_ns(&self, machine: &Machine, one: NodeId, other: NodeId) -> f64 {
         let mut extra = Vec::new();
         for (index, memory) in self.memories.iter().enumerate() {
             let from = match memory.node {
@@ -239,7 +212,7 @@ impl Calibration {
 }
 
 /// So many digits as were measured; more would only look so.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;
     }
@@ -252,7 +225,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// A bandwidth as a file may say it, bytes/s.
-fn bandwidth(bytes_s: f64) -> f64 {
+pub(crate) fn bandwidth(bytes_s: f64) -> f64 {
     rounded(bytes_s).max(MIN_BYTES_S)
 }
 

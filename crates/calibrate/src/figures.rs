@@ -22,6 +22,8 @@ pub struct Calibration {
     pub latencies: Vec<Latency>,
     /// Last-level caches.
     pub caches: Vec<CacheFigures>,
+    /// What flows between nodes got, two at once; none where nodes are fewer than three or have a single CPU.
+    pub pairs: Vec<Pair>,
     /// What was odd, one line each.
     pub warnings: Vec<String>,
 }
@@ -58,6 +60,26 @@ pub struct Stream {
     pub nontemporal_write_bytes_s: f64,
     /// Half loads, half stores past the caches, bytes/s of both.
     pub mixed_bytes_s: f64,
+}
+
+/// Half of the CPUs of a node that read the memory of another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct NodeFlow {
+    /// The node of the CPUs.
+    pub cpu_node: NodeId,
+    /// Position in `memories`.
+    pub memory: usize,
+    /// How many CPUs.
+    pub threads: u32,
+}
+
+/// Two flows at once.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Pair {
+    /// The flows.
+    pub flows: [NodeFlow; 2],
+    /// What each read, bytes/s.
+    pub read_bytes_s: [f64; 2],
 }
 
 /// How long one CPU of a node waits for one line.

@@ -8,6 +8,8 @@
 //!               a line stored past the caches, and a fence
 //!   bandwidth   1, 2, 4 … all CPUs of the node at once, each through a part of its own: loads, stores,
 //!               stores past the caches, and half loads half such stores
+//!   ways        half of the CPUs of two nodes read memory of other nodes at once, for all pairs of such flows:
+//!               what shares a wire gets less than alone ([`Flows`])
 //! ```
 //!
 //! Each figure is the median of some rounds; a round takes every figure once, so that what disturbs the machine for a
@@ -24,6 +26,7 @@ mod caches;
 mod describe;
 mod error;
 mod figures;
+mod interconnect;
 mod kernels;
 mod mapping;
 mod measure;
@@ -37,7 +40,7 @@ mod threads;
 mod ways;
 
 pub use error::CalibrateError;
-pub use figures::{CacheFigures, Calibration, Latency, MeasuredMemory, Stream};
+pub use figures::{CacheFigures, Calibration, Latency, MeasuredMemory, NodeFlow, Pair, Stream};
 pub use measure::measure;
 pub use options::Options;
 pub use target::PoolRequest;

@@ -9,9 +9,9 @@ use egeria_machine::{Machine, NodeId};
 
 use crate::CalibrateError;
 use crate::bench::Bench;
-use crate::figures::{CacheFigures, Calibration, Latency, MeasuredMemory, Stream};
+use crate::figures::{CacheFigures, Calibration, Latency, MeasuredMemory, NodeFlow, Pair, Stream};
 use crate::options::Options;
-use crate::schedule::{self, Budget, Cell, OPERATIONS};
+use crate::schedule::{self, Budget, Cell, FlowCell, OPERATIONS};
 use crate::target::{CpuNode, Target};
 
 /// Measures the machine this runs on, as `machine` describes it.
@@ -34,14 +34,15 @@ pub fn measure(
     let is_stopped = || stop.load(Ordering::Acquire);
     progress(0, 1, "getting memory");
     let root = Path::new("/");
-    let (mut bench, mut warnings, buffer_bytes) =
-        Bench::set_up(root, machine, options, &is_stopped)?;
+    let (mut bench, warnings, buffer_bytes) = Bench::set_up(root, machine, options, &is_stopped)?;
     let counts: Vec<Vec<usize>> = bench.from.iter().map(CpuNode::thread_counts).collect();
     let cells = schedule::cells(&counts, bench.targets.len());
     let rounds = options.rounds.max(1);
-    let steps = cells.len() as u64 * u64::from(rounds);
+    let pairs = schedule::pairs(&counts, &bench.homes());
+    let steps = (cells.len() + pairs.len()) as u64 * u64::from(rounds);
     let mut budget = Budget::new(options.seconds, steps);
     let mut samples = vec![Vec::with_capacity(rounds as usize); cells.len()];
+    let mut both = vec![[const { Vec::new() }; 2]; pairs.len()];
     let begun = Instant::now();
     let mut done = 0;
     for _ in 0..rounds {
@@ -53,12 +54,22 @@ pub fn measure(
             samples.push(bench.take(*cell, budget.next())?);
             done += 1;
         }
+        for (pair, both) in pairs.iter().zip(&mut both) {
+            if is_stopped() {
+                return Err(CalibrateError::Stopped);
+            }
+            progress(done, steps, "measuring two flows at once");
+            let rates = bench.take_both(*pair, budget.next())?;
+            both.iter_mut()
+                .zip(rates)
+                .for_each(|(samples, rate)| samples.push(rate));
+            done += 1;
+        }
     }
     let medians: Vec<f64> = (samples.iter())
         .map(|samples| median(samples).unwrap_or(0.0))
         .collect();
-    warnings.extend(bench.warnings());
-    Ok(Calibration {
+    let mut calibration = Calibration {
         buffer_bytes,
         rounds,
         measured_s: begun.elapsed().as_secs_f64(),
@@ -66,8 +77,14 @@ pub fn measure(
         streams: bench.streams(&counts, &cells, &medians),
         latencies: bench.latencies(&cells, &medians),
         caches: bench.cache_figures(&cells, &medians),
+        pairs: bench.pairs(&pairs, &both),
         warnings,
-    })
+    };
+    calibration.warnings.extend(bench.warnings());
+    calibration
+        .warnings
+        .extend(calibration.unexplained(machine));
+    Ok(calibration)
 }
 
 impl Bench<'_> {
@@ -114,6 +131,19 @@ impl Bench<'_> {
             }
         }
         streams
+    }
+
+    fn pairs(&self, pairs: &[[FlowCell; 2]], both: &[[Vec<f64>; 2]]) -> Vec<Pair> {
+        let flow = |cell: FlowCell| NodeFlow {
+            cpu_node: self.id(cell.from),
+            memory: cell.target,
+            threads: cell.threads as u32,
+        };
+        let pair = |(cells, rates): (&[FlowCell; 2], &[Vec<f64>; 2])| Pair {
+            flows: cells.map(flow),
+            read_bytes_s: [0, 1].map(|at| median(&rates[at]).unwrap_or(0.0)),
+        };
+        pairs.iter().zip(both).map(pair).collect()
     }
 
     fn latencies(&self, cells: &[Cell], medians: &[f64]) -> Vec<Latency> {

@@ -88,8 +88,34 @@ pub(crate) fn stream(
     rng: &mut Rng,
     time: Duration,
 ) -> Result<Sample, CalibrateError> {
+    together(stream_jobs(cpus, lines, operation, rng, time)).map(Sample)
+}
+
+/// Two such flows at once: what each read.
+pub(crate) fn two_streams(
+    flows: [(&[CpuId], &mut [Line]); 2],
+    rng: &mut Rng,
+    time: Duration,
+) -> Result<[Sample; 2], CalibrateError> {
+    let [one, other] = flows;
+    let first = one.0.len();
+    let mut jobs = stream_jobs(one.0, one.1, Operation::Read, rng, time);
+    jobs.extend(stream_jobs(other.0, other.1, Operation::Read, rng, time));
+    let mut taken = together(jobs)?;
+    let rest = taken.split_off(first);
+    Ok([Sample(taken), Sample(rest)])
+}
+
+fn stream_jobs<'a>(
+    cpus: &[CpuId],
+    lines: &'a mut [Line],
+    operation: Operation,
+    rng: &mut Rng,
+    time: Duration,
+) -> Vec<(CpuId, Box<dyn FnOnce() -> Taken + Send + 'a>)> {
     let part_lines = (lines.len() / cpus.len()).max(1);
-    let mut jobs = Vec::with_capacity(cpus.len());
+    let mut jobs: Vec<(CpuId, Box<dyn FnOnce() -> Taken + Send + 'a>)> =
+        Vec::with_capacity(cpus.len());
     for (cpu, part) in cpus.iter().zip(lines.chunks_mut(part_lines)) {
         // What was stored last, from the beginning on, may still be in the cache.
         let chunks = part.len().div_ceil(CHUNK_LINES);
@@ -100,9 +126,9 @@ pub(crate) fn stream(
             chunk = (chunk + 1) % chunks;
             go_through(&mut part[from..end], operation)
         };
-        jobs.push((*cpu, move || repeat(time, step)));
+        jobs.push((*cpu, Box::new(move || repeat(time, step))));
     }
-    together(jobs).map(Sample)
+    jobs
 }
 
 fn go_through(lines: &mut [Line], operation: Operation) -> u64 {

@@ -60,6 +60,48 @@ pub(crate) fn cells(thread_counts: &[Vec<usize>], targets: usize) -> Vec<Cell> {
     cells
 }
 
+/// CPUs of a node (position among those with CPUs) that read a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FlowCell {
+    pub(crate) from: usize,
+    pub(crate) target: usize,
+    pub(crate) threads: usize,
+}
+
+/// All pairs of flows between nodes, by half of the CPUs each, so that two fit on a node. `home` is the node of each target, among
+/// those with CPUs; each target is another node's own memory.
+pub(crate) fn pairs(thread_counts: &[Vec<usize>], homes: &[Option<usize>]) -> Vec<[FlowCell; 2]> {
+    let mut flows = Vec::new();
+    for (from, counts) in thread_counts.iter().enumerate() {
+        let most = counts.iter().copied().max().unwrap_or(0);
+        let half = counts
+            .iter()
+            .copied()
+            .filter(|count| 2 * count <= most)
+            .max();
+        let Some(threads) = half else {
+            // A single CPU cannot be on two ways at once, so not all of them can be compared.
+            return Vec::new();
+        };
+        let others = homes
+            .iter()
+            .enumerate()
+            .filter(|(_, home)| home.is_some_and(|home| home != from));
+        flows.extend(others.map(|(target, _)| FlowCell {
+            from,
+            target,
+            threads,
+        }));
+    }
+    let mut pairs = Vec::new();
+    if thread_counts.len() > 2 {
+        for (at, one) in flows.iter().enumerate() {
+            pairs.extend(flows[at + 1..].iter().map(|other| [*one, *other]));
+        }
+    }
+    pairs
+}
+
 /// Shortest time in which something is measured.
 const SHORTEST: Duration = Duration::from_micros(200);
 /// Longest: a stop is heeded between two.
@@ -100,6 +142,27 @@ mod tests {
         for (index, cell) in cells.iter().enumerate() {
             assert!(!cells[..index].contains(cell), "{cell:?} twice");
         }
+    }
+
+    #[test]
+    fn all_ways_between_three_nodes_are_paired() {
+        let homes = [Some(0), Some(1), None, Some(2)];
+        let pairs = pairs(&[vec![1, 2, 4], vec![1, 2, 3], vec![1, 2]], &homes);
+        assert_eq!(pairs.len(), 6 * 5 / 2);
+        for [one, other] in &pairs {
+            assert_ne!(one, other);
+            for flow in [one, other] {
+                assert!(homes[flow.target].is_some_and(|home| home != flow.from));
+                assert_eq!(flow.threads, [2, 1, 1][flow.from]);
+            }
+        }
+    }
+
+    #[test]
+    fn two_nodes_and_single_cpus_have_no_pairs() {
+        let homes = [Some(0), Some(1), Some(2)];
+        assert!(super::pairs(&[vec![1, 2], vec![1, 2]], &homes[..2]).is_empty());
+        assert!(super::pairs(&[vec![1, 2], vec![1], vec![1, 2]], &homes).is_empty());
     }
 
     #[test]

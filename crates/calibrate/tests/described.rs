@@ -66,6 +66,7 @@ fn measured(machine: &Machine, mut figure: impl FnMut() -> f64) -> Calibration {
         streams,
         latencies,
         caches,
+        pairs: Vec::new(),
         warnings: Vec::new(),
     }
 }

@@ -1,8 +1,10 @@
 //! Links and routes are found again from what flows get over them.
 
-use egeria_calibrate::{Both, Flows, Found, Way};
+use egeria_calibrate::{
+    Both, Calibration, Flows, Latency, MeasuredMemory, NodeFlow, Pair, Stream, Way,
+};
 use egeria_machine::fair::{Flow, max_min_shares};
-use egeria_machine::{Link, Machine, NodeId, Paths, Route};
+use egeria_machine::{Link, Machine, MemoryKind, NodeId, Paths};
 use proptest::prelude::*;
 
 const GB: f64 = 1e9;
@@ -118,24 +120,72 @@ fn measured(machine: &Machine, mut noise: impl FnMut() -> f64) -> Flows {
     }
 }
 
-/// A machine with what was found.
-fn described(like: &Machine, found: &Found) -> Machine {
-    let mut machine = like.clone();
-    let link = |&((from, to), bytes_s): &(Way, f64)| Link {
-        from: id(from),
-        to: id(to),
-        bytes_s,
-        back_bytes_s: None,
-        latency_ns: 0.0,
+/// The same as a whole calibration: nodes of two CPUs, one of which fills every way.
+fn calibration(machine: &Machine, flows: &Flows) -> Calibration {
+    let paths = paths(machine);
+    let memory = |node: usize| MeasuredMemory {
+        node: id(node),
+        kind: MemoryKind::Dram,
+        path: None,
+        is_direct: true,
+        bytes: 1_000_000,
     };
-    machine.interconnect.links = found.links.iter().map(link).collect();
-    let route = |(way, via): &(Way, Vec<usize>)| Route {
-        from: id(way.0),
-        to: id(way.1),
-        via: via.iter().map(|node| id(*node)).collect(),
+    let nodes = machine.nodes.len();
+    let (mut streams, mut latencies) = (Vec::new(), Vec::new());
+    for (cpu_node, memory) in
+        (0..nodes).flat_map(|node| (0..nodes).map(move |memory| (node, memory)))
+    {
+        let alone = flows
+            .alone
+            .iter()
+            .find(|(way, _)| *way == (memory, cpu_node));
+        let bytes_s = alone.map_or(MEMORY_BYTES_S, |(_, bytes_s)| *bytes_s);
+        // Written data goes the other way.
+        let back = flows
+            .alone
+            .iter()
+            .find(|(way, _)| *way == (cpu_node, memory));
+        let written = back.map_or(MEMORY_BYTES_S, |(_, bytes_s)| *bytes_s);
+        streams.extend([1, 2].map(|threads| Stream {
+            cpu_node: id(cpu_node),
+            memory,
+            threads,
+            read_bytes_s: bytes_s,
+            write_bytes_s: bytes_s / 2.0,
+            nontemporal_write_bytes_s: written / 2.0,
+            mixed_bytes_s: bytes_s / 2.0,
+        }));
+        let crossed = |from: usize, to: usize| match from == to {
+            true => 0.0,
+            false => paths.latency_ns(from, to),
+        };
+        latencies.push(Latency {
+            cpu_node: id(cpu_node),
+            memory,
+            read_ns: 100.0 + crossed(cpu_node, memory) + crossed(memory, cpu_node),
+            write_ns: 100.0,
+        });
+    }
+    let flow = |(from, to): Way| NodeFlow {
+        cpu_node: id(to),
+        memory: from,
+        threads: 1,
     };
-    machine.interconnect.routes = found.routes.iter().map(route).collect();
-    machine
+    let pair = |both: &Both| Pair {
+        flows: both.ways.map(flow),
+        read_bytes_s: both.bytes_s,
+    };
+    Calibration {
+        buffer_bytes: 1 << 20,
+        rounds: 1,
+        measured_s: 1.0,
+        memories: (0..nodes).map(memory).collect(),
+        streams,
+        latencies,
+        caches: Vec::new(),
+        pairs: flows.both.iter().map(pair).collect(),
+        warnings: Vec::new(),
+    }
 }
 
 proptest! {
@@ -151,7 +201,10 @@ proptest! {
         let flows = measured(&machine, noise);
         let found = flows.find();
         prop_assert_eq!(&found.unexplained, &Vec::<[Way; 2]>::new());
-        let (before, after) = (paths(&machine), paths(&described(&machine, &found)));
+        let mut unknown = machine.clone();
+        unknown.interconnect.links.clear();
+        let described = calibration(&machine, &flows).machine(&unknown);
+        let (before, after) = (paths(&machine), paths(&described));
         let nodes = machine.nodes.len();
         for (at, one) in ways(nodes).iter().enumerate() {
             let (was, is) = (before.widest_bytes_s(one.0, one.1), after.widest_bytes_s(one.0, one.1));
@@ -164,7 +217,8 @@ proptest! {
         }
         let mut lanes: Vec<Way> = before.lanes.iter().map(|lane| (lane.from, lane.to)).collect();
         lanes.sort_unstable();
-        let links: Vec<Way> = found.links.iter().map(|(way, _)| *way).collect();
+        let mut links: Vec<Way> = after.lanes.iter().map(|lane| (lane.from, lane.to)).collect();
+        links.sort_unstable();
         prop_assert_eq!(links, lanes);
     }
 }
