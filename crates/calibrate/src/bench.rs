@@ -7,15 +7,20 @@ use egeria_harness::rng::Rng;
 use egeria_machine::{CpuId, Machine};
 
 use crate::caches::{self, NodeCache};
+use crate::figures::MeasuredMemory;
 use crate::kernels::{self, Line};
 use crate::mapping::Mapping;
-use crate::sample::{loads, stores, stream, two_streams};
-use crate::schedule::{Cell, FlowCell, Operation};
+use crate::meter::{CpuSubject, Meter, Subject};
+use crate::modules::Modules;
+use crate::sample::{Sample, loads, loads_beside, small, stores, stream, two_streams};
+use crate::schedule::{Cell, FlowCell, Operation, Together, thread_counts};
 use crate::setup::{own_memory, pool, sizes, usable_nodes};
 use crate::target::{CpuNode, Target, of_map_fault};
 use crate::threads::together;
 use crate::{CalibrateError, LINE_BYTES, Options, room};
 
+/// Shortest time in which something is measured.
+const SHORTEST: Duration = Duration::from_micros(200);
 /// Others may have the CPUs for this share of the time before it is told.
 const MAX_LOST: f64 = 0.05;
 
@@ -103,9 +108,9 @@ impl<'a> Bench<'a> {
     }
 
     /// One sample of a figure.
-    pub(crate) fn take(&mut self, cell: Cell, time: Duration) -> Result<f64, CalibrateError> {
+    fn sample(&mut self, cell: Cell, time: Duration) -> Result<Sample, CalibrateError> {
         let rng = &mut self.rng;
-        let sample = match cell {
+        match cell {
             Cell::Stream {
                 from,
                 target,
@@ -134,22 +139,26 @@ impl<'a> Bench<'a> {
                 fetch(cpu, lines)?;
                 stream(&[cpu], lines, Operation::Read, rng, time)
             }
-        }?;
-        let (cpu_s, wall_s) = sample.times_s();
-        self.cpu_s += cpu_s;
-        self.wall_s += wall_s;
-        Ok(match cell {
-            Cell::Stream { .. } | Cell::CacheRead { .. } => sample.per_second(),
-            _ => sample.each_ns(),
-        })
+            Cell::Small {
+                from,
+                target,
+                threads,
+                bytes,
+                operation,
+            } => {
+                let cpus = &self.from[from].cpus[..threads];
+                let buffer = self.targets[target].buffer();
+                small(cpus, buffer, (bytes, operation), rng, time)
+            }
+        }
     }
 
-    /// One sample of two flows at once: what each read, bytes/s.
-    pub(crate) fn take_both(
+    /// One sample of two flows at once.
+    fn sample_flows(
         &mut self,
         [one, other]: [FlowCell; 2],
         time: Duration,
-    ) -> Result<[f64; 2], CalibrateError> {
+    ) -> Result<[Sample; 2], CalibrateError> {
         let first = &self.from[one.from].cpus[..one.threads];
         // Where both are of one node, the second begins behind the first.
         let skipped = if one.from == other.from {
@@ -168,17 +177,65 @@ impl<'a> Bench<'a> {
                 }
             };
         let flows = [(first, first_lines), (second, second_lines)];
-        let samples = two_streams(flows, &mut self.rng, time)?;
-        for sample in &samples {
-            let (cpu_s, wall_s) = sample.times_s();
-            self.cpu_s += cpu_s;
-            self.wall_s += wall_s;
+        two_streams(flows, &mut self.rng, time)
+    }
+
+    /// One sample of loads by the first CPU of a node, and of what the next ones do to another memory.
+    fn sample_wait(
+        &mut self,
+        from: usize,
+        [target, beside]: [usize; 2],
+        (threads, operation): (usize, Operation),
+        time: Duration,
+    ) -> Result<[Sample; 2], CalibrateError> {
+        let Ok([target, beside]) = self.targets.get_disjoint_mut([target, beside]) else {
+            unreachable!("a load waits for those at another memory");
+        };
+        let cpus = &self.from[from].cpus;
+        let (chain, at) = target.chain();
+        let others = (&cpus[1..=threads], beside.buffer(), operation);
+        loads_beside(cpus[0], (chain, at), others, &mut self.rng, time)
+    }
+
+    fn count(&mut self, sample: &Sample) {
+        let (cpu_s, wall_s) = sample.times_s();
+        self.cpu_s += cpu_s;
+        self.wall_s += wall_s;
+    }
+
+    /// What is measured.
+    pub(crate) fn subject(&self, root: &Path) -> Subject {
+        let modules = Modules::find(root, self.machine);
+        let cpus = self
+            .from
+            .iter()
+            .zip(&self.caches)
+            .map(|(node, cache)| CpuSubject {
+                node: self.machine.nodes[node.index].id,
+                thread_counts: thread_counts(node.cpus.len()),
+                cache_bytes: cache.is_known.then_some(cache.bytes),
+            });
+        let memory = |target: &Target| {
+            let mut memory = MeasuredMemory {
+                node: self.machine.nodes[target.node].id,
+                kind: target.kind,
+                path: target.path.clone(),
+                is_direct: target.is_direct,
+                bytes: target.bytes,
+                modules: None,
+            };
+            memory.modules = modules.of(&memory);
+            memory
+        };
+        Subject {
+            cpus: cpus.collect(),
+            memories: self.targets.iter().map(memory).collect(),
+            homes: self.homes(),
         }
-        Ok(samples.map(|sample| sample.per_second()))
     }
 
     /// Of each target that is a node's own memory: which of `from` that is.
-    pub(crate) fn homes(&self) -> Vec<Option<usize>> {
+    fn homes(&self) -> Vec<Option<usize>> {
         let home = |target: &Target| {
             let is_own = target.path.is_none();
             let home = self.from.iter().position(|node| node.index == target.node);
@@ -186,9 +243,48 @@ impl<'a> Bench<'a> {
         };
         self.targets.iter().map(home).collect()
     }
+}
 
-    /// What was odd, a line each.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+impl Meter for Bench<'_> {
+    fn take(&mut self, cell: Cell, time: Duration) -> Result<f64, CalibrateError> {
+        let sample = self.sample(cell, time)?;
+        self.count(&sample);
+        Ok(match cell {
+            Cell::Stream { .. } | Cell::CacheRead { .. } | Cell::Small { .. } => {
+                sample.per_second()
+            }
+            _ => sample.each_ns(),
+        })
+    }
+
+    fn take_together(
+        &mut self,
+        cell: Together,
+        time: Duration,
+    ) -> Result<[f64; 2], CalibrateError> {
+        let samples = match cell {
+            Together::Flows(flows) => self.sample_flows(flows, time)?,
+            Together::Wait {
+                from,
+                target,
+                beside,
+                threads,
+                operation,
+            } => self.sample_wait(from, [target, beside], (threads, operation), time)?,
+        };
+        samples.iter().for_each(|sample| self.count(sample));
+        let [one, other] = &samples;
+        Ok(match cell {
+            Together::Flows(_) => [one.per_second(), other.per_second()],
+            Together::Wait { .. } => [one.each_ns(), other.per_second()],
+        })
+    }
+
+    fn shortest(&self) -> Duration {
+        SHORTEST
+    }
+
+    fn warnings(&self) -> Vec<String> {
         let indirect = self.targets.iter().filter(|target| !target.is_direct);
         let paths = indirect.filter_map(|target| target.path.as_ref());
         let line = |path: &PathBuf| {
@@ -231,7 +327,7 @@ mod tests {
         let options = Options::default();
         let (mut bench, ..) = Bench::set_up(Path::new("/"), &machine, &options, &|| false).unwrap();
         let time = Duration::from_millis(2);
-        for threads in bench.from[0].thread_counts() {
+        for threads in thread_counts(bench.from[0].cpus.len()) {
             let before_s = bench.wall_s;
             let cell = Cell::Stream {
                 from: 0,

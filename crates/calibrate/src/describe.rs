@@ -2,27 +2,34 @@
 //!
 //! ```text
 //!   memory of a node   what the nearest node with CPUs got of it: its own, if it has any
-//!   its curves         1 up to the number of threads that got most, then what more threads got of that
-//!   lines in flight    what one thread got times how long it waits for a line (Little's law)
+//!   its curves         what more threads than got most got of that, and fewer where each of them got less than one alone
+//!   lines in flight    what one thread got times how long it waits for a line (Little's law); behind a queue that loads
+//!                      were seen to wait in, what that says (module `queues`)
 //!   mixing             what half loads and half stores got of what the two give alone, by as many threads as get most
+//!   from elsewhere     how many times as long one thread's loads and stores take where no link holds them up; what then is
+//!                      left of the bandwidth of memory and link
 //!   a link             between every two nodes: the most that was read or written in that direction, and half of
-//!                      what reading takes longer than from the memory's own node
+//!                      what a load takes longer than that factor says
 //! ```
 //!
 //! Links and routes are in module `interconnect`.
 
 use egeria_harness::statistics::median;
-use egeria_machine::{Cache, Hardware, MAX_MEMORIES, Machine, Memory, NodeId};
+use egeria_machine::{Cache, CpuId, Hardware, MAX_MEMORIES, Machine, Memory, NodeId};
 
 use crate::LINE_BYTES;
 use crate::figures::{Calibration, Latency, MeasuredMemory, Stream};
 
 /// Least share that a curve or factor may say.
-const MIN_SHARE: f64 = 1e-6;
+pub(crate) const MIN_SHARE: f64 = 1e-6;
 /// Least bandwidth that a file may say, bytes/s.
 const MIN_BYTES_S: f64 = 1.0;
 /// Most lines in flight that are written down.
 const MAX_LINES: f64 = 4096.0;
+/// Threads that together get less than this share of as many times as much as one are held up by the medium.
+const HELD_UP: f64 = 0.97;
+/// Most that another node's threads may take longer.
+const MAX_TIMES: f64 = 100.0;
 /// Least and most that a point of a mix curve may say.
 const MIX_FACTORS: [f64; 2] = [0.01, 2.0];
 
@@ -31,6 +38,7 @@ impl Calibration {
     pub fn machine(&self, measured: &Machine) -> Machine {
         let mut machine = measured.clone();
         machine.warnings.clear();
+        stand_on_own_cpus(&mut machine);
         for node in &mut machine.nodes {
             node.free_bytes = None;
             node.hardware = self.hardware(measured, node.id);
@@ -52,6 +60,7 @@ impl Calibration {
                 parts: 1,
             }),
             memories: described.take(MAX_MEMORIES).collect(),
+            controllers: self.controllers(node),
             ..Hardware::default()
         }
     }
@@ -65,10 +74,15 @@ impl Calibration {
         let one = streams.iter().find(|stream| stream.threads == 1)?;
         let latency = self.latency(home, index)?;
         let [read_factor, write_factor] = self.remote_factors(machine, index, home);
+        let at_once = self.lines_at_once(index);
+        let in_flight = |is_written: bool, bytes_s: f64, latency_ns: f64| {
+            let queue = self.queue_behind(index, is_written);
+            whole_lines(queue.map_or(lines(bytes_s, latency_ns), |queue| queue.lines))
+        };
         Some(Memory {
             kind: of.kind,
             controller: 0,
-            modules: 1,
+            modules: of.modules.unwrap_or(1).max(1),
             bytes: of.bytes,
             read_bytes_s,
             write_bytes_s,
@@ -81,19 +95,23 @@ impl Calibration {
             remote_write_bandwidth_factor: write_factor,
             read_curve,
             write_curve,
-            granularity_bytes: LINE_BYTES as u64,
+            granularity_bytes: self.granularity_bytes(index).unwrap_or(LINE_BYTES as u64),
             directory_write_share: 0.0,
+            remote_read_latency_factor: self.remote_times(machine, index, false),
+            remote_write_latency_factor: self.remote_times(machine, index, true),
             // Not measured.
             sequential_read_latency_ns: None,
-            remote_read_latency_factor: None,
-            remote_write_latency_factor: None,
             interleave: None,
             mix_curve: self.mix_curve(index, &[home]),
             remote_mix_curve: self.mix_curve(index, &self.others(home)),
-            read_lines_at_once: None,
-            write_lines_at_once: None,
-            read_lines_in_flight: Some(lines(one.read_bytes_s, latency.read_ns)),
-            write_lines_in_flight: Some(lines(one.nontemporal_write_bytes_s, latency.write_ns)),
+            read_lines_at_once: at_once.map(|[read, _]| whole_lines(read)),
+            write_lines_at_once: at_once.map(|[_, write]| whole_lines(write)),
+            read_lines_in_flight: Some(in_flight(false, one.read_bytes_s, latency.read_ns)),
+            write_lines_in_flight: Some(in_flight(
+                true,
+                one.nontemporal_write_bytes_s,
+                latency.write_ns,
+            )),
         })
     }
 
@@ -107,16 +125,35 @@ impl Calibration {
     }
 
     /// What is left of a memory while half of the bytes are written, from each of these nodes: the middle of all; none where
-    /// nothing is lost or won. Of several thread counts that with which most is mixed.
+    /// nothing is lost or won. Of several threads, for one alone keeps fewer accesses on their way.
     fn mix_curve(&self, memory: usize, from: &[NodeId]) -> Vec<[f64; 2]> {
         const HALF: f64 = 0.5;
         // Medians of measurements are no closer than this.
         const SAME: f64 = 0.02;
         let left = |from: &NodeId| {
-            let streams = self.streams_of(*from, memory).into_iter();
-            let crowds = streams.filter(|stream| stream.threads > 1);
-            let most =
-                crowds.max_by(|one, other| one.mixed_bytes_s.total_cmp(&other.mixed_bytes_s))?;
+            let streams = self.streams_of(*from, memory);
+            let one = streams.iter().find(|stream| stream.threads == 1)?;
+            let is_held_up = |bytes_s: f64, alone: f64, threads: u32| {
+                bytes_s < HELD_UP * f64::from(threads) * alone
+            };
+            // Where more threads still read or write more, what they do at once says nothing of the medium.
+            let is_full = |stream: &&&Stream| {
+                is_held_up(stream.read_bytes_s, one.read_bytes_s, stream.threads)
+                    && is_held_up(
+                        stream.nontemporal_write_bytes_s,
+                        one.nontemporal_write_bytes_s,
+                        stream.threads,
+                    )
+            };
+            let crowds: Vec<&Stream> = (streams.iter().copied())
+                .filter(|stream| stream.threads > 1)
+                .collect();
+            // The more threads, the less it matters who happens to read and who to write.
+            let full = crowds.iter().filter(is_full).copied();
+            let most = full.max_by_key(|stream| stream.threads);
+            let by_mixed =
+                |one: &&Stream, other: &&Stream| one.mixed_bytes_s.total_cmp(&other.mixed_bytes_s);
+            let most = most.or_else(|| crowds.iter().copied().max_by(by_mixed))?;
             let apart = HALF / most.read_bytes_s + HALF / most.nontemporal_write_bytes_s;
             Some(most.mixed_bytes_s * apart).filter(|left| left.is_finite())
         };
@@ -130,7 +167,7 @@ impl Calibration {
     }
 
     /// The node itself when its CPUs were used, else the one at the least distance whose were.
-    fn nearest(&self, machine: &Machine, node: NodeId) -> Option<NodeId> {
+    pub(crate) fn nearest(&self, machine: &Machine, node: NodeId) -> Option<NodeId> {
         let used = self.latencies.iter().map(|latency| latency.cpu_node);
         used.min_by_key(|&from| (from != node, machine.distance(from, node), from))
     }
@@ -140,7 +177,7 @@ impl Calibration {
         self.streams.iter().filter(of).collect()
     }
 
-    fn latency(&self, from: NodeId, memory: usize) -> Option<&Latency> {
+    pub(crate) fn latency(&self, from: NodeId, memory: usize) -> Option<&Latency> {
         let mut of = self.latencies.iter();
         of.find(|latency| latency.cpu_node == from && latency.memory == memory)
     }
@@ -156,8 +193,11 @@ impl Calibration {
         ]
     }
 
-    /// Shares that accesses from other nodes get, of what memory and link would give: the middle of all nodes.
+    /// Shares of a memory's bandwidth that are left for accesses from other nodes: the middle of all nodes. Where the way between
+    /// carries no more, nothing is known of that.
     fn remote_factors(&self, machine: &Machine, memory: usize, home: NodeId) -> [f64; 2] {
+        // Medians of measurements are no closer than this.
+        const SAME: f64 = 0.97;
         let node = self.memories[memory].node;
         let own = self.most(home, memory);
         let others = machine.nodes.iter().map(|other| other.id);
@@ -171,7 +211,11 @@ impl Calibration {
                     0 => self.lane_bytes_s(node, other),
                     _ => self.lane_bytes_s(other, node),
                 };
-                (found > 0.0 && lane > 0.0).then(|| found / lane.min(own[kind]).max(MIN_BYTES_S))
+                let share = match found < SAME * lane {
+                    true => found / own[kind].max(MIN_BYTES_S),
+                    false => 1.0,
+                };
+                (found > 0.0).then_some(share)
             };
             let shares: Vec<f64> = others.iter().filter_map(share).collect();
             match shares.is_empty() {
@@ -179,6 +223,41 @@ impl Calibration {
                 false => rounded(median(&shares).unwrap_or(0.0)).clamp(MIN_SHARE, 1.0),
             }
         })
+    }
+
+    /// How many times as long what one thread of another node does takes, where no link holds it up: the middle of all nodes;
+    /// `None` where it takes no longer.
+    pub(crate) fn remote_times(
+        &self,
+        machine: &Machine,
+        memory: usize,
+        is_written: bool,
+    ) -> Option<f64> {
+        // Medians of measurements are no closer than this.
+        const SAME: f64 = 1.02;
+        let node = self.memories[memory].node;
+        let home = self.nearest(machine, node)?;
+        let alone = |from: NodeId| {
+            let one = self.streams_of(from, memory);
+            let one = one.into_iter().find(|stream| stream.threads == 1)?;
+            let bytes_s = match is_written {
+                true => one.nontemporal_write_bytes_s,
+                false => one.read_bytes_s,
+            };
+            Some(bytes_s).filter(|bytes_s| *bytes_s > 0.0)
+        };
+        let near = alone(home)?;
+        let times = |other: NodeId| {
+            let link = match is_written {
+                true => self.lane_bytes_s(other, node),
+                false => self.lane_bytes_s(node, other),
+            };
+            Some(near.min(link) / alone(other)?)
+        };
+        let others = self.others(home).into_iter().filter(|other| *other != node);
+        let all: Vec<f64> = others.filter_map(times).collect();
+        let times = median(&all).map(rounded)?;
+        (times > SAME).then_some(times.min(MAX_TIMES))
     }
 
     /// The most that went from one node to another: read there, or written from here; 0 when nobody tried.
@@ -191,24 +270,20 @@ impl Calibration {
         });
         carried.fold(0.0, f64::max)
     }
+}
 
-    /// What a read over the way takes longer than from the memory's nearest node: the mean of what was tried, ns.
-    pub(crate) fn extra_ns(&self, machine: &Machine, one: NodeId, other: NodeId) -> f64 {
-        let mut extra = Vec::new();
-        for (index, memory) in self.memories.iter().enumerate() {
-            let from = match memory.node {
-                node if node == one => other,
-                node if node == other => one,
-                _ => continue,
-            };
-            let near = self.nearest(machine, memory.node);
-            let near = near.and_then(|near| self.latency(near, index));
-            if let (Some(far), Some(near)) = (self.latency(from, index), near) {
-                extra.push((far.read_ns - near.read_ns).max(0.0));
-            }
-        }
-        extra.iter().sum::<f64>() / extra.len().max(1) as f64
+/// The nodes of an emulated machine get CPUs, as many as they have cores: what was found is described as a machine of its own.
+fn stand_on_own_cpus(machine: &mut Machine) {
+    if !machine.is_emulated() {
+        return;
     }
+    let mut next = 0;
+    for index in 0..machine.nodes.len() {
+        let cores = machine.core_count(&machine.nodes[index]) as u16;
+        machine.nodes[index].cpus = (next..next + cores).map(CpuId).collect();
+        next += cores;
+    }
+    machine.emulated = None;
 }
 
 /// So many digits as were measured; more would only look so.
@@ -229,24 +304,34 @@ pub(crate) fn bandwidth(bytes_s: f64) -> f64 {
     rounded(bytes_s).max(MIN_BYTES_S)
 }
 
-/// The most that was got, and the share of it that is left with more threads than got it.
+/// The most that was got, and the share of it that is left with more threads than got it, or with fewer where these did not get
+/// as many times as much as one.
 fn curve(streams: &[&Stream], of: fn(&Stream) -> f64) -> (f64, Vec<(u32, f64)>) {
     let most = streams.iter().map(|stream| of(stream)).fold(0.0, f64::max);
     let best = streams.iter().position(|stream| of(stream) >= most);
+    let one = streams.iter().find(|stream| stream.threads == 1);
+    let one = one.map_or(0.0, |stream| of(stream));
     let most = most.max(MIN_BYTES_S);
-    let beyond = streams.iter().skip(best.unwrap_or(0));
+    let is_held_up = |stream: &Stream| of(stream) < HELD_UP * f64::from(stream.threads) * one;
+    let told = streams.iter().enumerate();
+    let told = told
+        .filter(|(position, stream)| *position >= best.unwrap_or(0) || is_held_up(stream))
+        .map(|(_, stream)| stream);
     let point = |stream: &&Stream| {
         (
             stream.threads,
             rounded(of(stream) / most).clamp(MIN_SHARE, 1.0),
         )
     };
-    (bandwidth(most), beyond.map(point).collect())
+    (bandwidth(most), told.map(point).collect())
 }
 
 /// Lines on their way when one thread gets so much and waits so long for each.
-fn lines(bytes_s: f64, latency_ns: f64) -> u32 {
-    let lines = bytes_s * latency_ns / 1e9 / LINE_BYTES as f64;
+fn lines(bytes_s: f64, latency_ns: f64) -> f64 {
+    bytes_s * latency_ns / 1e9 / LINE_BYTES as f64
+}
+
+fn whole_lines(lines: f64) -> u32 {
     lines.round().clamp(1.0, MAX_LINES) as u32
 }
 

@@ -3,15 +3,28 @@
 use std::io;
 use std::path::PathBuf;
 
+use egeria_media::emulation::EmulationError;
+
 /// Why a machine could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
     /// None of the machine's CPUs may be used by this process.
     #[error("this process may use none of the machine's CPUs; run it with a wider CPU affinity")]
     NoCpus,
-    /// The machine is a declared one.
-    #[error("{name} is an emulated machine; only the machine this runs on can be measured")]
-    Emulated {
+    /// The machine cannot be emulated.
+    #[error(transparent)]
+    Emulation(#[from] EmulationError),
+    /// Accesses to the emulated machine are charged no time.
+    #[error("accesses to the emulated machine {name} take no time: set timing = true in its file")]
+    Untimed {
+        /// The machine.
+        name: String,
+    },
+    /// Accesses to the emulated machine take too long.
+    #[error(
+        "accesses to the emulated machine {name} take longer than 0.1 s: raise the bandwidths in its file"
+    )]
+    Slow {
         /// The machine.
         name: String,
     },

@@ -6,9 +6,9 @@ use egeria_machine::{MemoryKind, NodeId};
 use serde::Serialize;
 
 /// Everything that was measured on a machine. Bandwidths count each byte once, loaded or stored.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Calibration {
-    /// Streams went through so much of each memory, bytes.
+    /// Streams went through so much of each memory, bytes; 0 on an emulated machine.
     pub buffer_bytes: u64,
     /// How often each figure was taken; they are medians.
     pub rounds: u32,
@@ -24,6 +24,10 @@ pub struct Calibration {
     pub caches: Vec<CacheFigures>,
     /// What flows between nodes got, two at once; none where nodes are fewer than three or have a single CPU.
     pub pairs: Vec<Pair>,
+    /// Small accesses at random places.
+    pub small: Vec<SmallAccesses>,
+    /// How long a load waits while others are at another memory of the node.
+    pub waits: Vec<Wait>,
     /// What was odd, one line each.
     pub warnings: Vec<String>,
 }
@@ -41,6 +45,8 @@ pub struct MeasuredMemory {
     pub is_direct: bool,
     /// Size of the medium, bytes; 0 when unknown.
     pub bytes: u64,
+    /// DIMMs of it, where the kernel or firmware says how many.
+    pub modules: Option<u32>,
 }
 
 /// What threads of one node get from one memory.
@@ -106,4 +112,41 @@ pub struct CacheFigures {
     pub latency_ns: f64,
     /// What one thread loads from it, bytes/s.
     pub read_bytes_s: f64,
+}
+
+/// What threads of the nearest node get from a memory by small accesses at random places, of which none waits for another.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SmallAccesses {
+    /// The node of the CPUs.
+    pub cpu_node: NodeId,
+    /// Position in `memories`.
+    pub memory: usize,
+    /// How many at once, on a CPU each.
+    pub threads: u32,
+    /// Bytes of an access.
+    pub bytes: u64,
+    /// Loads, bytes/s.
+    pub read_bytes_s: f64,
+    /// Stores past the caches, bytes/s.
+    pub nontemporal_write_bytes_s: f64,
+}
+
+/// One load that depends on the one before, from a memory of a node, while other CPUs of the node are at another of its
+/// memories.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Wait {
+    /// The node of the CPUs.
+    pub cpu_node: NodeId,
+    /// The memory that is loaded from: position in `memories`.
+    pub memory: usize,
+    /// The memory at which the others are: position in `memories`.
+    pub beside: usize,
+    /// How many of them.
+    pub threads: u32,
+    /// Whether they store past the caches; else they load.
+    pub is_written: bool,
+    /// The load, ns.
+    pub read_ns: f64,
+    /// What the others get, bytes/s.
+    pub bytes_s: f64,
 }

@@ -53,6 +53,12 @@ pub(crate) fn write(lines: &mut [Line]) {
 
 /// Stores every byte past the caches, and waits until all are on their way.
 pub(crate) fn write_nontemporal(lines: &mut [Line]) {
+    begin_nontemporal(lines);
+    wait_for_nontemporal();
+}
+
+/// Stores every byte past the caches, and waits for none.
+pub(crate) fn begin_nontemporal(lines: &mut [Line]) {
     // SAFETY: as in `write`.
     unsafe {
         let value = _mm_set1_epi64x(black_box(0x5a));
@@ -62,8 +68,13 @@ pub(crate) fn write_nontemporal(lines: &mut [Line]) {
                 _mm_stream_si128(words.add(word), value);
             }
         }
-        _mm_sfence();
     }
+}
+
+/// Waits until all stores past the caches are on their way.
+pub(crate) fn wait_for_nontemporal() {
+    // SAFETY: SSE is part of x86-64.
+    unsafe { _mm_sfence() };
 }
 
 /// Loads one half, and stores it to the other half past the caches.

@@ -1,4 +1,4 @@
-//! The `calibrate` room: what the memory of this machine gives its CPUs, measured.
+//! The `calibrate` room: what the memory of this machine gives its CPUs, measured; or that of an emulated machine.
 //!
 //! [`measure`] takes, for every node with CPUs and every memory (the DRAM of each node, and what is behind each
 //! [`PoolRequest`]):
@@ -8,13 +8,16 @@
 //!               a line stored past the caches, and a fence
 //!   bandwidth   1, 2, 4 … all CPUs of the node at once, each through a part of its own: loads, stores,
 //!               stores past the caches, and half loads half such stores
+//!   small       accesses at random places of which none waits for another
+//!   waiting     a load while others are at another memory of the node
 //!   ways        half of the CPUs of two nodes read memory of other nodes at once, for all pairs of such flows:
 //!               what shares a wire gets less than alone ([`Flows`])
 //! ```
 //!
 //! Each figure is the median of some rounds; a round takes every figure once, so that what disturbs the machine for a
-//! while disturbs all alike. Threads stand on one CPU each, memory is bound to its node, and the buffers are several
-//! times as large as the last-level cache. [`Calibration::machine`] turns the figures into a machine description.
+//! while disturbs all alike. On this machine threads stand on one CPU each, memory is bound to its node, and the buffers
+//! are several times as large as the last-level cache. [`Calibration::machine`] turns the figures into a machine
+//! description, and [`differences`] compares that with the file of an emulated machine.
 //!
 //! The machine may be busy with other things: the figures are what it gave us, not what it could give.
 
@@ -24,13 +27,19 @@ compile_error!("stores past the caches are written for x86-64");
 mod bench;
 mod caches;
 mod describe;
+mod differences;
+mod emulated;
 mod error;
 mod figures;
 mod interconnect;
 mod kernels;
 mod mapping;
 mod measure;
+mod meter;
+mod modules;
 mod options;
+mod page;
+mod queues;
 mod room;
 mod sample;
 mod schedule;
@@ -39,8 +48,11 @@ mod target;
 mod threads;
 mod ways;
 
+pub use differences::{Difference, differences};
 pub use error::CalibrateError;
-pub use figures::{CacheFigures, Calibration, Latency, MeasuredMemory, NodeFlow, Pair, Stream};
+pub use figures::{
+    CacheFigures, Calibration, Latency, MeasuredMemory, NodeFlow, Pair, SmallAccesses, Stream, Wait,
+};
 pub use measure::measure;
 pub use options::Options;
 pub use target::PoolRequest;

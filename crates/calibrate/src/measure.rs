@@ -1,212 +1,133 @@
-//! Every figure in every round, and the medians of them.
+//! Every figure in every round.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use egeria_harness::statistics::median;
-use egeria_machine::{Machine, NodeId};
+use egeria_machine::Machine;
 
 use crate::CalibrateError;
 use crate::bench::Bench;
-use crate::figures::{CacheFigures, Calibration, Latency, MeasuredMemory, NodeFlow, Pair, Stream};
+use crate::emulated::EmulatedBench;
+use crate::figures::Calibration;
+use crate::meter::{Meter, Samples, Subject};
 use crate::options::Options;
-use crate::schedule::{self, Budget, Cell, FlowCell, OPERATIONS};
-use crate::target::{CpuNode, Target};
+use crate::schedule::{self, Budget};
 
-/// Measures the machine this runs on, as `machine` describes it.
+/// A sample should last so many times the shortest time in which it says something.
+const USUAL: f64 = 3.0;
+/// More time than this share beyond what was given is told.
+const MAX_OVERTIME: f64 = 0.1;
+
+/// Measures the machine this runs on, as `machine` describes it; or an emulated machine, on which accesses take machine time.
 ///
 /// `progress` is told how many of how many steps are done, and what comes next. When `stop` is set, nothing is left
 /// behind.
 ///
 /// # Errors
-/// When memory, threads or pools cannot be had, or somebody asked to stop.
+/// When memory, threads or pools cannot be had, a machine cannot be emulated, or somebody asked to stop.
 pub fn measure(
     machine: &Machine,
     options: &Options,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64, &str),
 ) -> Result<Calibration, CalibrateError> {
-    if machine.is_emulated() {
-        let name = machine.name.clone();
-        return Err(CalibrateError::Emulated { name });
-    }
     let is_stopped = || stop.load(Ordering::Acquire);
+    if machine.is_emulated() {
+        progress(0, 1, "emulating the machine");
+        let (mut bench, subject) = EmulatedBench::set_up(machine)?;
+        return take_all(
+            (&mut bench, &subject),
+            machine,
+            options,
+            &is_stopped,
+            progress,
+        );
+    }
     progress(0, 1, "getting memory");
     let root = Path::new("/");
     let (mut bench, warnings, buffer_bytes) = Bench::set_up(root, machine, options, &is_stopped)?;
-    let counts: Vec<Vec<usize>> = bench.from.iter().map(CpuNode::thread_counts).collect();
-    let cells = schedule::cells(&counts, bench.targets.len());
-    let rounds = options.rounds.max(1);
-    let pairs = schedule::pairs(&counts, &bench.homes());
-    let steps = (cells.len() + pairs.len()) as u64 * u64::from(rounds);
-    let mut budget = Budget::new(options.seconds, steps);
-    let mut samples = vec![Vec::with_capacity(rounds as usize); cells.len()];
-    let mut both = vec![[const { Vec::new() }; 2]; pairs.len()];
+    let subject = bench.subject(root);
+    let mut calibration = take_all(
+        (&mut bench, &subject),
+        machine,
+        options,
+        &is_stopped,
+        progress,
+    )?;
+    calibration.buffer_bytes = buffer_bytes;
+    calibration.warnings.splice(0..0, warnings);
+    Ok(calibration)
+}
+
+fn take_all(
+    (meter, subject): (&mut dyn Meter, &Subject),
+    machine: &Machine,
+    options: &Options,
+    is_stopped: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(u64, u64, &str),
+) -> Result<Calibration, CalibrateError> {
+    let (counts, nearest) = (subject.thread_counts(), subject.nearest(machine));
+    let mut cells = schedule::cells(&counts, subject.memories.len());
+    cells.extend(schedule::small_cells(&counts, &nearest));
+    let mut together = schedule::pairs(&counts, &subject.homes);
+    together.extend(schedule::waits(&counts, &nearest));
+    let each_round = (cells.len() + together.len()) as u64;
+    let round_s = each_round as f64 * meter.shortest().as_secs_f64() * USUAL;
+    let rounds = ((options.seconds / round_s) as u32).clamp(1, options.rounds.max(1));
+    let steps = each_round * u64::from(rounds);
+    let mut budget = Budget::new(options.seconds, steps, meter.shortest());
+    let mut samples = Samples {
+        cells: cells.into_iter().map(|cell| (cell, Vec::new())).collect(),
+        together: together
+            .into_iter()
+            .map(|cell| (cell, [const { Vec::new() }; 2]))
+            .collect(),
+    };
     let begun = Instant::now();
     let mut done = 0;
     for _ in 0..rounds {
-        for (cell, samples) in cells.iter().zip(&mut samples) {
+        for (cell, samples) in &mut samples.cells {
             if is_stopped() {
                 return Err(CalibrateError::Stopped);
             }
             progress(done, steps, "measuring memory");
-            samples.push(bench.take(*cell, budget.next())?);
+            samples.push(meter.take(*cell, budget.next())?);
             done += 1;
         }
-        for (pair, both) in pairs.iter().zip(&mut both) {
+        for (cell, samples) in &mut samples.together {
             if is_stopped() {
                 return Err(CalibrateError::Stopped);
             }
             progress(done, steps, "measuring two flows at once");
-            let rates = bench.take_both(*pair, budget.next())?;
-            both.iter_mut()
-                .zip(rates)
-                .for_each(|(samples, rate)| samples.push(rate));
+            let figures = meter.take_together(*cell, budget.next())?;
+            for (samples, figure) in samples.iter_mut().zip(figures) {
+                samples.push(figure);
+            }
             done += 1;
         }
     }
-    let medians: Vec<f64> = (samples.iter())
-        .map(|samples| median(samples).unwrap_or(0.0))
-        .collect();
+    let measured_s = begun.elapsed().as_secs_f64();
     let mut calibration = Calibration {
-        buffer_bytes,
         rounds,
-        measured_s: begun.elapsed().as_secs_f64(),
-        memories: bench.memories(),
-        streams: bench.streams(&counts, &cells, &medians),
-        latencies: bench.latencies(&cells, &medians),
-        caches: bench.cache_figures(&cells, &medians),
-        pairs: bench.pairs(&pairs, &both),
-        warnings,
+        measured_s,
+        ..subject.figures(&samples)
     };
-    calibration.warnings.extend(bench.warnings());
+    calibration.warnings.extend(meter.warnings());
     calibration
         .warnings
         .extend(calibration.unexplained(machine));
+    if measured_s > (1.0 + MAX_OVERTIME) * options.seconds + 1.0 {
+        calibration.warnings.push(format!(
+            "one sample of each of {each_round} figures took {measured_s:.0} s, not {:.0}: give that much with --seconds",
+            options.seconds
+        ));
+    } else if rounds < options.rounds {
+        calibration.warnings.push(format!(
+            "figures were taken {rounds} times, not {}: {each_round} of them need {:.0} s for that (--seconds)",
+            options.rounds,
+            round_s * f64::from(options.rounds)
+        ));
+    }
     Ok(calibration)
-}
-
-impl Bench<'_> {
-    fn memories(&self) -> Vec<MeasuredMemory> {
-        let memory = |target: &Target| MeasuredMemory {
-            node: self.machine.nodes[target.node].id,
-            kind: target.kind,
-            path: target.path.clone(),
-            is_direct: target.is_direct,
-            bytes: target.bytes,
-        };
-        self.targets.iter().map(memory).collect()
-    }
-
-    fn id(&self, from: usize) -> NodeId {
-        self.machine.nodes[self.from[from].index].id
-    }
-
-    fn streams(&self, counts: &[Vec<usize>], cells: &[Cell], medians: &[f64]) -> Vec<Stream> {
-        let mut streams = Vec::new();
-        for (from, counts) in counts.iter().enumerate() {
-            for target in 0..self.targets.len() {
-                for &threads in counts {
-                    let of = |operation| {
-                        let cell = Cell::Stream {
-                            from,
-                            target,
-                            threads,
-                            operation,
-                        };
-                        found(cells, medians, cell)
-                    };
-                    let [read, write, nontemporal, mixed] = OPERATIONS.map(of);
-                    streams.push(Stream {
-                        cpu_node: self.id(from),
-                        memory: target,
-                        threads: threads as u32,
-                        read_bytes_s: read,
-                        write_bytes_s: write,
-                        nontemporal_write_bytes_s: nontemporal,
-                        mixed_bytes_s: mixed,
-                    });
-                }
-            }
-        }
-        streams
-    }
-
-    fn pairs(&self, pairs: &[[FlowCell; 2]], both: &[[Vec<f64>; 2]]) -> Vec<Pair> {
-        let flow = |cell: FlowCell| NodeFlow {
-            cpu_node: self.id(cell.from),
-            memory: cell.target,
-            threads: cell.threads as u32,
-        };
-        let pair = |(cells, rates): (&[FlowCell; 2], &[Vec<f64>; 2])| Pair {
-            flows: cells.map(flow),
-            read_bytes_s: [0, 1].map(|at| median(&rates[at]).unwrap_or(0.0)),
-        };
-        pairs.iter().zip(both).map(pair).collect()
-    }
-
-    fn latencies(&self, cells: &[Cell], medians: &[f64]) -> Vec<Latency> {
-        let pairs = (0..self.from.len())
-            .flat_map(|from| (0..self.targets.len()).map(move |target| (from, target)));
-        pairs
-            .map(|(from, target)| Latency {
-                cpu_node: self.id(from),
-                memory: target,
-                read_ns: found(cells, medians, Cell::ReadLatency { from, target }),
-                write_ns: found(cells, medians, Cell::WriteLatency { from, target }),
-            })
-            .collect()
-    }
-
-    fn cache_figures(&self, cells: &[Cell], medians: &[f64]) -> Vec<CacheFigures> {
-        let known = (0..self.from.len()).filter(|&from| self.caches[from].is_known);
-        known
-            .map(|from| CacheFigures {
-                node: self.id(from),
-                bytes: self.caches[from].bytes,
-                latency_ns: found(cells, medians, Cell::CacheLatency { from }),
-                read_bytes_s: found(cells, medians, Cell::CacheRead { from }),
-            })
-            .collect()
-    }
-}
-
-fn found(cells: &[Cell], medians: &[f64], wanted: Cell) -> f64 {
-    let position = cells.iter().position(|cell| *cell == wanted);
-    position.map_or(0.0, |position| medians[position])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// With its position as the median of each cell, every position is told once.
-    #[test]
-    fn every_median_is_told_where_it_belongs() {
-        let machine = Machine::detect().unwrap();
-        let options = Options::default();
-        let (bench, ..) = Bench::set_up(Path::new("/"), &machine, &options, &|| false).unwrap();
-        let counts: Vec<Vec<usize>> = bench.from.iter().map(CpuNode::thread_counts).collect();
-        let cells = schedule::cells(&counts, bench.targets.len());
-        let medians: Vec<f64> = (0..cells.len()).map(|position| position as f64).collect();
-        let of_stream = |stream: Stream| {
-            [
-                stream.read_bytes_s,
-                stream.write_bytes_s,
-                stream.nontemporal_write_bytes_s,
-                stream.mixed_bytes_s,
-            ]
-        };
-        let streams = bench.streams(&counts, &cells, &medians);
-        let mut told: Vec<f64> = streams.into_iter().flat_map(of_stream).collect();
-        let latencies = bench.latencies(&cells, &medians).into_iter();
-        told.extend(latencies.flat_map(|latency| [latency.read_ns, latency.write_ns]));
-        let caches = bench.cache_figures(&cells, &medians).into_iter();
-        told.extend(caches.flat_map(|cache| [cache.latency_ns, cache.read_bytes_s]));
-        told.sort_by(f64::total_cmp);
-        let known = bench.caches.iter().filter(|cache| cache.is_known).count();
-        assert_eq!(told.len(), cells.len() - 2 * (bench.caches.len() - known));
-        assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{told:?}");
-    }
 }

@@ -10,10 +10,10 @@ use egeria_harness::rng::Rng;
 use egeria_machine::CpuId;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::CalibrateError;
 use crate::kernels::{self, Line};
 use crate::schedule::Operation;
 use crate::threads::together;
+use crate::{CalibrateError, LINE_BYTES};
 
 /// Lines between two looks at the clock.
 const CHUNK_LINES: usize = 1024;
@@ -91,7 +91,58 @@ pub(crate) fn stream(
     together(stream_jobs(cpus, lines, operation, rng, time)).map(Sample)
 }
 
-/// Two such flows at once: what each read.
+/// CPUs at once, each with accesses of so many bytes at random places in a part of its own, of which none waits for
+/// another; bytes.
+pub(crate) fn small(
+    cpus: &[CpuId],
+    lines: &mut [Line],
+    (bytes, operation): (usize, Operation),
+    rng: &mut Rng,
+    time: Duration,
+) -> Result<Sample, CalibrateError> {
+    let part_lines = (lines.len() / cpus.len()).max(1);
+    let mut jobs = Vec::with_capacity(cpus.len());
+    for (cpu, part) in cpus.iter().zip(lines.chunks_mut(part_lines)) {
+        let each = (bytes / LINE_BYTES).clamp(1, part.len());
+        let blocks = part.len() / each;
+        let mut rng = Rng::new(rng.next_u64());
+        let step = move || {
+            for _ in 0..CHUNK_HOPS {
+                let from = rng.index(blocks) * each;
+                let block = &mut part[from..from + each];
+                match operation {
+                    Operation::Read => kernels::read(block),
+                    _ => kernels::begin_nontemporal(block),
+                }
+            }
+            kernels::wait_for_nontemporal();
+            (CHUNK_HOPS as usize * each * LINE_BYTES) as u64
+        };
+        jobs.push((*cpu, move || repeat(time, step)));
+    }
+    together(jobs).map(Sample)
+}
+
+/// A chain of loads on one CPU while others go through other lines: both samples.
+pub(crate) fn loads_beside(
+    cpu: CpuId,
+    (chain, at): (&[Line], &mut usize),
+    (cpus, lines, operation): (&[CpuId], &mut [Line], Operation),
+    rng: &mut Rng,
+    time: Duration,
+) -> Result<[Sample; 2], CalibrateError> {
+    let mut jobs = stream_jobs(cpus, lines, operation, rng, time);
+    let step = move || {
+        *at = kernels::chase(chain, *at, CHUNK_HOPS);
+        u64::from(CHUNK_HOPS)
+    };
+    jobs.insert(0, (cpu, Box::new(move || repeat(time, step))));
+    let mut taken = together(jobs)?;
+    let rest = taken.split_off(1);
+    Ok([Sample(taken), Sample(rest)])
+}
+
+/// Two streams of loads at once: what each read.
 pub(crate) fn two_streams(
     flows: [(&[CpuId], &mut [Line]); 2],
     rng: &mut Rng,

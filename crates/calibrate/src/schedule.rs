@@ -36,6 +36,97 @@ pub(crate) enum Cell {
     CacheLatency { from: usize },
     /// One thread's loads from the cache of a node, bytes/s.
     CacheRead { from: usize },
+    /// So many threads' small accesses at random places, bytes/s.
+    Small {
+        from: usize,
+        target: usize,
+        threads: usize,
+        bytes: usize,
+        operation: Operation,
+    },
+}
+
+/// Sizes of small accesses, bytes.
+pub(crate) const SMALL_BYTES: [usize; 6] = [64, 128, 256, 512, 1024, 4096];
+/// What is done by small accesses.
+pub(crate) const SMALL_OPERATIONS: [Operation; 2] = [Operation::Read, Operation::WriteNontemporal];
+
+/// Small accesses to each target from the node whose position `nearest` says: lines by one CPU, which keeps as many on
+/// their way as it can; all sizes by half of the CPUs and by all, for what more of them do not speed up fills the medium.
+pub(crate) fn small_cells(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (target, &from) in nearest.iter().enumerate() {
+        let counts = &thread_counts[from];
+        let crowds = &counts[counts.len().saturating_sub(2)..];
+        for operation in SMALL_OPERATIONS {
+            for &threads in counts {
+                let sizes = match crowds.contains(&threads) {
+                    true => &SMALL_BYTES[..],
+                    false if threads == 1 => &SMALL_BYTES[..1],
+                    false => &[],
+                };
+                cells.extend(sizes.iter().map(|&bytes| Cell::Small {
+                    from,
+                    target,
+                    threads,
+                    bytes,
+                    operation,
+                }));
+            }
+        }
+    }
+    cells
+}
+
+/// Two things at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Together {
+    /// What each of two flows reads, bytes/s.
+    Flows([FlowCell; 2]),
+    /// A load by one CPU of a node, ns, while others are at another memory of it, bytes/s.
+    Wait {
+        from: usize,
+        target: usize,
+        beside: usize,
+        threads: usize,
+        operation: Operation,
+    },
+}
+
+/// So many numbers of threads are tried at most.
+const MAX_CROWDS: usize = 16;
+
+/// Loads from each target beside accesses to each other one of the same nearest node.
+pub(crate) fn waits(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Vec<Together> {
+    let mut waits = Vec::new();
+    for (target, &from) in nearest.iter().enumerate() {
+        let most = thread_counts[from].iter().copied().max().unwrap_or(0);
+        // One CPU loads.
+        let others = most.saturating_sub(1);
+        let step = others.div_ceil(MAX_CROWDS).max(1);
+        let others: Vec<usize> = (1..=others).rev().step_by(step).collect();
+        let besides =
+            (0..nearest.len()).filter(|&beside| beside != target && nearest[beside] == from);
+        for beside in besides {
+            for operation in SMALL_OPERATIONS {
+                waits.extend(others.iter().map(|&threads| Together::Wait {
+                    from,
+                    target,
+                    beside,
+                    threads,
+                    operation,
+                }));
+            }
+        }
+    }
+    waits
+}
+
+/// Of so many CPUs: 1, 2, 4 … and all.
+pub(crate) fn thread_counts(cpus: usize) -> Vec<usize> {
+    let doubled = std::iter::successors(Some(1), |count| Some(count * 2));
+    let below = doubled.take_while(|count| *count < cpus);
+    below.chain([cpus]).collect()
 }
 
 /// All figures of nodes with these thread counts and of so many targets.
@@ -70,7 +161,7 @@ pub(crate) struct FlowCell {
 
 /// All pairs of flows between nodes, by half of the CPUs each, so that two fit on a node. `home` is the node of each target, among
 /// those with CPUs; each target is another node's own memory.
-pub(crate) fn pairs(thread_counts: &[Vec<usize>], homes: &[Option<usize>]) -> Vec<[FlowCell; 2]> {
+pub(crate) fn pairs(thread_counts: &[Vec<usize>], homes: &[Option<usize>]) -> Vec<Together> {
     let mut flows = Vec::new();
     for (from, counts) in thread_counts.iter().enumerate() {
         let most = counts.iter().copied().max().unwrap_or(0);
@@ -96,14 +187,13 @@ pub(crate) fn pairs(thread_counts: &[Vec<usize>], homes: &[Option<usize>]) -> Ve
     let mut pairs = Vec::new();
     if thread_counts.len() > 2 {
         for (at, one) in flows.iter().enumerate() {
-            pairs.extend(flows[at + 1..].iter().map(|other| [*one, *other]));
+            let others = flows[at + 1..].iter();
+            pairs.extend(others.map(|other| Together::Flows([*one, *other])));
         }
     }
     pairs
 }
 
-/// Shortest time in which something is measured.
-const SHORTEST: Duration = Duration::from_micros(200);
 /// Longest: a stop is heeded between two.
 const LONGEST: Duration = Duration::from_millis(250);
 
@@ -111,13 +201,16 @@ const LONGEST: Duration = Duration::from_millis(250);
 pub(crate) struct Budget {
     end: Instant,
     left: u64,
+    shortest: Duration,
 }
 
 impl Budget {
-    pub(crate) fn new(seconds: f64, steps: u64) -> Budget {
+    /// `shortest` is the shortest time in which something can be measured.
+    pub(crate) fn new(seconds: f64, steps: u64, shortest: Duration) -> Budget {
         Budget {
             end: Instant::now() + Duration::from_secs_f64(seconds),
             left: steps,
+            shortest,
         }
     }
 
@@ -126,7 +219,7 @@ impl Budget {
         let left = self.end.saturating_duration_since(Instant::now());
         let share = left.div_f64(self.left.max(1) as f64);
         self.left = self.left.saturating_sub(1);
-        share.clamp(SHORTEST, LONGEST)
+        share.clamp(self.shortest, LONGEST)
     }
 }
 
@@ -149,7 +242,10 @@ mod tests {
         let homes = [Some(0), Some(1), None, Some(2)];
         let pairs = pairs(&[vec![1, 2, 4], vec![1, 2, 3], vec![1, 2]], &homes);
         assert_eq!(pairs.len(), 6 * 5 / 2);
-        for [one, other] in &pairs {
+        for pair in &pairs {
+            let Together::Flows([one, other]) = pair else {
+                panic!("{pair:?}");
+            };
             assert_ne!(one, other);
             for flow in [one, other] {
                 assert!(homes[flow.target].is_some_and(|home| home != flow.from));
@@ -167,15 +263,65 @@ mod tests {
 
     #[test]
     fn what_is_left_of_the_time_goes_to_what_is_left_to_do() {
-        let mut budget = Budget::new(1000.0, 1_000_000);
+        const SHORTEST: Duration = Duration::from_micros(200);
+        let mut budget = Budget::new(1000.0, 1_000_000, SHORTEST);
         let first = budget.next();
         assert!(
             first <= Duration::from_millis(1) && first >= SHORTEST,
             "{first:?}"
         );
         // Much time for few steps, and none for many.
-        assert_eq!(Budget::new(1000.0, 2).next(), LONGEST);
-        let mut late = Budget::new(0.0, 2);
+        assert_eq!(Budget::new(1000.0, 2, SHORTEST).next(), LONGEST);
+        let mut late = Budget::new(0.0, 2, SHORTEST);
         assert_eq!([late.next(), late.next(), late.next()], [SHORTEST; 3]);
+    }
+
+    #[test]
+    fn loads_are_measured_beside_other_memories_of_the_same_node_alone() {
+        let waits = waits(&[vec![1, 2, 4], vec![1]], &[0, 0, 1]);
+        // Of 4 CPUs 1, 2 and 3 are at the other memory; a single CPU cannot be at two.
+        assert_eq!(waits.len(), 2 * 2 * 3);
+        for wait in waits {
+            let Together::Wait {
+                from,
+                target,
+                beside,
+                threads,
+                ..
+            } = wait
+            else {
+                panic!("{wait:?}");
+            };
+            assert_eq!((from, target + beside), (0, 1));
+            assert!((1..=3).contains(&threads));
+        }
+    }
+
+    #[test]
+    fn small_accesses_are_of_one_cpu_of_half_of_them_and_of_all() {
+        let cells = small_cells(&[vec![1], vec![1, 2, 4, 6]], &[1, 0]);
+        let mut threads: Vec<(usize, usize)> = Vec::new();
+        for cell in &cells {
+            if let Cell::Small {
+                target,
+                threads: count,
+                ..
+            } = cell
+            {
+                threads.push((*target, *count));
+            }
+        }
+        threads.sort_unstable();
+        threads.dedup();
+        assert_eq!(threads, [(0, 1), (0, 4), (0, 6), (1, 1)]);
+        assert_eq!(cells.len(), 2 * (1 + 2 * 6) + 2 * 6);
+    }
+
+    #[test]
+    fn threads_double_up_to_all() {
+        assert_eq!(thread_counts(1), [1]);
+        assert_eq!(thread_counts(2), [1, 2]);
+        assert_eq!(thread_counts(6), [1, 2, 4, 6]);
+        assert_eq!(thread_counts(8), [1, 2, 4, 8]);
     }
 }

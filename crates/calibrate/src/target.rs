@@ -219,16 +219,6 @@ pub(crate) struct CpuNode {
     pub(crate) cpus: Vec<CpuId>,
 }
 
-impl CpuNode {
-    /// 1, 2, 4 … and all.
-    pub(crate) fn thread_counts(&self) -> Vec<usize> {
-        let all = self.cpus.len();
-        let doubled = std::iter::successors(Some(1), |count| Some(count * 2));
-        let below = doubled.take_while(|count| *count < all);
-        below.chain([all]).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,17 +271,5 @@ mod tests {
         refusal(&dangling);
         let full = OpenPool::open(directory.path(), 1 << 60, false).err();
         assert!(full.unwrap().to_string().contains("no room"));
-    }
-
-    #[test]
-    fn threads_double_up_to_all() {
-        let counts = |cpus: u16| {
-            let cpus = (0..cpus).map(CpuId).collect();
-            CpuNode { index: 0, cpus }.thread_counts()
-        };
-        assert_eq!(counts(1), [1]);
-        assert_eq!(counts(2), [1, 2]);
-        assert_eq!(counts(6), [1, 2, 4, 6]);
-        assert_eq!(counts(8), [1, 2, 4, 8]);
     }
 }

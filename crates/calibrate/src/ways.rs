@@ -12,12 +12,17 @@
 
 use std::collections::VecDeque;
 
+use egeria_harness::statistics::median;
+
 /// Below this share of what two flows should get, they share something.
 const SHARED: f64 = 0.9;
 /// A flow that is a smaller part of both shows nothing.
 const MIN_PART: f64 = 0.15;
 /// So much more than the ways it consists of a way may have got.
 const MAX_EXCESS: f64 = 1.15;
+
+/// A link that carries this share of the most that was seen is full.
+const FULL: f64 = 0.95;
 
 /// From a node to another one: positions. Data goes from the memory of the first to CPUs of the second.
 pub type Way = (usize, usize);
@@ -51,7 +56,9 @@ pub struct Found {
     pub links: Vec<(Way, f64)>,
     /// Nodes in between, of the ways that have none, in order.
     pub routes: Vec<(Way, Vec<usize>)>,
-    /// Ways that share something which the links do not explain.
+    /// Nodes whose memory gives all other nodes together no more than one of them gets, with how much that is, bytes/s.
+    pub memories: Vec<(usize, f64)>,
+    /// Ways that share something which neither explains.
     pub unexplained: Vec<[Way; 2]>,
 }
 
@@ -118,13 +125,29 @@ impl Flows {
             }
         }
         let mut routes = Vec::new();
-        composed.retain(|way| match self.route(*way, &links) {
-            Some(via) => {
-                routes.push((*way, via));
-                true
+        // Parts of a way may go elsewhere than the way does, so that no node in between shows it: a way that shares with each
+        // of some links from its one end to the other goes over them. One with a link of its own shares with no other link.
+        for (way, _) in &self.alone {
+            let others: Vec<Way> = links.iter().copied().filter(|link| link != way).collect();
+            if others.len() == links.len() {
+                continue;
             }
-            None => false,
-        });
+            if let Some(via) = self.route(*way, &others, |share| share == Some(true)) {
+                links = others;
+                routes.push((*way, via));
+            }
+        }
+        let seen = routes.iter().map(|(way, _)| *way).collect::<Vec<Way>>();
+        composed.retain(
+            |way| match self.route(*way, &links, |share| share != Some(false)) {
+                Some(via) => {
+                    routes.push((*way, via));
+                    true
+                }
+                None => false,
+            },
+        );
+        composed.extend(seen);
         // Where no links lead, there is one that was not seen to be its own.
         let lost: Vec<Way> = (self.alone.iter())
             .map(|(way, _)| *way)
@@ -132,25 +155,38 @@ impl Flows {
             .collect();
         links.extend(lost);
         links.sort_unstable();
-        let unexplained = self.unexplained(&links, &routes);
+        let mut unexplained = self.unexplained(&links, &routes);
+        let memories: Vec<(usize, f64)> = (0..self.nodes())
+            .filter_map(|node| Some((node, self.given_away(node, &unexplained)?)))
+            .collect();
+        let is_of_memory = |[one, other]: &[Way; 2]| {
+            one.0 == other.0 && memories.iter().any(|(node, _)| *node == one.0)
+        };
+        unexplained.retain(|ways| !is_of_memory(ways));
         let carried = links
             .iter()
             .map(|link| (*link, self.carried(*link, &routes)));
         Found {
             links: carried.collect(),
             routes,
+            memories,
             unexplained,
         }
     }
 
-    /// The fewest links that a way shares with, from its one end to the other.
-    fn route(&self, way: Way, links: &[Way]) -> Option<Vec<usize>> {
+    /// The fewest links with which a way shares as it must, from its one end to the other.
+    fn route(
+        &self,
+        way: Way,
+        links: &[Way],
+        must: impl Fn(Option<bool>) -> bool,
+    ) -> Option<Vec<usize>> {
         let mut before: Vec<Option<usize>> = vec![None; self.nodes()];
         let mut next = VecDeque::from([way.0]);
         while let Some(node) = next.pop_front() {
             for &(from, to) in links.iter().filter(|link| link.0 == node) {
                 let is_new = to != way.0 && before[to].is_none();
-                if is_new && self.share(way, (from, to)) != Some(false) {
+                if is_new && must(self.share(way, (from, to))) {
                     before[to] = Some(from);
                     next.push_back(to);
                 }
@@ -166,7 +202,7 @@ impl Flows {
         Some(via)
     }
 
-    /// The most that went over a link at once.
+    /// What went over a link where it was full: the middle of all that is about the most.
     fn carried(&self, link: Way, routes: &[(Way, Vec<usize>)]) -> f64 {
         let over = |way: Way| way == link || links_of(way, routes).contains(&link);
         let both = self
@@ -175,8 +211,29 @@ impl Flows {
             .filter(|both| both.ways.iter().all(|way| over(*way)));
         let both = both.map(|both| both.bytes_s[0] + both.bytes_s[1]);
         let alone = self.alone.iter().filter(|(way, _)| over(*way));
-        both.chain(alone.map(|(_, bytes_s)| *bytes_s))
-            .fold(0.0, f64::max)
+        let all: Vec<f64> = both.chain(alone.map(|(_, bytes_s)| *bytes_s)).collect();
+        let most = all.iter().copied().fold(0.0, f64::max);
+        let full: Vec<f64> = all
+            .into_iter()
+            .filter(|bytes_s| *bytes_s >= FULL * most)
+            .collect();
+        median(&full).unwrap_or(0.0)
+    }
+
+    /// What the memory of a node gives other nodes where ways from it share something that is no link: about what one of them
+    /// gets alone.
+    fn given_away(&self, node: usize, unexplained: &[[Way; 2]]) -> Option<f64> {
+        let alone = self.alone.iter().filter(|(way, _)| way.0 == node);
+        let most = alone.map(|(_, bytes_s)| *bytes_s).fold(0.0, f64::max);
+        let sums = unexplained
+            .iter()
+            .filter(|[one, other]| one.0 == node && other.0 == node);
+        let sums: Vec<f64> = sums
+            .filter_map(|[one, other]| self.both(*one, *other))
+            .collect();
+        let is_one_share = |sum: &f64| (SHARED * most..=MAX_EXCESS * most).contains(sum);
+        let sum = median(&sums)?;
+        sums.iter().all(is_one_share).then_some(sum)
     }
 
     fn unexplained(&self, links: &[Way], routes: &[(Way, Vec<usize>)]) -> Vec<[Way; 2]> {

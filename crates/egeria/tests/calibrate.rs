@@ -178,7 +178,9 @@ fn what_makes_no_sense_is_refused_in_one_line_before_anything_is_measured() {
     refused(&["--pool", "/mnt"], 2, &["NODE:PATH"]);
     refused(&["--pool", "x:/mnt"], 2, &["no node number"]);
     refused(&["--pool", "0:"], 2, &["the path is empty"]);
-    refused(&["--machine", "optane-2s"], 2, &["--machine"]);
+    refused(&["--machine", "no-such"], 1, &["no-such"]);
+    let both = ["--machine", "optane-2s", "--pool", "0:/dev/shm/pool"];
+    refused(&both, 2, &["--pool", "--machine"]);
     refused(&["--buffer", "4K"], 1, &["last-level cache"]);
     refused(&["--buffer", "1000T"], 1, &["smaller buffer"]);
     refused(&["--pool", "60000:/dev/shm"], 1, &["no node 60000"]);
@@ -216,4 +218,97 @@ fn a_machine_file_is_as_readable_as_others_and_replaces_the_one_before() {
         "{text}"
     );
     assert!(!text.contains("yesterday"));
+}
+
+/// Four nodes: a ring one way, wider links of two nodes to a third, and one across. 0 to 3 goes over the ring, for instance, and
+/// 3 to 1 over 0 or 2.
+const UNEQUAL: &str = r#"
+name = "unequal"
+[[nodes]]
+id = 0
+cpus = "0-1"
+memory_bytes = 1_000_000_000
+[[nodes.memories]]
+kind = "dram"
+read_bytes_s = 16e9
+write_bytes_s = 12e9
+read_stream_bytes_s = 10e9
+write_stream_bytes_s = 8e9
+read_latency_ns = 90.0
+write_latency_ns = 80.0
+"#;
+
+fn unequal() -> String {
+    let first = UNEQUAL.split_once("[[nodes]]").unwrap();
+    let mut text = first.0.to_owned();
+    for id in 0..4 {
+        let node = first.1.replace("id = 0", &format!("id = {id}"));
+        let node = node.replace("0-1", &format!("{}-{}", 2 * id, 2 * id + 1));
+        text.push_str(&format!("[[nodes]]{node}"));
+    }
+    for (from, to, bytes_s, back_bytes_s, latency_ns) in [
+        (0, 1, 6e9, None, 40.0),
+        (1, 2, 4e9, None, 40.0),
+        (2, 3, 6e9, Some(3e9), 60.0),
+        (3, 0, 4e9, None, 40.0),
+        (2, 0, 5e9, Some(2e9), 30.0),
+    ] {
+        let back = back_bytes_s.map_or(String::new(), |back: f64| {
+            format!("back_bytes_s = {back:e}\n")
+        });
+        text.push_str(&format!(
+            "[[links]]\nfrom = {from}\nto = {to}\nbytes_s = {bytes_s:e}\n{back}latency_ns = {latency_ns}\n"
+        ));
+    }
+    text
+}
+
+/// Links that differ, carry one way only and are shared: what is measured of the emulated machine is what its file says, and
+/// AsymSched decides the same with either.
+#[test]
+fn an_emulated_machine_is_found_as_its_file_says() {
+    let sandbox = Sandbox::new();
+    let machine = sandbox.file("unequal.toml", &unequal());
+    let (found, report) = (sandbox.path("found.toml"), sandbox.path("report.html"));
+    let document = run([
+        "machine",
+        "calibrate",
+        "--machine",
+        machine.to_str().unwrap(),
+        "--seconds",
+        "6",
+        "--rounds",
+        "3",
+        "--output",
+        found.to_str().unwrap(),
+        "--report",
+        report.to_str().unwrap(),
+        "--json",
+    ])
+    .ok()
+    .json();
+    let against = &document["against"];
+    let warnings = document["warnings"].to_string();
+    // Where others take the CPUs for too long, that is said, and figures may be off.
+    if !warnings.contains("other programs had the CPUs") {
+        let worst = against["worst"].as_f64().unwrap();
+        assert!(worst < 0.1, "{}", against["figures"]);
+        let placements = &against["placements"];
+        assert_eq!(placements["same"], placements["windows"], "{placements}");
+        assert!(!warnings.contains("share something"), "{warnings}");
+    }
+    let page = std::fs::read_to_string(&report).unwrap();
+    for words in [
+        "Ways between nodes",
+        "DRAM of node 3",
+        "Beside the file",
+        "<svg",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    let again = run(["machine", "--machine", found.to_str().unwrap(), "--json"])
+        .ok()
+        .json();
+    assert_eq!(again["nodes"][3]["cpus"].as_array().unwrap().len(), 2);
+    assert_eq!(again["emulated"], Value::Null);
 }

@@ -1,5 +1,6 @@
 //! `egeria machine`: what the machine is, whether an emulated one is what it says, and how fast this one is.
 
+mod against;
 mod calibrate;
 
 use std::path::PathBuf;

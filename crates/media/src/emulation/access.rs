@@ -24,6 +24,8 @@ pub(super) struct Access<'a> {
     /// CPU time since the last access, ns.
     pub(super) computed_ns: u64,
     pub(super) pattern: Pattern,
+    /// The thread does not wait for it before it begins the next.
+    pub(super) at_once: bool,
     /// What of a striped access lies on other memories: the thread goes from one to the other and back, so that it
     /// waits for the slowest.
     pub(super) rest: &'a [Part],
@@ -72,7 +74,7 @@ impl<'a> Access<'a> {
             place: self.place,
             bytes: self.bytes.saturating_sub(self.cached_bytes),
             pattern: self.pattern,
-            at_once: false,
+            at_once: self.at_once,
         }
     }
 

@@ -133,6 +133,7 @@ impl Emulation {
             cached_bytes: first.cached_bytes,
             computed_ns,
             pattern: thread.take_pattern(),
+            at_once: false,
             rest,
         };
         self.charge(thread, host_ns, access);

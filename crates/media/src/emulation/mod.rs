@@ -41,6 +41,7 @@ mod cache;
 mod charge;
 mod clock;
 mod crowd;
+mod flow;
 mod id_bitmap;
 mod machine;
 mod place;
@@ -58,6 +59,7 @@ mod tests_of_hardware;
 mod touch;
 
 pub use egeria_machine::AccessKind;
+pub use flow::{Carried, Flow};
 pub use machine::Emulation;
 pub use self_test::{Row, SelfTest, self_test};
 pub use sharing::{Readers, SharingRow, sharing_test};

@@ -143,6 +143,7 @@ fn measure(
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Sequential,
+        at_once: false,
         rest: &[],
     };
     let ready = Barrier::new(threads as usize);

@@ -169,6 +169,7 @@ impl Course<'_> {
             cached_bytes: thread.take_cached(self.memory_node),
             computed_ns: SOFTWARE_NS,
             pattern: thread.take_pattern(),
+            at_once: false,
             rest: &[],
         }
     }

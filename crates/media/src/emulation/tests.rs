@@ -150,6 +150,7 @@ fn alone(bytes: u64, kind: AccessKind) -> Cost {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     state.cost(state.costs().unwrap(), 0, access, (Beside::ALONE, 0.0))
@@ -173,6 +174,7 @@ fn costs_of_tables_are_what_the_tables_declare() {
                         cached_bytes: 0,
                         computed_ns: 0,
                         pattern: Pattern::Random,
+                        at_once: false,
                         rest: &[],
                     };
                     let home = if remote { 1 - memory_node } else { memory_node };
@@ -209,6 +211,7 @@ fn bandwidth_and_latency_are_the_profiles_for_1_to_8_threads() {
                 cached_bytes: 0,
                 computed_ns: 0,
                 pattern: Pattern::Random,
+                at_once: false,
                 rest: &[],
             };
             let measured = operation_ns(threads, usize::from(remote), access, |_| 0);
@@ -245,6 +248,7 @@ fn waking_late_does_not_slow_the_machine() {
             cached_bytes: 0,
             computed_ns: 0,
             pattern: Pattern::Random,
+            at_once: false,
             rest: &[],
         };
         let punctual = operation_ns(threads, 0, access, |_| 0);
@@ -267,6 +271,7 @@ fn computing_is_dilated_and_occupies_a_core() {
         cached_bytes: 0,
         computed_ns: 3_000,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let read_ns = alone(64, AccessKind::Read).undisturbed_ns;
@@ -290,6 +295,7 @@ fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let state = configured();
@@ -321,6 +327,7 @@ fn clock_stands_still_while_a_thread_lags() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let state = configured();
@@ -359,6 +366,7 @@ fn what_others_take_of_the_hosts_cpus_slows_no_thread() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let late = |now_ns: u64| match now_ns / 1_000_000 % 40 {
@@ -397,6 +405,7 @@ fn long_computing_leaves_the_medium_to_others() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let mut loops = [
@@ -427,6 +436,7 @@ fn accessors_of_all_nodes_share_the_medium_and_its_curve() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let mut loops: Vec<Loop> = (0..8)
@@ -454,6 +464,7 @@ fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let state = configured();
@@ -477,6 +488,7 @@ fn busy_time_is_computing_and_access_but_not_waiting_for_a_core() {
         cached_bytes: 0,
         computed_ns: 2_000,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let state = configured();
@@ -565,6 +577,7 @@ fn more_threads_than_slots_are_still_charged() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let mut extra = Loop::new(&state, 0, access);

@@ -187,6 +187,7 @@ fn cached_read(memory_node: usize, cached_bytes: u64) -> Access<'static> {
         cached_bytes,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     }
 }

@@ -36,6 +36,7 @@ fn small_read(computed_ns: u64) -> Access<'static> {
         cached_bytes: 0,
         computed_ns,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     }
 }

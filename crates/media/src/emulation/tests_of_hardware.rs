@@ -27,6 +27,7 @@ fn access(
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Sequential,
+        at_once: false,
         rest: &[],
     }
 }
@@ -120,6 +121,7 @@ fn nodes_without_cores_run_no_threads_and_hold_data() {
         cached_bytes: 0,
         computed_ns: 0,
         pattern: Pattern::Random,
+        at_once: false,
         rest: &[],
     };
     let mut loops = [Loop::new(&state, 0, reads)];
@@ -155,6 +157,7 @@ fn striped_accesses_of_many_threads_use_all_memories_at_once() {
     };
     let rest: &'static [Part] = Vec::leak((1..8).map(part).collect());
     let striped = Access {
+        at_once: false,
         rest,
         ..access(
             &state,

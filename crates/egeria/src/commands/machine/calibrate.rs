@@ -12,6 +12,7 @@ use egeria_machine::{Machine, MemoryKind, NodeId, format_bandwidth, format_bytes
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
+use super::against::Against;
 use crate::{paths, sizes};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
@@ -26,11 +27,16 @@ Examples:
   egeria machine calibrate --output here.toml
   egeria machine calibrate --pool 0:/mnt/pmem0 --pool 1:/mnt/pmem1 --seconds 120
   egeria sim --machine here.toml --workload load.toml
+  egeria machine calibrate --machine bulldozer-8n
 
 From every node with CPUs to every memory: loads, stores, stores past the
 caches, and half loads half such stores, with 1, 2, 4 ... all CPUs of the node
-at once; and how long one CPU waits for a line. A machine that does other
-things at the same time gives less. The meaning: docs/how-to/calibrate.md.")]
+at once; small accesses at random places; how long one CPU waits for a line,
+also while others are at another memory of the node; and flows between nodes,
+two at once, which tell links and routes. A machine that does other things at
+the same time gives less. With --machine, that machine is emulated and measured,
+and the result compared with its file: so one can see how far to trust it.
+The meaning: docs/how-to/calibrate.md.")]
 pub struct Arguments {
     /// Time for all figures together, s; getting the memory comes on top
     #[arg(long, value_name = "S", default_value = "30", value_parser = parse_seconds)]
@@ -47,9 +53,15 @@ pub struct Arguments {
     /// Measure pools that are devices, which overwrites them
     #[arg(long)]
     overwrite: bool,
+    /// Measure this machine (file or profile) as emulated here, and compare with what it says
+    #[arg(long, value_name = "FILE|PROFILE", conflicts_with_all = ["pools", "overwrite", "buffer"])]
+    machine: Option<String>,
     /// Write a machine file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write a page with pictures of the figures
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -58,6 +70,8 @@ struct Document {
     measured: Calibration,
     /// The machine file, when one was written.
     machine_file: Option<PathBuf>,
+    /// How far that is from the file of an emulated machine.
+    against: Option<Against>,
     /// What such a file says, for the picture.
     #[serde(skip)]
     machine: Machine,
@@ -75,22 +89,39 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         pools: absolute(&arguments.pools)?,
         may_overwrite_devices: arguments.overwrite,
     };
-    let mut machine = Machine::detect()?;
-    let measured = measure(&machine, &options, &signals)?;
+    let declared = match &arguments.machine {
+        Some(spec) => emulated(Machine::resolve(Some(spec), None)?)?,
+        None => Machine::detect()?,
+    };
+    let measured = measure(&declared, &options, &signals)?;
+    let mut machine = measured.machine(&declared);
+    let against = (arguments.machine.is_some()).then(|| Against::of(&declared, &machine));
     if let Some(output) = &output {
         machine.name = output.machine_name(&machine.name);
     }
-    let machine = measured.machine(&machine);
     if let Some(output) = output {
         output.write(&measured, &machine)?;
+    }
+    if let Some(path) = &arguments.report {
+        let figures = against.as_ref().map_or(&[][..], Against::figures);
+        output::write_page(path, &measured.page(&machine, figures))?;
     }
     let document = Document {
         measured,
         machine,
         machine_file: arguments.output.clone(),
+        against,
     };
     format.print(&document, human)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How slow the emulated machine is matters to no figure.
+fn emulated(machine: Machine) -> Outcome<Machine> {
+    match machine.is_emulated() {
+        true => Ok(machine),
+        false => Ok(machine.emulate(1.0)?),
+    }
 }
 
 fn measure(machine: &Machine, options: &Options, signals: &Signals) -> Outcome<Calibration> {
@@ -187,10 +218,13 @@ impl Output {
 
     fn write(mut self, measured: &Calibration, machine: &Machine) -> Outcome {
         let text = format!(
-            "# Measured by `egeria machine calibrate`: medians of {} rounds over {} of each memory, in {:.0} s.\n\
+            "# Measured by `egeria machine calibrate`: medians of {} rounds{}, in {:.0} s.\n\
              # What else the machine did then is missing from these figures.\n\n{}",
             measured.rounds,
-            format_bytes(measured.buffer_bytes),
+            match measured.buffer_bytes {
+                0 => " on an emulated machine".to_owned(),
+                bytes => format!(" over {} of each memory", format_bytes(bytes)),
+            },
             measured.measured_s,
             machine.to_toml()
         );
@@ -219,6 +253,9 @@ fn human(document: &Document) -> String {
             cache.latency_ns,
             format_bandwidth(cache.read_bytes_s)
         ));
+    }
+    if let Some(against) = &document.against {
+        text.push_str(&format!("\n\n{}", against.text()));
     }
     for warning in &measured.warnings {
         text.push_str(&format!("\nwarning: {warning}"));

@@ -1,0 +1,179 @@
+//! What threads that do nothing but access memory get of an emulated machine: for who measures it as one measures a real
+//! machine.
+
+use std::sync::Barrier;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use egeria_machine::costs::Pattern;
+
+use super::AccessKind;
+use super::access::Access;
+use super::clock;
+use super::machine::Emulation;
+use super::state::{EmulatedThread, EmulationState};
+
+/// So many accesses of each thread are measured at least.
+const MIN_ACCESSES: u64 = 6;
+/// So many are enough, however little time they take.
+const MAX_ACCESSES: u64 = 100_000;
+
+/// Threads of one node that access one memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Flow {
+    /// Position of the node on whose virtual cores they run.
+    pub home: usize,
+    /// Position of the memory in [`egeria_machine::costs::AccessCosts::places`].
+    pub place: usize,
+    /// How many.
+    pub threads: u32,
+    /// Bytes of an access.
+    pub bytes: u64,
+    /// Where an access lies beside the one before.
+    pub pattern: Pattern,
+    /// What each thread does in turn.
+    pub kinds: [AccessKind; 2],
+    /// A thread does not wait for an access before it begins the next.
+    pub at_once: bool,
+    /// The last-level cache of the threads' node serves all.
+    pub is_cached: bool,
+}
+
+impl Flow {
+    fn access(&self, turn: u64) -> Access<'static> {
+        Access {
+            place: self.place,
+            bytes: self.bytes,
+            kind: self.kinds[(turn % 2) as usize],
+            cached_bytes: if self.is_cached { self.bytes } else { 0 },
+            computed_ns: 0,
+            pattern: self.pattern,
+            at_once: self.at_once,
+            rest: &[],
+        }
+    }
+}
+
+/// What flows carried.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Carried {
+    /// Each of them, bytes/s of machine time.
+    pub bytes_s: Vec<f64>,
+    /// Whether others took the host's CPUs for so long that the machine's clock stood still meanwhile.
+    pub is_disturbed: bool,
+}
+
+impl Emulation {
+    /// Lets flows run beside each other for so long on the host, longer where accesses are slow. Nothing is carried by flows
+    /// whose node or memory does not exist, nor where accesses take no time.
+    pub fn run_flows(&self, flows: &[Flow], time: Duration) -> Carried {
+        let exists = |flow: &Flow| {
+            let places = self.costs().map_or(0, |costs| costs.places.len());
+            flow.home < self.node_count() && flow.place < places
+        };
+        if !self.is_on() || !flows.iter().all(exists) {
+            return Carried {
+                bytes_s: vec![0.0; flows.len()],
+                is_disturbed: false,
+            };
+        }
+        let threads: u32 = flows.iter().map(|flow| flow.threads).sum();
+        self.use_up();
+        let run = &Run {
+            emulation: self,
+            time,
+            ready: Barrier::new(threads as usize),
+            absent: AtomicU32::new(threads),
+            unmeasured: AtomicU32::new(threads),
+        };
+        let stalled_ns = self.stalled_ns();
+        let bytes_s = std::thread::scope(|scope| {
+            let mut handles = Vec::new();
+            for (index, flow) in flows.iter().enumerate() {
+                for number in 0..flow.threads {
+                    // Half of them begin with the one kind, half with the other.
+                    let thread = move || run.thread(flow, number.into());
+                    handles.push((index, scope.spawn(thread)));
+                }
+            }
+            let mut bytes_s = vec![0.0; flows.len()];
+            for (index, handle) in handles {
+                let accesses_per_ns = handle.join().unwrap_or(0.0) * self.dilation();
+                bytes_s[index] += accesses_per_ns * flows[index].bytes as f64 * 1e9;
+            }
+            bytes_s
+        });
+        Carried {
+            bytes_s,
+            is_disturbed: self.stalled_ns() != stalled_ns,
+        }
+    }
+}
+
+impl EmulationState {
+    /// Nothing has time left that passed unused, which it keeps for threads that lag.
+    fn use_up(&self) {
+        let now_ns = self.now_ns();
+        let free = self.memory_free_ns.iter().chain(&self.lane_free_ns);
+        free.for_each(|free_ns| {
+            free_ns.fetch_max(now_ns, Relaxed);
+        });
+    }
+}
+
+/// Flows that run beside each other.
+struct Run<'a> {
+    emulation: &'a Emulation,
+    time: Duration,
+    ready: Barrier,
+    /// Threads that have not accessed anything yet: so long nothing is measured.
+    absent: AtomicU32,
+    /// Threads whose rate is not known yet: so long all go on.
+    unmeasured: AtomicU32,
+}
+
+impl Run<'_> {
+    /// One thread: accesses per ns, not dilated, after a start when all begin at once.
+    fn thread(&self, flow: &Flow, number: u64) -> f64 {
+        let state = self.emulation;
+        let thread = EmulatedThread::default();
+        state.place(&thread, u64::MAX / 2, 1 << flow.home);
+        self.ready.wait();
+        let began_ns = state.now_ns();
+        let length_ns = self.time.as_nanos() as u64;
+        let (mut first, mut rate) = (None, None);
+        for turn in 0_u64.. {
+            state.charge(&thread, clock::now_ns(), flow.access(number + turn));
+            // That a thread wakes late is the host's matter.
+            let ended_ns = thread.ended_ns.load(Relaxed);
+            if turn == 0 {
+                self.absent.fetch_sub(1, Relaxed);
+            }
+            // Where accesses take next to no time, no time passes.
+            let is_enough = turn >= MAX_ACCESSES;
+            match first {
+                None if self.absent.load(Relaxed) == 0
+                    && (is_enough || ended_ns >= began_ns + length_ns / 5) =>
+                {
+                    first = Some((ended_ns, turn));
+                }
+                Some((since_ns, begun)) if rate.is_none() => {
+                    let accesses = turn - begun;
+                    let is_long = is_enough || ended_ns >= since_ns + length_ns * 4 / 5;
+                    // As many of each of two kinds.
+                    if is_long && accesses >= MIN_ACCESSES && accesses.is_multiple_of(2) {
+                        rate = Some(accesses as f64 / (ended_ns - since_ns).max(1) as f64);
+                        self.unmeasured.fetch_sub(1, Relaxed);
+                    }
+                }
+                _ => (),
+            }
+            if self.unmeasured.load(Relaxed) == 0 {
+                break;
+            }
+        }
+        state.release_thread(&thread);
+        rate.unwrap_or(0.0)
+    }
+}
