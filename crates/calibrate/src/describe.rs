@@ -8,11 +8,9 @@
 //!   mixing             what half loads and half stores got of what the two give alone, by as many threads as get most
 //!   from elsewhere     how many times as long one thread's loads and stores take where no link holds them up; what then is
 //!                      left of the bandwidth of memory and link
-//!   a link             between every two nodes: the most that was read or written in that direction, and half of
-//!                      what a load takes longer than that factor says
 //! ```
 //!
-//! Links and routes are in module `interconnect`.
+//! Links and routes are described in module `interconnect`.
 
 use egeria_harness::statistics::median;
 use egeria_machine::{Cache, CpuId, Hardware, MAX_MEMORIES, Machine, Memory, NodeId};

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use egeria_machine::costs::{Access, AccessCosts, Beside, Pattern};
 use egeria_machine::emulated::MAX_DILATION;
 use egeria_machine::{AccessKind, Machine, MemoryKind};
-use egeria_media::emulation::{Emulation, Flow};
+use egeria_media::emulation::{Carried, Emulation, Flow};
 
 use crate::CalibrateError;
 use crate::figures::MeasuredMemory;
@@ -30,11 +31,14 @@ const ACCESS_HOST_NS: f64 = 10_000.0;
 const TRIES: u32 = 4;
 /// More samples than this share may not have been disturbed to the last.
 const MAX_DISTURBED: f64 = 0.01;
-/// Accesses that take longer than this are too slow to be measured, machine ns.
+/// Accesses that may take longer than this beside others are too slow to be measured, machine ns.
 const MAX_ACCESS_NS: f64 = 1e8;
+/// No access may take longer than this on the host, ns.
+const MAX_ACCESS_HOST_NS: f64 = 2e8;
 
 /// The emulated machine, by the positions of its nodes and memories.
-pub(crate) struct EmulatedBench {
+pub(crate) struct EmulatedBench<'a> {
+    stop: &'a AtomicBool,
     machine: Machine,
     costs: AccessCosts,
     /// By how many times slower it is than the machine.
@@ -46,9 +50,15 @@ pub(crate) struct EmulatedBench {
     disturbed: u64,
 }
 
-impl EmulatedBench {
+impl<'a> EmulatedBench<'a> {
     /// Emulates it for this process alone.
-    pub(crate) fn set_up(machine: &Machine) -> Result<(EmulatedBench, Subject), CalibrateError> {
+    ///
+    /// # Errors
+    /// When the machine cannot be emulated, or would take too long.
+    pub(crate) fn set_up(
+        machine: &Machine,
+        stop: &'a AtomicBool,
+    ) -> Result<(EmulatedBench<'a>, Subject), CalibrateError> {
         let name = || machine.name.clone();
         if machine
             .emulated
@@ -64,16 +74,19 @@ impl EmulatedBench {
         if subject.cpus.is_empty() || subject.memories.is_empty() {
             return Err(CalibrateError::NoCpus);
         }
-        let is_slow = costs.places.iter().any(|place| {
-            let memory = &place.memory;
-            let stream_bytes_s = memory.read_stream_bytes_s.min(memory.write_stream_bytes_s);
-            let latency_ns = memory.read_latency_ns.max(memory.write_latency_ns);
-            STREAM_BYTES as f64 / stream_bytes_s * 1e9 + latency_ns > MAX_ACCESS_NS
-        });
-        if is_slow {
-            return Err(CalibrateError::Slow { name: name() });
+        for home in &homes {
+            for place in 0..costs.places.len() {
+                if longest_ns(&costs, *home, place) > MAX_ACCESS_NS {
+                    return Err(CalibrateError::Slow {
+                        name: name(),
+                        node: machine.nodes[costs.places[place].node].id,
+                        from: machine.nodes[*home].id,
+                    });
+                }
+            }
         }
         let mut bench = EmulatedBench {
+            stop,
             machine: machine.clone(),
             costs,
             emulations: BTreeMap::new(),
@@ -103,17 +116,24 @@ impl EmulatedBench {
 
     fn run(&mut self, flows: &[Flow], time: Duration) -> Result<Vec<f64>, CalibrateError> {
         let accesses_ns: f64 = flows.iter().map(|flow| self.accesses_ns(flow)).sum();
-        let dilation = (ACCESS_HOST_NS * accesses_ns).clamp(1.0, MAX_DILATION);
+        let slowest_ns = flows
+            .iter()
+            .map(|flow| longest_ns(&self.costs, flow.home, flow.place));
+        let most = MAX_ACCESS_HOST_NS / slowest_ns.fold(1.0, f64::max);
+        let dilation = (ACCESS_HOST_NS * accesses_ns)
+            .min(most)
+            .clamp(1.0, MAX_DILATION);
         let dilation = (dilation.ceil() as u32).next_power_of_two();
         self.taken += 1;
+        let stop = self.stop;
         let emulation = self.emulation(dilation)?;
+        let mut carried = run_flows(emulation, flows, time, stop)?;
         for _ in 0..TRIES {
-            let carried = emulation.run_flows(flows, time);
-            if !carried.is_disturbed {
-                return Ok(carried.bytes_s);
+            if !carried.is_disturbed || stop.load(Ordering::Relaxed) {
+                break;
             }
+            carried = run_flows(emulation, flows, time, stop)?;
         }
-        let carried = emulation.run_flows(flows, time);
         self.disturbed += u64::from(carried.is_disturbed);
         Ok(carried.bytes_s)
     }
@@ -174,6 +194,52 @@ impl EmulatedBench {
     }
 }
 
+fn run_flows(
+    emulation: &Emulation,
+    flows: &[Flow],
+    time: Duration,
+    stop: &AtomicBool,
+) -> Result<Carried, CalibrateError> {
+    let carried = emulation.run_flows(flows, time, stop);
+    carried.map_err(|cause| CalibrateError::Threads { cause })
+}
+
+/// The longest that an access of a memory takes while all cores of a node are at it, machine ns.
+fn longest_ns(costs: &AccessCosts, home: usize, place: usize) -> f64 {
+    let threads = f64::from(costs.cores[home]);
+    let node = costs.places[place].node;
+    let mut longest_ns = costs.cached_ns(home, STREAM_BYTES);
+    for kind in [AccessKind::Read, AccessKind::Write] {
+        for written_share in [0.0, 0.5, 1.0] {
+            for pattern in [Pattern::Random, Pattern::Sequential] {
+                let access = Access {
+                    kind,
+                    home,
+                    place,
+                    bytes: STREAM_BYTES,
+                    pattern,
+                    at_once: false,
+                };
+                let beside = Beside {
+                    accessors: threads,
+                    written_share,
+                    shared_reads: false,
+                };
+                let access_ns = costs.access_ns(&access, threads, 0.0);
+                let service_ns = costs.service_ns(&access, beside);
+                longest_ns = longest_ns.max(access_ns).max(threads * service_ns);
+            }
+        }
+    }
+    let (there, back) = (
+        costs.lanes_of(AccessKind::Read, home, node),
+        costs.lanes_of(AccessKind::Write, home, node),
+    );
+    let lanes = there.chain(back).map(|lane| costs.lanes()[lane].bytes_s);
+    let narrowest_bytes_s = lanes.fold(f64::INFINITY, f64::min);
+    longest_ns.max(threads * STREAM_BYTES as f64 / narrowest_bytes_s * 1e9)
+}
+
 /// What there is to measure.
 fn subject(machine: &Machine, costs: &AccessCosts, homes: &[usize]) -> Subject {
     let cpus = homes.iter().map(|&home| CpuSubject {
@@ -216,7 +282,7 @@ fn each_ns(bytes_s: f64) -> f64 {
     WORD_BYTES as f64 / bytes_s.max(1e-9) * 1e9
 }
 
-impl Meter for EmulatedBench {
+impl Meter for EmulatedBench<'_> {
     fn take(&mut self, cell: Cell, time: Duration) -> Result<f64, CalibrateError> {
         if let Cell::CacheLatency { from } | Cell::CacheRead { from } = cell
             && self.costs.caches[self.homes[from]].is_none()

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use egeria_machine::NodeId;
 use egeria_media::emulation::EmulationError;
 
 /// Why a machine could not be measured.
@@ -15,18 +16,28 @@ pub enum CalibrateError {
     #[error(transparent)]
     Emulation(#[from] EmulationError),
     /// Accesses to the emulated machine are charged no time.
-    #[error("accesses to the emulated machine {name} take no time: set timing = true in its file")]
+    #[error("accesses to the emulated machine {name} take no time; set timing = true in its file")]
     Untimed {
         /// The machine.
         name: String,
     },
-    /// Accesses to the emulated machine take too long.
+    /// Accesses to a memory of the emulated machine take too long.
     #[error(
-        "accesses to the emulated machine {name} take longer than 0.1 s: raise the bandwidths in its file"
+        "CPUs of node {from} may wait longer than 0.1 s for a memory of node {node} of {name}; raise bandwidths, or lower latencies, of the memory or of links to it", from = from.0, node = node.0
     )]
     Slow {
         /// The machine.
         name: String,
+        /// The node of the memory.
+        node: NodeId,
+        /// The node of the CPUs.
+        from: NodeId,
+    },
+    /// Threads of an emulated machine could not be started.
+    #[error("cannot start a thread: {cause}; raise the limit on threads (ulimit -u, pids.max)")]
+    Threads {
+        /// What the kernel said.
+        cause: io::Error,
     },
     /// The buffer would be served from the cache.
     #[error(

@@ -24,6 +24,10 @@ impl Calibration {
             machine.interconnect.links.clear();
         } else if let Some(found) = found {
             machine.interconnect.routes = needed_routes(machine, &found);
+            if machine.paths().is_err() {
+                // A route over a way that in the end has no link.
+                machine.interconnect.routes.clear();
+            }
             self.describe_memories(machine, &found);
         }
         self.describe_latencies(machine);
@@ -93,7 +97,7 @@ impl Calibration {
             format!("{} to {}", id(from), id(to))
         };
         Some(format!(
-            "{} pairs of ways between nodes share something that is neither a link nor a memory of both, as {} and {}: AsymSched takes them for apart",
+            "traffic between nodes slows each other on {} pairs of ways that have no link in common, as {} and {}; AsymSched will not account for that: repeat on an idle machine",
             found.unexplained.len(),
             name(one),
             name(other)

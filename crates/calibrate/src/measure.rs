@@ -35,7 +35,7 @@ pub fn measure(
     let is_stopped = || stop.load(Ordering::Acquire);
     if machine.is_emulated() {
         progress(0, 1, "emulating the machine");
-        let (mut bench, subject) = EmulatedBench::set_up(machine)?;
+        let (mut bench, subject) = EmulatedBench::set_up(machine, stop)?;
         return take_all(
             (&mut bench, &subject),
             machine,
@@ -119,7 +119,7 @@ fn take_all(
         .extend(calibration.unexplained(machine));
     if measured_s > (1.0 + MAX_OVERTIME) * options.seconds + 1.0 {
         calibration.warnings.push(format!(
-            "one sample of each of {each_round} figures took {measured_s:.0} s, not {:.0}: give that much with --seconds",
+            "{rounds} samples of each of {each_round} figures took {measured_s:.0} s, not {:.0} as --seconds says",
             options.seconds
         ));
     } else if rounds < options.rounds {

@@ -57,7 +57,13 @@ pub(crate) fn small_cells(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Ve
     let mut cells = Vec::new();
     for (target, &from) in nearest.iter().enumerate() {
         let counts = &thread_counts[from];
-        let crowds = &counts[counts.len().saturating_sub(2)..];
+        let all = counts.last().copied().unwrap_or(0);
+        let half = counts
+            .iter()
+            .copied()
+            .filter(|&count| 2 * count <= all)
+            .max();
+        let crowds = [half.unwrap_or(all), all];
         for operation in SMALL_OPERATIONS {
             for &threads in counts {
                 let sizes = match crowds.contains(&threads) {
@@ -104,7 +110,7 @@ pub(crate) fn waits(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Vec<Toge
         // One CPU loads.
         let others = most.saturating_sub(1);
         let step = others.div_ceil(MAX_CROWDS).max(1);
-        let others: Vec<usize> = (1..=others).rev().step_by(step).collect();
+        let others: Vec<usize> = (1..=others).step_by(step).collect();
         let besides =
             (0..nearest.len()).filter(|&beside| beside != target && nearest[beside] == from);
         for beside in besides {
@@ -122,11 +128,17 @@ pub(crate) fn waits(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Vec<Toge
     waits
 }
 
-/// Of so many CPUs: 1, 2, 4 … and all.
+/// Of so many CPUs: 1, 2, 4 …, half and all.
 pub(crate) fn thread_counts(cpus: usize) -> Vec<usize> {
     let doubled = std::iter::successors(Some(1), |count| Some(count * 2));
     let below = doubled.take_while(|count| *count < cpus);
-    below.chain([cpus]).collect()
+    let mut counts: Vec<usize> = below
+        .chain([cpus / 2, cpus])
+        .filter(|count| *count > 0)
+        .collect();
+    counts.sort_unstable();
+    counts.dedup();
+    counts
 }
 
 /// All figures of nodes with these thread counts and of so many targets.
@@ -299,7 +311,7 @@ mod tests {
 
     #[test]
     fn small_accesses_are_of_one_cpu_of_half_of_them_and_of_all() {
-        let cells = small_cells(&[vec![1], vec![1, 2, 4, 6]], &[1, 0]);
+        let cells = small_cells(&[thread_counts(1), thread_counts(6)], &[1, 0]);
         let mut threads: Vec<(usize, usize)> = Vec::new();
         for cell in &cells {
             if let Cell::Small {
@@ -313,7 +325,7 @@ mod tests {
         }
         threads.sort_unstable();
         threads.dedup();
-        assert_eq!(threads, [(0, 1), (0, 4), (0, 6), (1, 1)]);
+        assert_eq!(threads, [(0, 1), (0, 3), (0, 6), (1, 1)]);
         assert_eq!(cells.len(), 2 * (1 + 2 * 6) + 2 * 6);
     }
 
@@ -321,7 +333,9 @@ mod tests {
     fn threads_double_up_to_all() {
         assert_eq!(thread_counts(1), [1]);
         assert_eq!(thread_counts(2), [1, 2]);
-        assert_eq!(thread_counts(6), [1, 2, 4, 6]);
+        assert_eq!(thread_counts(6), [1, 2, 3, 4, 6]);
+        assert_eq!(thread_counts(28), [1, 2, 4, 8, 14, 16, 28]);
+        assert_eq!(thread_counts(0), [] as [usize; 0]);
         assert_eq!(thread_counts(8), [1, 2, 4, 8]);
     }
 }

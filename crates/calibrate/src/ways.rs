@@ -10,7 +10,7 @@
 //! Flows are max-min fair, so of two that share a link which one of them fills, the sum is what the link carries. A link
 //! that nothing fills is not found, nor is it missed by two flows at once.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use egeria_harness::statistics::median;
 
@@ -39,9 +39,9 @@ pub struct Both {
 /// What flows got.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Flows {
-    /// Of the memory of each node, all that its own CPUs get, bytes/s.
+    /// Of the memory of each node, the most that CPUs of any node get, bytes/s.
     pub memory_bytes_s: Vec<f64>,
-    /// What all CPUs of each node take from other nodes at most, bytes/s.
+    /// What all CPUs of each node take from any memory at most, bytes/s.
     pub cpus_bytes_s: Vec<f64>,
     /// Ways alone.
     pub alone: Vec<(Way, f64)>,
@@ -63,15 +63,42 @@ pub struct Found {
 }
 
 impl Flows {
+    /// Links and routes under which these flows would have got what they got.
+    pub fn find(&self) -> Found {
+        Known::of(self).find()
+    }
+}
+
+/// Flows by their ways.
+struct Known<'a> {
+    flows: &'a Flows,
+    alone: HashMap<Way, f64>,
+    /// What two ways carried together.
+    both: HashMap<[Way; 2], f64>,
+}
+
+impl Known<'_> {
+    fn of(flows: &Flows) -> Known<'_> {
+        let mut both = HashMap::new();
+        for pair in &flows.both {
+            let [one, other] = pair.ways;
+            let sum = pair.bytes_s[0] + pair.bytes_s[1];
+            both.insert([one, other], sum);
+            both.insert([other, one], sum);
+        }
+        Known {
+            flows,
+            alone: flows.alone.iter().copied().collect(),
+            both,
+        }
+    }
+
     fn alone(&self, way: Way) -> Option<f64> {
-        let found = self.alone.iter().find(|(other, _)| *other == way);
-        found.map(|(_, bytes_s)| *bytes_s)
+        self.alone.get(&way).copied()
     }
 
     fn both(&self, one: Way, other: Way) -> Option<f64> {
-        let is_these = |both: &&Both| both.ways == [one, other] || both.ways == [other, one];
-        let found = self.both.iter().find(is_these);
-        found.map(|both| both.bytes_s[0] + both.bytes_s[1])
+        self.both.get(&[one, other]).copied()
     }
 
     /// Whether two ways share a wire; `None`: that does not show.
@@ -82,10 +109,10 @@ impl Flows {
             return None;
         }
         if one.0 == other.0 {
-            expected = expected.min(self.memory_bytes_s[one.0]);
+            expected = expected.min(self.flows.memory_bytes_s[one.0]);
         }
         if one.1 == other.1 {
-            expected = expected.min(self.cpus_bytes_s[one.1]);
+            expected = expected.min(self.flows.cpus_bytes_s[one.1]);
         }
         // Where an end gives no more than one way, nothing can be lost on it.
         if SHARED * expected <= first.max(second) {
@@ -95,7 +122,7 @@ impl Flows {
     }
 
     fn nodes(&self) -> usize {
-        self.memory_bytes_s.len()
+        self.flows.memory_bytes_s.len()
     }
 
     /// Whether a way goes through another node.
@@ -114,11 +141,10 @@ impl Flows {
         (0..self.nodes()).any(|node| node != way.0 && node != way.1 && is_between(node))
     }
 
-    /// Links and routes under which these flows would have got what they got.
-    pub fn find(&self) -> Found {
+    fn find(&self) -> Found {
         let mut links = Vec::new();
         let mut composed = Vec::new();
-        for (way, _) in &self.alone {
+        for (way, _) in &self.flows.alone {
             match self.is_composed(*way) {
                 true => composed.push(*way),
                 false => links.push(*way),
@@ -127,7 +153,7 @@ impl Flows {
         let mut routes = Vec::new();
         // Parts of a way may go elsewhere than the way does, so that no node in between shows it: a way that shares with each
         // of some links from its one end to the other goes over them. One with a link of its own shares with no other link.
-        for (way, _) in &self.alone {
+        for (way, _) in &self.flows.alone {
             let others: Vec<Way> = links.iter().copied().filter(|link| link != way).collect();
             if others.len() == links.len() {
                 continue;
@@ -148,8 +174,14 @@ impl Flows {
             },
         );
         composed.extend(seen);
+        // A link that a route led over may have been found to be none.
+        routes.retain(|route| {
+            let parts = links_of(route.0, std::slice::from_ref(route));
+            parts.iter().all(|part| links.contains(part))
+        });
+        composed.retain(|way| routes.iter().any(|(routed, _)| routed == way));
         // Where no links lead, there is one that was not seen to be its own.
-        let lost: Vec<Way> = (self.alone.iter())
+        let lost: Vec<Way> = (self.flows.alone.iter())
             .map(|(way, _)| *way)
             .filter(|way| !links.contains(way) && !composed.contains(way))
             .collect();
@@ -206,11 +238,12 @@ impl Flows {
     fn carried(&self, link: Way, routes: &[(Way, Vec<usize>)]) -> f64 {
         let over = |way: Way| way == link || links_of(way, routes).contains(&link);
         let both = self
+            .flows
             .both
             .iter()
             .filter(|both| both.ways.iter().all(|way| over(*way)));
         let both = both.map(|both| both.bytes_s[0] + both.bytes_s[1]);
-        let alone = self.alone.iter().filter(|(way, _)| over(*way));
+        let alone = self.flows.alone.iter().filter(|(way, _)| over(*way));
         let all: Vec<f64> = both.chain(alone.map(|(_, bytes_s)| *bytes_s)).collect();
         let most = all.iter().copied().fold(0.0, f64::max);
         let full: Vec<f64> = all
@@ -223,7 +256,7 @@ impl Flows {
     /// What the memory of a node gives other nodes where ways from it share something that is no link: about what one of them
     /// gets alone.
     fn given_away(&self, node: usize, unexplained: &[[Way; 2]]) -> Option<f64> {
-        let alone = self.alone.iter().filter(|(way, _)| way.0 == node);
+        let alone = self.flows.alone.iter().filter(|(way, _)| way.0 == node);
         let most = alone.map(|(_, bytes_s)| *bytes_s).fold(0.0, f64::max);
         let sums = unexplained
             .iter()
@@ -245,7 +278,7 @@ impl Flows {
             let one = of(*one);
             of(*other).iter().any(|link| one.contains(link))
         };
-        let shared = self.both.iter().map(|both| both.ways);
+        let shared = self.flows.both.iter().map(|both| both.ways);
         let shared = shared.filter(|[one, other]| self.share(*one, *other) == Some(true));
         shared.filter(|ways| !meet(ways)).collect()
     }

@@ -179,6 +179,11 @@ fn what_makes_no_sense_is_refused_in_one_line_before_anything_is_measured() {
     refused(&["--pool", "x:/mnt"], 2, &["no node number"]);
     refused(&["--pool", "0:"], 2, &["the path is empty"]);
     refused(&["--machine", "no-such"], 1, &["no-such"]);
+    refused(
+        &["--report", "/no/such/page.html"],
+        1,
+        &["/no/such/page.html"],
+    );
     let both = ["--machine", "optane-2s", "--pool", "0:/dev/shm/pool"];
     refused(&both, 2, &["--pool", "--machine"]);
     refused(&["--buffer", "4K"], 1, &["last-level cache"]);
@@ -276,9 +281,9 @@ fn an_emulated_machine_is_found_as_its_file_says() {
         "--machine",
         machine.to_str().unwrap(),
         "--seconds",
-        "6",
+        "12",
         "--rounds",
-        "3",
+        "2",
         "--output",
         found.to_str().unwrap(),
         "--report",
@@ -288,6 +293,7 @@ fn an_emulated_machine_is_found_as_its_file_says() {
     .ok()
     .json();
     let against = &document["against"];
+    assert_eq!(document["rounds"], 2, "{}", document["warnings"]);
     let warnings = document["warnings"].to_string();
     // Where others take the CPUs for too long, that is said, and figures may be off.
     if !warnings.contains("other programs had the CPUs") {
@@ -311,4 +317,31 @@ fn an_emulated_machine_is_found_as_its_file_says() {
         .json();
     assert_eq!(again["nodes"][3]["cpus"].as_array().unwrap().len(), 2);
     assert_eq!(again["emulated"], Value::Null);
+}
+
+/// A machine that would take hours is refused at once.
+#[test]
+fn a_machine_that_is_too_slow_is_refused() {
+    let sandbox = Sandbox::new();
+    for (from, to) in [
+        ("bytes_s = 4e9\n", "bytes_s = 1.0\n"),
+        ("read_bytes_s = 16e9", "read_bytes_s = 1.0"),
+        ("read_latency_ns = 90.0", "read_latency_ns = 1e9"),
+    ] {
+        let text = unequal();
+        assert!(text.contains(from), "{from}");
+        let text = text.replace(from, to);
+        let text = match to.starts_with("read_bytes_s") {
+            true => text.replace("read_stream_bytes_s = 10e9", "read_stream_bytes_s = 1.0"),
+            false => text,
+        };
+        let machine = sandbox.file("slow.toml", &text);
+        let calibrate = [
+            "machine",
+            "calibrate",
+            "--machine",
+            machine.to_str().unwrap(),
+        ];
+        run(calibrate).refused(1, &["longer than 0.1 s", "unequal"]);
+    }
 }

@@ -502,12 +502,12 @@ fn readers(command: &str) -> String {
 #[track_caller]
 fn are_migrated(sandbox: &Sandbox, command: &str) {
     let script = readers(command);
-    // Which CPU the kernel starts them on is chance: with two of them and several tries one is far from its data.
+    // Which CPU the kernel runs them on is chance, more so on a busy host: with two of them and many tries one is far from its data.
     let are_moved = |_| {
         let ended = finish(emulated(sandbox, &["--policy", "rl"], &script)).ok();
         ended.json()["steward"]["moves"].as_u64() > Some(0)
     };
-    assert!((0..6).any(are_moved), "{command} was never migrated");
+    assert!((0..30).any(are_moved), "{command} was never migrated");
 }
 
 #[test]

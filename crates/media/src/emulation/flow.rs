@@ -1,9 +1,10 @@
 //! What threads that do nothing but access memory get of an emulated machine: for who measures it as one measures a real
 //! machine.
 
-use std::sync::Barrier;
-use std::sync::atomic::AtomicU32;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::thread;
 use std::time::Duration;
 
 use egeria_machine::costs::Pattern;
@@ -65,27 +66,40 @@ pub struct Carried {
 }
 
 impl Emulation {
-    /// Lets flows run beside each other for so long on the host, longer where accesses are slow. Nothing is carried by flows
-    /// whose node or memory does not exist, nor where accesses take no time.
-    pub fn run_flows(&self, flows: &[Flow], time: Duration) -> Carried {
+    /// Lets flows run beside each other for so long on the host, longer where accesses are slow, until `stop` is set. Nothing is
+    /// carried by flows whose node or memory does not exist, nor where accesses take no time.
+    ///
+    /// # Errors
+    /// When a thread cannot be started (EAGAIN): then none runs any more.
+    pub fn run_flows(
+        &self,
+        flows: &[Flow],
+        time: Duration,
+        stop: &AtomicBool,
+    ) -> io::Result<Carried> {
         let exists = |flow: &Flow| {
             let places = self.costs().map_or(0, |costs| costs.places.len());
-            flow.home < self.node_count() && flow.place < places
+            let has_cores = self
+                .nodes()
+                .get(flow.home)
+                .is_some_and(|node| node.has_cores());
+            has_cores && flow.place < places
         };
         if !self.is_on() || !flows.iter().all(exists) {
-            return Carried {
+            return Ok(Carried {
                 bytes_s: vec![0.0; flows.len()],
                 is_disturbed: false,
-            };
+            });
         }
         let threads: u32 = flows.iter().map(|flow| flow.threads).sum();
         self.use_up();
         let run = &Run {
             emulation: self,
             time,
-            ready: Barrier::new(threads as usize),
             absent: AtomicU32::new(threads),
             unmeasured: AtomicU32::new(threads),
+            is_given_up: AtomicBool::new(false),
+            stop,
         };
         let stalled_ns = self.stalled_ns();
         let bytes_s = std::thread::scope(|scope| {
@@ -93,8 +107,10 @@ impl Emulation {
             for (index, flow) in flows.iter().enumerate() {
                 for number in 0..flow.threads {
                     // Half of them begin with the one kind, half with the other.
-                    let thread = move || run.thread(flow, number.into());
-                    handles.push((index, scope.spawn(thread)));
+                    let body = move || run.thread(flow, number.into());
+                    let thread = thread::Builder::new().spawn_scoped(scope, body);
+                    let thread = thread.inspect_err(|_| run.is_given_up.store(true, Relaxed))?;
+                    handles.push((index, thread));
                 }
             }
             let mut bytes_s = vec![0.0; flows.len()];
@@ -102,12 +118,12 @@ impl Emulation {
                 let accesses_per_ns = handle.join().unwrap_or(0.0) * self.dilation();
                 bytes_s[index] += accesses_per_ns * flows[index].bytes as f64 * 1e9;
             }
-            bytes_s
-        });
-        Carried {
+            Ok::<_, io::Error>(bytes_s)
+        })?;
+        Ok(Carried {
             bytes_s,
             is_disturbed: self.stalled_ns() != stalled_ns,
-        }
+        })
     }
 }
 
@@ -126,27 +142,40 @@ impl EmulationState {
 struct Run<'a> {
     emulation: &'a Emulation,
     time: Duration,
-    ready: Barrier,
     /// Threads that have not accessed anything yet: so long nothing is measured.
     absent: AtomicU32,
     /// Threads whose rate is not known yet: so long all go on.
     unmeasured: AtomicU32,
+    /// One of them cannot be measured, so none goes on.
+    is_given_up: AtomicBool,
+    stop: &'a AtomicBool,
+}
+
+/// Gives up for all where a thread panics, for the others wait for it.
+struct Present<'a>(&'a AtomicBool);
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Relaxed);
+        }
+    }
 }
 
 impl Run<'_> {
-    /// One thread: accesses per ns, not dilated, after a start when all begin at once.
+    /// One thread: accesses per ns, not dilated, from when all others are there, too.
     fn thread(&self, flow: &Flow, number: u64) -> f64 {
         let state = self.emulation;
-        let thread = EmulatedThread::default();
-        state.place(&thread, u64::MAX / 2, 1 << flow.home);
-        self.ready.wait();
+        let own = EmulatedThread::default();
+        state.place(&own, u64::MAX / 2, 1 << flow.home);
+        let _present = Present(&self.is_given_up);
         let began_ns = state.now_ns();
         let length_ns = self.time.as_nanos() as u64;
         let (mut first, mut rate) = (None, None);
         for turn in 0_u64.. {
-            state.charge(&thread, clock::now_ns(), flow.access(number + turn));
+            state.charge(&own, clock::now_ns(), flow.access(number + turn));
             // That a thread wakes late is the host's matter.
-            let ended_ns = thread.ended_ns.load(Relaxed);
+            let ended_ns = own.ended_ns.load(Relaxed);
             if turn == 0 {
                 self.absent.fetch_sub(1, Relaxed);
             }
@@ -169,11 +198,12 @@ impl Run<'_> {
                 }
                 _ => (),
             }
-            if self.unmeasured.load(Relaxed) == 0 {
+            let is_over = self.unmeasured.load(Relaxed) == 0;
+            if is_over || self.is_given_up.load(Relaxed) || self.stop.load(Relaxed) {
                 break;
             }
         }
-        state.release_thread(&thread);
+        state.release_thread(&own);
         rate.unwrap_or(0.0)
     }
 }

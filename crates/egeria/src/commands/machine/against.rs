@@ -92,9 +92,14 @@ impl Against {
                 least_share,
             } = placements;
             text.push_str(&format!(
-                "\nAsymSched decides the same in {same} of {windows} windows; in the others its programs get at least {:.1} % of the bandwidth",
-                100.0 * least_share
+                "\nAsymSched decides the same in {same} of {windows} windows of made-up programs"
             ));
+            if same < windows {
+                let share = 100.0 * least_share;
+                text.push_str(&format!(
+                    "; in the others programs get at least {share:.1} % of the bandwidth"
+                ));
+            }
         }
         text
     }
@@ -120,8 +125,9 @@ impl Placements {
                 let moved = moved(declared, &window, made);
                 weighted_bytes_s(&plan(declared, &moved, &settings))
             };
-            let share = reached(&of_found) / reached(&of_file);
-            placements.least_share = placements.least_share.min(share);
+            if let (Some(found), Some(best)) = (reached(&of_found), reached(&of_file)) {
+                placements.least_share = placements.least_share.min(found / best);
+            }
         }
         placements
     }
@@ -191,12 +197,12 @@ fn moved(machine: &Machine, window: &AccessWindow, made: &PlacementPlan) -> Acce
     moved
 }
 
-/// `P_wbw` of the placement there is.
-fn weighted_bytes_s(plan: &PlacementPlan) -> f64 {
+/// `P_wbw` of the placement there is; `None` where no program needs a link.
+fn weighted_bytes_s(plan: &PlacementPlan) -> Option<f64> {
     match plan.decision {
         Decision::Stay { now_wbw, .. }
         | Decision::Move { now_wbw, .. }
-        | Decision::OverBudget { now_wbw, .. } => now_wbw,
-        _ => 1.0,
+        | Decision::OverBudget { now_wbw, .. } => Some(now_wbw),
+        _ => None,
     }
 }

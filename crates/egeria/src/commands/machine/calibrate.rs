@@ -82,6 +82,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
     // Before anything is measured: half a minute is not to be lost for a directory that is not there.
     let output = arguments.output.as_deref().map(Output::open).transpose()?;
+    let report = arguments.report.as_deref().map(Output::open).transpose()?;
     let options = Options {
         seconds: arguments.seconds,
         rounds: arguments.rounds,
@@ -100,11 +101,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         machine.name = output.machine_name(&machine.name);
     }
     if let Some(output) = output {
-        output.write(&measured, &machine)?;
+        output.write(&file_text(&measured, &machine))?;
     }
-    if let Some(path) = &arguments.report {
+    if let Some(report) = report {
         let figures = against.as_ref().map_or(&[][..], Against::figures);
-        output::write_page(path, &measured.page(&machine, figures))?;
+        report.write(&measured.page(&machine, figures))?;
     }
     let document = Document {
         measured,
@@ -175,7 +176,7 @@ fn parse_pool(text: &str) -> Result<PoolRequest, String> {
     }
 }
 
-/// A machine file that is there all at once, at the end, or not at all.
+/// A file that is there all at once, at the end, or not at all.
 struct Output {
     path: PathBuf,
     file: NamedTempFile,
@@ -189,7 +190,7 @@ impl Output {
         if is_other || path.file_name().is_none() {
             let shown = path.display();
             return Err(Failure::new(format!(
-                "{shown} is not a file; name one to write the machine to"
+                "{shown} is not a file; name one that can be written"
             )));
         }
         let directory = match path.parent() {
@@ -216,18 +217,7 @@ impl Output {
         stem.filter(may_be).unwrap_or(otherwise).to_owned()
     }
 
-    fn write(mut self, measured: &Calibration, machine: &Machine) -> Outcome {
-        let text = format!(
-            "# Measured by `egeria machine calibrate`: medians of {} rounds{}, in {:.0} s.\n\
-             # What else the machine did then is missing from these figures.\n\n{}",
-            measured.rounds,
-            match measured.buffer_bytes {
-                0 => " on an emulated machine".to_owned(),
-                bytes => format!(" over {} of each memory", format_bytes(bytes)),
-            },
-            measured.measured_s,
-            machine.to_toml()
-        );
+    fn write(mut self, text: &str) -> Outcome {
         let hint = "free some space, or name another file";
         let written = self.file.write_all(text.as_bytes());
         written.map_err(|error| Failure::io("write", &self.path, &error, hint))?;
@@ -235,6 +225,21 @@ impl Output {
         kept.map_err(|error| Failure::io("write", &self.path, &error.error, hint))?;
         Ok(())
     }
+}
+
+/// A machine file.
+fn file_text(measured: &Calibration, machine: &Machine) -> String {
+    let of = match measured.buffer_bytes {
+        0 => " on an emulated machine".to_owned(),
+        bytes => format!(" over {} of each memory", format_bytes(bytes)),
+    };
+    format!(
+        "# Measured by `egeria machine calibrate`: medians of {} rounds{of}, in {:.0} s.\n\
+         # What else the machine did then is missing from these figures.\n\n{}",
+        measured.rounds,
+        measured.measured_s,
+        machine.to_toml()
+    )
 }
 
 fn human(document: &Document) -> String {
