@@ -136,7 +136,7 @@ fn of_memory(machine: &Machine, both: &[AccessCosts; 2], place: usize) -> Vec<Di
             }
         } else {
             all.push(difference(
-                format!("{kind} of node {id}, a store past the caches, ns"),
+                format!("{kind} of node {id}, a non-temporal store, ns"),
                 both,
                 |costs| alone_ns(costs, &word(AccessKind::Write, home, place)),
             ));
@@ -202,7 +202,7 @@ fn of_queues(machine: &Machine, both: &[AccessCosts; 2]) -> Vec<Difference> {
         };
         let (id, kind) = (machine.nodes[place.node].id.0, place.memory.kind.name());
         all.push(Difference {
-            what: format!("{kind} of node {id}, grain, bytes"),
+            what: format!("{kind} of node {id}, granularity, bytes"),
             declared: place.memory.granularity_bytes as f64,
             measured: found.memory.granularity_bytes as f64,
         });
@@ -221,7 +221,7 @@ fn of_queues(machine: &Machine, both: &[AccessCosts; 2]) -> Vec<Difference> {
         let most = f64::from(place.memory.lines_in_flight(AccessKind::Write)) * (cores - 1.0);
         if shares_it && (measured.is_finite() || most > VISIBLE * declared) {
             all.push(Difference {
-                what: format!("{kind} of node {id}, queue before it, lines"),
+                what: format!("{kind} of node {id}, queue of its controller, lines"),
                 declared,
                 measured: if measured.is_finite() { measured } else { 0.0 },
             });

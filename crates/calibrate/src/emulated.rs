@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use egeria_machine::costs::{Access, AccessCosts, Beside, Pattern};
 use egeria_machine::emulated::MAX_DILATION;
@@ -27,8 +27,9 @@ const WORD_BYTES: u64 = 8;
 const SHORTEST: Duration = Duration::from_millis(4);
 /// Host time in which one access is charged and slept out, of all threads together, ns.
 const ACCESS_HOST_NS: f64 = 10_000.0;
-/// A sample that others disturbed is taken again so often.
+/// A sample that others disturbed is taken again so often, while all take no longer than so many times the time for them.
 const TRIES: u32 = 4;
+const MAX_LONGER: f64 = 1.2;
 /// More samples than this share may not have been disturbed to the last.
 const MAX_DISTURBED: f64 = 0.01;
 /// Accesses that may take longer than this beside others are too slow to be measured, machine ns.
@@ -45,6 +46,9 @@ pub(crate) struct EmulatedBench<'a> {
     emulations: BTreeMap<u32, Emulation>,
     /// Of nodes with cores.
     homes: Vec<usize>,
+    /// Time for all samples so far, and what they took.
+    asked: Duration,
+    spent: Duration,
     /// Samples, and those of them that others disturbed.
     taken: u64,
     disturbed: u64,
@@ -91,6 +95,8 @@ impl<'a> EmulatedBench<'a> {
             costs,
             emulations: BTreeMap::new(),
             homes,
+            asked: Duration::ZERO,
+            spent: Duration::ZERO,
             taken: 0,
             disturbed: 0,
         };
@@ -125,15 +131,19 @@ impl<'a> EmulatedBench<'a> {
             .clamp(1.0, MAX_DILATION);
         let dilation = (dilation.ceil() as u32).next_power_of_two();
         self.taken += 1;
-        let stop = self.stop;
+        self.asked += time;
+        let left = self.asked.mul_f64(MAX_LONGER).saturating_sub(self.spent);
+        let (begun, stop) = (Instant::now(), self.stop);
         let emulation = self.emulation(dilation)?;
         let mut carried = run_flows(emulation, flows, time, stop)?;
         for _ in 0..TRIES {
-            if !carried.is_disturbed || stop.load(Ordering::Relaxed) {
+            let is_late = begun.elapsed() >= left;
+            if !carried.is_disturbed || is_late || stop.load(Ordering::Relaxed) {
                 break;
             }
             carried = run_flows(emulation, flows, time, stop)?;
         }
+        self.spent += begun.elapsed();
         self.disturbed += u64::from(carried.is_disturbed);
         Ok(carried.bytes_s)
     }

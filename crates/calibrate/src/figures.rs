@@ -62,13 +62,13 @@ pub struct Stream {
     pub read_bytes_s: f64,
     /// Stores through the caches, bytes/s: each line is loaded before and written back later.
     pub write_bytes_s: f64,
-    /// Stores past the caches, bytes/s.
+    /// Non-temporal stores, bytes/s.
     pub nontemporal_write_bytes_s: f64,
-    /// Half loads, half stores past the caches, bytes/s of both.
+    /// Half loads, half non-temporal stores, bytes/s of both.
     pub mixed_bytes_s: f64,
 }
 
-/// Half of the CPUs of a node that read the memory of another one.
+/// Up to half of the CPUs of a node that read the memory of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct NodeFlow {
     /// The node of the CPUs.
@@ -97,7 +97,7 @@ pub struct Latency {
     pub memory: usize,
     /// A load that depends on the one before, ns.
     pub read_ns: f64,
-    /// A line stored past the caches at a random place, and a fence, ns.
+    /// A non-temporal store of a line at a random place, and a fence, ns.
     pub write_ns: f64,
 }
 
@@ -127,7 +127,7 @@ pub struct SmallAccesses {
     pub bytes: u64,
     /// Loads, bytes/s.
     pub read_bytes_s: f64,
-    /// Stores past the caches, bytes/s.
+    /// Non-temporal stores, bytes/s.
     pub nontemporal_write_bytes_s: f64,
 }
 
@@ -143,7 +143,7 @@ pub struct Wait {
     pub beside: usize,
     /// How many of them.
     pub threads: u32,
-    /// Whether they store past the caches; else they load.
+    /// Whether they store (non-temporal stores); else they load.
     pub is_written: bool,
     /// The load, ns.
     pub read_ns: f64,

@@ -5,12 +5,12 @@
 //!
 //! ```text
 //!   latency     a chain of loads, each of which says where the next one goes, over a random cycle of lines;
-//!               a line stored past the caches, and a fence
+//!               a non-temporal store of a line, and a fence
 //!   bandwidth   1, 2, 4 … all CPUs of the node at once, each through a part of its own: loads, stores,
-//!               stores past the caches, and half loads half such stores
+//!               non-temporal stores, and half loads half such stores
 //!   small       accesses at random places of which none waits for another
 //!   waiting     a load while others are at another memory of the node
-//!   ways        half of the CPUs of two nodes read memory of other nodes at once, for all pairs of such flows:
+//!   ways        up to half of the CPUs of two nodes read memory of other nodes at once, for all pairs of such flows:
 //!               what shares a wire gets less than alone ([`Flows`])
 //! ```
 //!
@@ -22,7 +22,7 @@
 //! The machine may be busy with other things: the figures are what it gave us, not what it could give.
 
 #[cfg(not(target_arch = "x86_64"))]
-compile_error!("stores past the caches are written for x86-64");
+compile_error!("non-temporal stores are written for x86-64");
 
 mod bench;
 mod caches;

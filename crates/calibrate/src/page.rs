@@ -22,10 +22,10 @@ type Figure = fn(&Stream) -> f64;
 const SERIES: [(&str, Figure); 4] = [
     ("loads", |stream| stream.read_bytes_s),
     ("stores", |stream| stream.write_bytes_s),
-    ("stores past the caches", |stream| {
+    ("non-temporal stores", |stream| {
         stream.nontemporal_write_bytes_s
     }),
-    ("half loads, half such stores", |stream| {
+    ("half loads, half non-temporal stores", |stream| {
         stream.mixed_bytes_s
     }),
 ];
@@ -69,7 +69,7 @@ impl Calibration {
             ("measured", buffer),
             ("rounds", self.rounds.to_string()),
             ("time", format!("{:.0} s", self.measured_s)),
-            ("figures", self.streams.len().to_string()),
+            ("streams", self.streams.len().to_string()),
         ])
     }
 
@@ -116,7 +116,7 @@ impl Calibration {
         };
         let rows: Vec<_> = self.latencies.iter().map(row).collect();
         table(
-            &["memory", "from node", "a load", "a store past the caches"],
+            &["memory", "from node", "a load", "a non-temporal store"],
             &rows,
         )
     }

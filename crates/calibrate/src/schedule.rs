@@ -171,7 +171,8 @@ pub(crate) struct FlowCell {
     pub(crate) threads: usize,
 }
 
-/// All pairs of flows between nodes, by half of the CPUs each, so that two fit on a node. `home` is the node of each target, among
+/// All pairs of flows between nodes, by a power of two of CPUs each, half of them at most: two fit on a node, and queues are not
+/// so crowded that they look like links. `home` is the node of each target, among
 /// those with CPUs; each target is another node's own memory.
 pub(crate) fn pairs(thread_counts: &[Vec<usize>], homes: &[Option<usize>]) -> Vec<Together> {
     let mut flows = Vec::new();
@@ -180,7 +181,7 @@ pub(crate) fn pairs(thread_counts: &[Vec<usize>], homes: &[Option<usize>]) -> Ve
         let half = counts
             .iter()
             .copied()
-            .filter(|count| 2 * count <= most)
+            .filter(|count| 2 * count <= most && count.is_power_of_two())
             .max();
         let Some(threads) = half else {
             // A single CPU cannot be on two ways at once, so not all of them can be compared.

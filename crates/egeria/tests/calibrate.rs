@@ -100,7 +100,7 @@ fn people_get_tables_of_every_pair() {
     for words in [
         "from node",
         "threads",
-        "past caches",
+        "non-temporal",
         "a load",
         "node 0 DRAM",
         "GB/s",

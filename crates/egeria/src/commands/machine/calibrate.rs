@@ -29,13 +29,13 @@ Examples:
   egeria sim --machine here.toml --workload load.toml
   egeria machine calibrate --machine bulldozer-8n
 
-From every node with CPUs to every memory: loads, stores, stores past the
-caches, and half loads half such stores, with 1, 2, 4 ... all CPUs of the node
-at once; small accesses at random places; how long one CPU waits for a line,
-also while others are at another memory of the node; and flows between nodes,
-two at once, which tell links and routes. A machine that does other things at
-the same time gives less. With --machine, that machine is emulated and measured,
-and the result compared with its file: so one can see how far to trust it.
+From every node with CPUs to every memory: loads, stores, non-temporal stores,
+and half loads half such stores, with 1, 2, 4 ... all CPUs of the node at once;
+small accesses at random places; how long one CPU waits for a line, also while
+others are at another memory of the node; and flows between nodes, two at once,
+which tell links and routes. A machine that does other things at the same time
+gives less. With --machine, that machine is emulated and measured, and the
+result compared with its file: so one can see how far to trust it.
 The meaning: docs/how-to/calibrate.md.")]
 pub struct Arguments {
     /// Time for all figures together, s; getting the memory comes on top
@@ -289,8 +289,8 @@ fn streams(measured: &Calibration) -> String {
         ">threads",
         ">loads",
         ">stores",
-        ">past caches",
-        ">loads + past",
+        ">non-temporal",
+        ">loads + non-temporal",
     ];
     output::table(&headers, measured.streams.iter().map(row).collect())
 }
@@ -304,7 +304,7 @@ fn latencies(measured: &Calibration) -> String {
             format!("{:.1} ns", latency.write_ns),
         ]
     };
-    let headers = ["memory", ">from node", ">a load", ">a store past caches"];
+    let headers = ["memory", ">from node", ">a load", ">a non-temporal store"];
     output::table(&headers, measured.latencies.iter().map(row).collect())
 }
 
