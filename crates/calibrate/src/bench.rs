@@ -13,7 +13,7 @@ use crate::mapping::Mapping;
 use crate::meter::{CpuSubject, Meter, Subject};
 use crate::modules::Modules;
 use crate::sample::{Sample, loads, loads_beside, small, stores, stream, two_streams};
-use crate::schedule::{Cell, FlowCell, Operation, Together, thread_counts};
+use crate::schedule::{Cell, FlowCell, Operation, Together, WaitCell, thread_counts};
 use crate::setup::{own_memory, pool, sizes, usable_nodes};
 use crate::target::{CpuNode, Target, of_map_fault};
 use crate::threads::together;
@@ -183,17 +183,15 @@ impl<'a> Bench<'a> {
     /// One sample of loads by the first CPU of a node, and of what the next ones do to another memory.
     fn sample_wait(
         &mut self,
-        from: usize,
-        [target, beside]: [usize; 2],
-        (threads, operation): (usize, Operation),
+        cell: WaitCell,
         time: Duration,
     ) -> Result<[Sample; 2], CalibrateError> {
-        let Ok([target, beside]) = self.targets.get_disjoint_mut([target, beside]) else {
+        let Ok([target, beside]) = self.targets.get_disjoint_mut([cell.target, cell.beside]) else {
             unreachable!("a load waits for those at another memory");
         };
-        let cpus = &self.from[from].cpus;
+        let cpus = &self.from[cell.from].cpus;
         let (chain, at) = target.chain();
-        let others = (&cpus[1..=threads], beside.buffer(), operation);
+        let others = (&cpus[1..=cell.threads], beside.buffer(), cell.operation);
         loads_beside(cpus[0], (chain, at), others, &mut self.rng, time)
     }
 
@@ -264,19 +262,13 @@ impl Meter for Bench<'_> {
     ) -> Result<[f64; 2], CalibrateError> {
         let samples = match cell {
             Together::Flows(flows) => self.sample_flows(flows, time)?,
-            Together::Wait {
-                from,
-                target,
-                beside,
-                threads,
-                operation,
-            } => self.sample_wait(from, [target, beside], (threads, operation), time)?,
+            Together::Wait(cell) => self.sample_wait(cell, time)?,
         };
         samples.iter().for_each(|sample| self.count(sample));
         let [one, other] = &samples;
         Ok(match cell {
             Together::Flows(_) => [one.per_second(), other.per_second()],
-            Together::Wait { .. } => [one.each_ns(), other.per_second()],
+            Together::Wait(_) => [one.each_ns(), other.per_second()],
         })
     }
 

@@ -311,8 +311,8 @@ fn curve(streams: &[&Stream], of: fn(&Stream) -> f64) -> (f64, Vec<(u32, f64)>) 
     let one = one.map_or(0.0, |stream| of(stream));
     let most = most.max(MIN_BYTES_S);
     let is_held_up = |stream: &Stream| of(stream) < HELD_UP * f64::from(stream.threads) * one;
-    let told = streams.iter().enumerate();
-    let told = told
+    let points = streams.iter().enumerate();
+    let points = points
         .filter(|(position, stream)| *position >= best.unwrap_or(0) || is_held_up(stream))
         .map(|(_, stream)| stream);
     let point = |stream: &&Stream| {
@@ -321,7 +321,7 @@ fn curve(streams: &[&Stream], of: fn(&Stream) -> f64) -> (f64, Vec<(u32, f64)>) 
             rounded(of(stream) / most).clamp(MIN_SHARE, 1.0),
         )
     };
-    (bandwidth(most), told.map(point).collect())
+    (bandwidth(most), points.map(point).collect())
 }
 
 /// Lines on their way when one thread gets so much and waits so long for each.

@@ -2,15 +2,11 @@
 
 use egeria_machine::costs::{Access, AccessCosts, Beside, Pattern};
 use egeria_machine::fair::{Flow, max_min_shares};
-use egeria_machine::{AccessKind, Machine, Paths};
+use egeria_machine::{AccessKind, Machine, Paths, format_bandwidth};
 use serde::Serialize;
 
 use crate::schedule::thread_counts;
-
-/// Bytes of an access of a stream.
-const STREAM_BYTES: u64 = 16 << 10;
-/// Bytes of an access whose latency counts.
-const WORD_BYTES: u64 = 8;
+use crate::{STREAM_BYTES, WORD_BYTES};
 
 /// A queue is seen where threads can have so many times as many lines on their way.
 const VISIBLE: f64 = 3.0;
@@ -27,6 +23,20 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// What it is, the file's figure, the measured one and how far apart they are, for people.
+    pub fn cells(&self) -> [String; 4] {
+        let shown = |value: f64| match self.what.ends_with("bytes/s") {
+            true => format_bandwidth(value),
+            false => format!("{value:.1}"),
+        };
+        [
+            self.what.clone(),
+            shown(self.declared),
+            shown(self.measured),
+            format!("{:.1} %", 100.0 * self.distance()),
+        ]
+    }
+
     /// How far apart they are, as a share of what the file says; infinite where that is nothing.
     pub fn distance(&self) -> f64 {
         match self.declared == self.measured {

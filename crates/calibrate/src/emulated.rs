@@ -12,17 +12,13 @@ use egeria_machine::emulated::MAX_DILATION;
 use egeria_machine::{AccessKind, Machine, MemoryKind};
 use egeria_media::emulation::{Carried, Emulation, Flow};
 
-use crate::CalibrateError;
 use crate::figures::MeasuredMemory;
 use crate::meter::{CpuSubject, Meter, Subject};
 use crate::schedule::{Cell, FlowCell, Operation, Together, thread_counts};
+use crate::{CalibrateError, STREAM_BYTES, WORD_BYTES};
 
-/// Bytes of an access of a stream.
-const STREAM_BYTES: u64 = 16 << 10;
-/// The same while loads wait beside.
+/// Bytes of an access of a stream while loads wait beside.
 const WAIT_BYTES: u64 = 4 << 10;
-/// Bytes of an access whose latency counts: a word.
-const WORD_BYTES: u64 = 8;
 /// Shortest time on the host in which something is measured.
 const SHORTEST: Duration = Duration::from_millis(4);
 /// Host time in which one access is charged and slept out, of all threads together, ns.
@@ -346,18 +342,12 @@ impl Meter for EmulatedBench<'_> {
             Together::Flows(flows) => flows.map(|flow: FlowCell| {
                 self.stream(flow.from, flow.target, flow.threads, Operation::Read)
             }),
-            Together::Wait {
-                from,
-                target,
-                beside,
-                threads,
-                operation,
-            } => [
-                self.latency(from, target, AccessKind::Read, false),
+            Together::Wait(cell) => [
+                self.latency(cell.from, cell.target, AccessKind::Read, false),
                 // Small ones, so that as many come by as loads wait.
                 Flow {
                     bytes: WAIT_BYTES,
-                    ..self.stream(from, beside, threads, operation)
+                    ..self.stream(cell.from, cell.beside, cell.threads, cell.operation)
                 },
             ],
         };
@@ -365,7 +355,7 @@ impl Meter for EmulatedBench<'_> {
         let [one, other] = [0, 1].map(|at| rates.get(at).copied().unwrap_or(0.0));
         Ok(match cell {
             Together::Flows(_) => [one, other],
-            Together::Wait { .. } => [each_ns(one), other],
+            Together::Wait(_) => [each_ns(one), other],
         })
     }
 

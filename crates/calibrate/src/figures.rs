@@ -49,6 +49,20 @@ pub struct MeasuredMemory {
     pub modules: Option<u32>,
 }
 
+impl MeasuredMemory {
+    /// For people. A path may hold control characters.
+    pub fn name(&self) -> String {
+        let kind = match self.kind {
+            MemoryKind::Dram => "DRAM",
+            MemoryKind::Persistent => "PM",
+            MemoryKind::Expander => "CXL",
+        };
+        let path = self.path.as_ref();
+        let path = path.map(|path| format!(" {}", path.display()));
+        format!("node {} {kind}{}", self.node.0, path.unwrap_or_default())
+    }
+}
+
 /// What threads of one node get from one memory.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Stream {

@@ -60,3 +60,7 @@ pub use ways::{Both, Flows, Found, Way};
 
 /// A cache line, bytes.
 const LINE_BYTES: usize = 64;
+/// Bytes of an access of a stream on an emulated machine.
+const STREAM_BYTES: u64 = 16 << 10;
+/// Bytes of an access there whose latency counts: a word.
+const WORD_BYTES: u64 = 8;

@@ -16,7 +16,7 @@ use crate::schedule::{self, Budget};
 
 /// A sample should last so many times the shortest time in which it says something.
 const USUAL: f64 = 3.0;
-/// More time than this share beyond what was given is told.
+/// More time than this share beyond what was given brings a warning.
 const MAX_OVERTIME: f64 = 0.1;
 
 /// Measures the machine this runs on, as `machine` describes it; or an emulated machine, on which accesses take machine time.

@@ -153,27 +153,21 @@ impl Subject {
                 flows: cells.map(flow),
                 read_bytes_s: medians(rates),
             }),
-            Together::Wait { .. } => None,
+            Together::Wait(_) => None,
         };
         samples.together.iter().filter_map(pair).collect()
     }
 
     fn waits(&self, samples: &Samples) -> Vec<Wait> {
         let wait = |(cell, figures): &(Together, [Vec<f64>; 2])| match *cell {
-            Together::Wait {
-                from,
-                target,
-                beside,
-                threads,
-                operation,
-            } => {
+            Together::Wait(cell) => {
                 let [read_ns, bytes_s] = medians(figures);
                 Some(Wait {
-                    cpu_node: self.cpus[from].node,
-                    memory: target,
-                    beside,
-                    threads: threads as u32,
-                    is_written: operation != Operation::Read,
+                    cpu_node: self.cpus[cell.from].node,
+                    memory: cell.target,
+                    beside: cell.beside,
+                    threads: cell.threads as u32,
+                    is_written: cell.operation != Operation::Read,
                     read_ns,
                     bytes_s,
                 })
@@ -237,9 +231,9 @@ mod tests {
     use super::*;
     use crate::schedule;
 
-    /// With its position as the only sample of each figure, every position is told once.
+    /// With its position as the only sample of each figure, every position stands in one figure.
     #[test]
-    fn every_median_is_told_where_it_belongs() {
+    fn every_median_stands_where_it_belongs() {
         let node = |id: u16, thread_counts: &[usize]| CpuSubject {
             node: NodeId(id),
             thread_counts: thread_counts.to_vec(),
@@ -273,28 +267,28 @@ mod tests {
                 .collect(),
         };
         let figures = subject.figures(&samples);
-        let mut told: Vec<f64> = Vec::new();
+        let mut found: Vec<f64> = Vec::new();
         for stream in figures.streams {
-            told.extend([stream.read_bytes_s, stream.write_bytes_s]);
-            told.extend([stream.nontemporal_write_bytes_s, stream.mixed_bytes_s]);
+            found.extend([stream.read_bytes_s, stream.write_bytes_s]);
+            found.extend([stream.nontemporal_write_bytes_s, stream.mixed_bytes_s]);
         }
         for latency in figures.latencies {
-            told.extend([latency.read_ns, latency.write_ns]);
+            found.extend([latency.read_ns, latency.write_ns]);
         }
         for cache in figures.caches {
-            told.extend([cache.latency_ns, cache.read_bytes_s]);
+            found.extend([cache.latency_ns, cache.read_bytes_s]);
         }
         for pair in figures.pairs {
-            told.extend(pair.read_bytes_s);
+            found.extend(pair.read_bytes_s);
         }
         for small in figures.small {
-            told.extend([small.read_bytes_s, small.nontemporal_write_bytes_s]);
+            found.extend([small.read_bytes_s, small.nontemporal_write_bytes_s]);
         }
         for wait in figures.waits {
-            told.extend([wait.read_ns, wait.bytes_s]);
+            found.extend([wait.read_ns, wait.bytes_s]);
         }
-        told.sort_by(f64::total_cmp);
+        found.sort_by(f64::total_cmp);
         let expected = (0..cells.len() + 2 * together.len()).map(|position| position as f64);
-        assert_eq!(told, expected.collect::<Vec<f64>>());
+        assert_eq!(found, expected.collect::<Vec<f64>>());
     }
 }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_of_persistent_memory_are_the_mappings_of_its_regions() {
+    fn regions_say_how_many_modules_they_map() {
         let root = tempfile::tempdir().unwrap();
         for (name, node, mappings) in [
             ("region0", "0", "6"),

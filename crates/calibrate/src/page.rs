@@ -1,15 +1,13 @@
 //! The figures as a page.
 
-use std::path::Path;
-
-use egeria_machine::{Machine, MemoryKind, format_bandwidth, format_bytes};
+use egeria_machine::{Machine, format_bytes};
 use egeria_report::chart::{Color, Line, Lines};
 use egeria_report::page::{facts, figure, key, page};
 use egeria_report::table::{heading, number, table};
 use maud::{Markup, html};
 
 use crate::differences::Difference;
-use crate::figures::{Calibration, MeasuredMemory, Stream};
+use crate::figures::{Calibration, Latency, Stream};
 
 const GB: f64 = 1e9;
 /// Rows of figures beside their file that are shown.
@@ -100,15 +98,15 @@ impl Calibration {
         let keys = html! {
             @for (series, (name, _)) in SERIES.iter().enumerate() { (key(Color::Series(series), name)) }
         };
-        let title = format!("{}, from node {}", name(of), home.0);
+        let title = format!("{}, from node {}", of.name(), home.0);
         let picture = lines.draw(&format!("Bandwidth of {title}, by the number of threads"));
         figure(None, &title, &keys, &picture, &html! {})
     }
 
     fn latency_table(&self) -> Markup {
-        let row = |latency: &crate::figures::Latency| {
+        let row = |latency: &Latency| {
             vec![
-                heading(name(&self.memories[latency.memory])),
+                heading(self.memories[latency.memory].name()),
                 number(latency.cpu_node.0.to_string()),
                 number(format!("{:.1}", latency.read_ns)),
                 number(format!("{:.1}", latency.write_ns)),
@@ -120,21 +118,6 @@ impl Calibration {
             &rows,
         )
     }
-}
-
-fn name(memory: &MeasuredMemory) -> String {
-    let kind = match memory.kind {
-        MemoryKind::Dram => "DRAM",
-        MemoryKind::Persistent => "PM",
-        MemoryKind::Expander => "CXL",
-    };
-    let path = memory.path.as_deref().map(Path::display);
-    let path = path.map(|path| format!(" {path}"));
-    format!(
-        "{kind} of node {}{}",
-        memory.node.0,
-        path.unwrap_or_default()
-    )
 }
 
 fn ways(machine: &Machine) -> Markup {
@@ -158,16 +141,13 @@ fn ways(machine: &Machine) -> Markup {
 }
 
 fn differences(beside: &[Difference]) -> Markup {
-    let shown = |difference: &Difference, value: f64| match difference.what.ends_with("bytes/s") {
-        true => format_bandwidth(value),
-        false => format!("{value:.1}"),
-    };
     let row = |difference: &Difference| {
+        let [what, declared, measured, distance] = difference.cells();
         vec![
-            heading(difference.what.clone()),
-            number(shown(difference, difference.declared)),
-            number(shown(difference, difference.measured)),
-            number(format!("{:.1} %", 100.0 * difference.distance())),
+            heading(what),
+            number(declared),
+            number(measured),
+            number(distance),
         ]
     };
     let rows: Vec<_> = beside.iter().take(SHOWN).map(row).collect();

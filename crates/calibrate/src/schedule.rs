@@ -89,14 +89,18 @@ pub(crate) fn small_cells(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Ve
 pub(crate) enum Together {
     /// What each of two flows reads, bytes/s.
     Flows([FlowCell; 2]),
-    /// A load by one CPU of a node, ns, while others are at another memory of it, bytes/s.
-    Wait {
-        from: usize,
-        target: usize,
-        beside: usize,
-        threads: usize,
-        operation: Operation,
-    },
+    /// A load, ns, and what the others get, bytes/s.
+    Wait(WaitCell),
+}
+
+/// A load by one CPU of a node while others are at another memory of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WaitCell {
+    pub(crate) from: usize,
+    pub(crate) target: usize,
+    pub(crate) beside: usize,
+    pub(crate) threads: usize,
+    pub(crate) operation: Operation,
 }
 
 /// So many numbers of threads are tried at most.
@@ -115,13 +119,14 @@ pub(crate) fn waits(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Vec<Toge
             (0..nearest.len()).filter(|&beside| beside != target && nearest[beside] == from);
         for beside in besides {
             for operation in SMALL_OPERATIONS {
-                waits.extend(others.iter().map(|&threads| Together::Wait {
+                let cells = others.iter().map(|&threads| WaitCell {
                     from,
                     target,
                     beside,
                     threads,
                     operation,
-                }));
+                });
+                waits.extend(cells.map(Together::Wait));
             }
         }
     }
@@ -290,23 +295,16 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_measured_beside_other_memories_of_the_same_node_alone() {
+    fn loads_wait_beside_other_memories_of_their_node_alone() {
         let waits = waits(&[vec![1, 2, 4], vec![1]], &[0, 0, 1]);
         // Of 4 CPUs 1, 2 and 3 are at the other memory; a single CPU cannot be at two.
         assert_eq!(waits.len(), 2 * 2 * 3);
         for wait in waits {
-            let Together::Wait {
-                from,
-                target,
-                beside,
-                threads,
-                ..
-            } = wait
-            else {
+            let Together::Wait(cell) = wait else {
                 panic!("{wait:?}");
             };
-            assert_eq!((from, target + beside), (0, 1));
-            assert!((1..=3).contains(&threads));
+            assert_eq!((cell.from, cell.target + cell.beside), (0, 1));
+            assert!((1..=3).contains(&cell.threads));
         }
     }
 

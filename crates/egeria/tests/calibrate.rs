@@ -225,8 +225,7 @@ fn a_machine_file_is_as_readable_as_others_and_replaces_the_one_before() {
     assert!(!text.contains("yesterday"));
 }
 
-/// Four nodes: a ring one way, wider links of two nodes to a third, and one across. 0 to 3 goes over the ring, for instance, and
-/// 3 to 1 over 0 or 2.
+/// The first of four alike nodes.
 const UNEQUAL: &str = r#"
 name = "unequal"
 [[nodes]]
@@ -243,6 +242,7 @@ read_latency_ns = 90.0
 write_latency_ns = 80.0
 "#;
 
+/// Links that go round, three of them one way only, and one across: from 0 to 3 data goes over 1 and 2, from 3 to 1 over 0.
 fn unequal() -> String {
     let first = UNEQUAL.split_once("[[nodes]]").unwrap();
     let mut text = first.0.to_owned();
@@ -306,7 +306,7 @@ fn an_emulated_machine_is_found_as_its_file_says() {
     let page = std::fs::read_to_string(&report).unwrap();
     for words in [
         "Ways between nodes",
-        "DRAM of node 3",
+        "node 3 DRAM",
         "Beside the file",
         "<svg",
     ] {

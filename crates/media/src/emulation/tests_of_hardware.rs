@@ -203,3 +203,38 @@ fn striped_accesses_of_many_threads_use_all_memories_at_once() {
     let bound_bytes_s = 32.0 * (8 * bytes) as f64 / a_round_ns;
     assert_close(striped_bytes_s, bound_bytes_s, 0.05, "four at each memory");
 }
+
+/// Rates are those of the machine's clock, however busy the host is.
+#[test]
+fn a_flow_carries_what_one_thread_reads_until_it_is_stopped() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let state = emulated("optane-1s");
+    state.set_timing(true);
+    let place = state.place_of(0, Some(MemoryKind::Dram)).unwrap();
+    let flow = super::Flow {
+        home: 0,
+        place,
+        threads: 1,
+        bytes: 16 << 10,
+        pattern: Pattern::Sequential,
+        kinds: [AccessKind::Read; 2],
+        at_once: true,
+        is_cached: false,
+    };
+    let (time, stop) = (std::time::Duration::from_millis(5), AtomicBool::new(false));
+    let run = |flow| state.run_flows(&[flow], time, &stop).unwrap().bytes_s[0];
+    let expected_bytes_s = AccessCosts::of(&state.machine().unwrap()).places[place]
+        .memory
+        .read_stream_bytes_s;
+    assert_close(run(flow), expected_bytes_s, 0.02, "one thread");
+    for (home, place) in [(7, place), (0, 99)] {
+        let nowhere = super::Flow {
+            home,
+            place,
+            ..flow
+        };
+        assert_eq!(run(nowhere), 0.0);
+    }
+    stop.store(true, Relaxed);
+    assert_eq!(run(flow), 0.0);
+}

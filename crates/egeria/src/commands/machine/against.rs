@@ -5,7 +5,7 @@ use egeria_cli::output;
 use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
 use egeria_harness::rng::Rng;
 use egeria_harness::statistics::median;
-use egeria_machine::{Machine, format_bandwidth};
+use egeria_machine::Machine;
 use egeria_policy::asymsched::{Decision, PlacementPlan, Settings, plan};
 use serde::Serialize;
 
@@ -64,20 +64,9 @@ impl Against {
 
     /// For people.
     pub(super) fn text(&self) -> String {
-        let row = |figure: &Difference| {
-            let shown = |value: f64| match figure.what.ends_with("bytes/s") {
-                true => format_bandwidth(value),
-                false => format!("{value:.1}"),
-            };
-            vec![
-                figure.what.clone(),
-                shown(figure.declared),
-                shown(figure.measured),
-                format!("{:.1} %", 100.0 * figure.distance()),
-            ]
-        };
         let headers = ["the farthest figures", ">file", ">measured", ">distance"];
-        let rows = self.figures.iter().take(SHOWN).map(row).collect();
+        let rows = self.figures.iter().take(SHOWN);
+        let rows = rows.map(|figure| figure.cells().to_vec()).collect();
         let mut text = format!(
             "{}\n\n{} figures beside the file: median distance {:.1} %, worst {:.1} %",
             output::table(&headers, rows),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use egeria_calibrate::{CalibrateError, Calibration, MeasuredMemory, Options, PoolRequest};
-use egeria_machine::{Machine, MemoryKind, NodeId, format_bandwidth, format_bytes};
+use egeria_calibrate::{CalibrateError, Calibration, Options, PoolRequest};
+use egeria_machine::{Machine, NodeId, format_bandwidth, format_bytes};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -274,7 +274,7 @@ fn human(document: &Document) -> String {
 fn streams(measured: &Calibration) -> String {
     let row = |stream: &egeria_calibrate::Stream| {
         vec![
-            memory_name(&measured.memories[stream.memory]),
+            output::printable(&measured.memories[stream.memory].name()).to_string(),
             stream.cpu_node.0.to_string(),
             stream.threads.to_string(),
             format_bandwidth(stream.read_bytes_s),
@@ -298,7 +298,7 @@ fn streams(measured: &Calibration) -> String {
 fn latencies(measured: &Calibration) -> String {
     let row = |latency: &egeria_calibrate::Latency| {
         vec![
-            memory_name(&measured.memories[latency.memory]),
+            output::printable(&measured.memories[latency.memory].name()).to_string(),
             latency.cpu_node.0.to_string(),
             format!("{:.1} ns", latency.read_ns),
             format!("{:.1} ns", latency.write_ns),
@@ -306,15 +306,4 @@ fn latencies(measured: &Calibration) -> String {
     };
     let headers = ["memory", ">from node", ">a load", ">a non-temporal store"];
     output::table(&headers, measured.latencies.iter().map(row).collect())
-}
-
-fn memory_name(memory: &MeasuredMemory) -> String {
-    let kind = match memory.kind {
-        MemoryKind::Dram => "DRAM",
-        MemoryKind::Persistent => "PM",
-        MemoryKind::Expander => "CXL",
-    };
-    let path = memory.path.as_ref();
-    let path = path.map(|path| format!(" {}", output::printable(&path.display().to_string())));
-    format!("node {} {kind}{}", memory.node.0, path.unwrap_or_default())
 }
