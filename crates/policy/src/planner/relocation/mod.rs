@@ -45,7 +45,7 @@ use super::progress::Progress;
 use super::settings::Relocation as Settings;
 use candidates::{Candidate, MAX_FILES, candidates, places};
 use history::Histories;
-use options::{Before, Choice, choices};
+use options::{Before, Choice, Now, choices};
 use outcome::Outcomes;
 use round::{Round, drop_step};
 pub(super) use scene::Scene;
@@ -110,7 +110,8 @@ impl Relocations {
             round.rates.take(copy.from, copy.to, copy.bytes_s);
         }
         if let Some((speed, mut steps)) = self.back.take() {
-            steps.retain(|step| !self.go_back(&mut round, step, speed, &traffic, ledger));
+            let usage = traffic.usage();
+            steps.retain(|step| !self.go_back(&mut round, step, speed, &usage, ledger));
             // The others have their turn when these are through.
             let goes_on = !steps.is_empty() && self.is_under_way();
             self.back = goes_on.then_some((speed, steps));
@@ -174,11 +175,12 @@ impl Relocations {
         traffic: &Traffic<'a>,
         ledger: &mut Ledger,
     ) -> Option<Traffic<'a>> {
-        let now = traffic.reading_threads();
-        let mut all: Vec<(usize, Choice<'a>)> = Vec::new();
+        let now = Now::new(traffic);
+        let mut all: Vec<(usize, Choice)> = Vec::new();
+        let mut after = traffic.clone();
         // What is not worth it now will not be after others have gone.
         open.retain(|each| {
-            let found = self.choices_of(round, *each, traffic, now);
+            let found = self.choices_of(round, *each, &now, &mut after);
             let best = found
                 .into_iter()
                 .max_by(|one, other| one.net_thread_s().total_cmp(&other.net_thread_s()));
@@ -192,14 +194,14 @@ impl Relocations {
             let candidate = &round.candidates[index];
             let is_done = match round.has_room(&choice) {
                 true => self.take(round, candidate, &choice, traffic, ledger),
-                false => self.make_room(round, candidate, &choice, traffic, ledger),
+                false => self.make_room(round, candidate, &choice, &now.usage, ledger),
             };
             if is_done {
                 let has_gone =
                     round.steps.last().map(|step| step.file) == Some(candidate.facts.file);
                 open.retain(|(other, _)| *other != index);
                 return Some(if has_gone {
-                    choice.after
+                    choice.after(candidate, traffic)
                 } else {
                     traffic.clone()
                 });
@@ -212,23 +214,30 @@ impl Relocations {
         &self,
         round: &Round<'a>,
         (index, source): Open,
-        traffic: &Traffic<'a>,
-        now: f64,
-    ) -> Vec<Choice<'a>> {
+        now: &Now<'_, 'a>,
+        after: &mut Traffic<'a>,
+    ) -> Vec<Choice> {
         let candidate = &round.candidates[index];
         let horizon_s = round.scene.settings.relocation.horizon_ms as f64 / 1e3;
         let history = self.histories.of(candidate.facts.file);
         let unwritten_ns = history.map_or(0, |history| history.unwritten_ns);
         let times = (horizon_s, unwritten_ns as f64 / 1e9);
         let may_replicate = round.scene.settings.relocation.replicas;
-        let before = Before::new(candidate, traffic, now, may_replicate);
+        let before = Before::new(candidate, now, may_replicate);
         let mut found = Vec::new();
         for to in (0..round.speeds.nodes).filter(|to| *to != source) {
             let may_go = history.is_some_and(|history| history.may_go(source, to))
                 && !round.is_resting(candidate, to);
             if round.is_hot_place(to) && may_go {
                 let may_follow = round.may_follow(candidate, to);
-                found.extend(choices(candidate, &before, (source, to), may_follow, times));
+                found.extend(choices(
+                    candidate,
+                    &before,
+                    after,
+                    (source, to),
+                    may_follow,
+                    times,
+                ));
             }
         }
         found

@@ -1,7 +1,7 @@
 //! What could become of a file, and what that gains and costs.
 
 use super::candidates::{Candidate, GATHERED};
-use super::traffic::{Copying, Traffic};
+use super::traffic::{Copying, Traffic, Usage};
 
 /// The part of a file that goes elsewhere to spread its reads.
 const HALF: f64 = 0.5;
@@ -29,7 +29,7 @@ impl Kind {
 }
 
 /// One option. Nodes are positions.
-pub(super) struct Choice<'a> {
+pub(super) struct Choice {
     pub(super) kind: Kind,
     pub(super) from: usize,
     pub(super) to: usize,
@@ -38,11 +38,22 @@ pub(super) struct Choice<'a> {
     pub(super) gain_threads: f64,
     pub(super) copying: Copying,
     pub(super) horizon_s: f64,
-    /// The reads afterwards.
-    pub(super) after: Traffic<'a>,
+    /// How many times as long as undisturbed a read from where it leaves takes afterwards.
+    pub(super) stretch_after: f64,
 }
 
-impl Choice<'_> {
+impl Choice {
+    /// The reads after it.
+    pub(super) fn after<'a>(
+        &self,
+        candidate: &Candidate<'_>,
+        traffic: &Traffic<'a>,
+    ) -> Traffic<'a> {
+        let mut after = traffic.clone();
+        relocate(candidate, &mut after, self.kind, (self.from, self.to));
+        after
+    }
+
     /// Thread seconds gained within the horizon, beyond what copying loses.
     pub(super) fn net_thread_s(&self) -> f64 {
         self.gain_threads * self.horizon_s - self.copying.loss_thread_s
@@ -54,41 +65,55 @@ impl Choice<'_> {
     }
 }
 
-/// What there is before a file goes anywhere.
-pub(super) struct Before<'t, 'a> {
+/// What there is before any file goes anywhere.
+pub(super) struct Now<'t, 'a> {
     traffic: &'t Traffic<'a>,
+    pub(super) usage: Usage<'a>,
     /// `W`.
-    now: f64,
+    threads: f64,
+}
+
+impl<'t, 'a> Now<'t, 'a> {
+    pub(super) fn new(traffic: &'t Traffic<'a>) -> Self {
+        Now {
+            traffic,
+            usage: traffic.usage(),
+            threads: traffic.reading_threads(),
+        }
+    }
+}
+
+/// What there is before one file goes anywhere.
+pub(super) struct Before<'t, 'a> {
+    now: &'t Now<'t, 'a>,
     /// What a step must gain, threads.
     min_threads: f64,
     may_replicate: bool,
 }
 
 impl<'t, 'a> Before<'t, 'a> {
-    /// Nothing about a file yet; `now` is `W` of the traffic.
     pub(super) fn new(
         candidate: &Candidate<'_>,
-        traffic: &'t Traffic<'a>,
-        now: f64,
+        now: &'t Now<'t, 'a>,
         may_replicate: bool,
     ) -> Self {
-        let own = traffic.reading_threads_of(&candidate.reads.concat());
+        let own = now.traffic.reading_threads_of(&candidate.reads.concat());
         Before {
-            traffic,
             now,
             min_threads: (MIN_GAIN * own).max(MIN_THREADS),
             may_replicate,
         }
     }
 
-    /// What a step would do; `None` if it is not repaid.
+    /// What a step would do; `None` if it is not repaid. What `after` holds is overwritten.
     fn choice(
         &self,
         candidate: &Candidate<'_>,
+        after: &mut Traffic<'a>,
         kind: Kind,
         (from, to): (usize, usize),
         (horizon_s, unwritten_s): (f64, f64),
-    ) -> Option<Choice<'a>> {
+    ) -> Option<Choice> {
         let (bytes, horizon_s) = match kind {
             Kind::Move { part, .. } => {
                 let bytes = (candidate.facts.on(from) as f64 * part) as u64;
@@ -97,34 +122,36 @@ impl<'t, 'a> Before<'t, 'a> {
             // It has been left unwritten for so long; that it will be for as long again is the best guess.
             Kind::Replicate => (candidate.facts.bytes, horizon_s.min(unwritten_s)),
         };
-        let mut after = self.traffic.clone();
-        relocate(candidate, &mut after, kind, (from, to));
+        after.clone_from(self.now.traffic);
+        relocate(candidate, after, kind, (from, to));
         let sure = if kind.threads_follow() { FOLLOWED } else { 1.0 };
         let choice = Choice {
             kind,
             from,
             to,
             bytes,
-            gain_threads: (self.now - after.reading_threads()) * sure,
-            copying: self.traffic.copying(from, to, bytes)?,
+            gain_threads: (self.now.threads - after.reading_threads()) * sure,
+            copying: self.now.usage.copying(from, to, bytes)?,
             horizon_s,
-            after,
+            stretch_after: after.stretch(from),
         };
         let is_worth_it = choice.gain_threads > self.min_threads && choice.net_thread_s() > 0.0;
         (bytes > 0 && is_worth_it).then_some(choice)
     }
 }
 
-/// The options of a file from one node to another that are repaid: `gain x horizon > loss`.
+/// The options of a file from one node to another that are repaid: `gain x horizon > loss`. What `after` holds is
+/// overwritten.
 pub(super) fn choices<'a>(
     candidate: &Candidate<'_>,
     before: &Before<'_, 'a>,
+    after: &mut Traffic<'a>,
     (from, to): (usize, usize),
     may_follow: bool,
     (horizon_s, unwritten_s): (f64, f64),
-) -> Vec<Choice<'a>> {
+) -> Vec<Choice> {
     let times = (horizon_s, unwritten_s);
-    let choice = |kind: Kind| before.choice(candidate, kind, (from, to), times);
+    let choice = |kind: Kind| before.choice(candidate, after, kind, (from, to), times);
     let move_of = |part, threads_follow| Kind::Move {
         part,
         threads_follow,
@@ -187,4 +214,5 @@ fn relocate(
             }
         }
     }
+    traffic.settle();
 }

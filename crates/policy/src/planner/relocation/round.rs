@@ -141,7 +141,7 @@ impl<'a> Round<'a> {
     }
 
     /// Whether what a step brings fits where it goes.
-    pub(super) fn has_room(&self, choice: &Choice<'_>) -> bool {
+    pub(super) fn has_room(&self, choice: &Choice) -> bool {
         self.fits(choice.to, choice.bytes)
     }
 

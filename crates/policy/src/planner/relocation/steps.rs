@@ -5,7 +5,7 @@ use super::candidates::{Candidate, MAX_FILES};
 use super::history::UnderWay;
 use super::options::{Choice, Kind};
 use super::round::{Round, drop_step};
-use super::traffic::{Copying, Traffic};
+use super::traffic::{Copying, Traffic, Usage};
 use super::{Relocate, RelocationReason, RelocationStep};
 use crate::planner::ledger::Ledger;
 
@@ -15,7 +15,7 @@ impl Relocations {
         &mut self,
         round: &mut Round<'_>,
         candidate: &Candidate<'_>,
-        choice: &Choice<'_>,
+        choice: &Choice,
         traffic: &Traffic<'_>,
         ledger: &mut Ledger,
     ) -> bool {
@@ -29,7 +29,7 @@ impl Relocations {
                 node: from,
                 used_share: round.used_shares[choice.from],
                 stretch: traffic.stretch(choice.from),
-                stretch_after: choice.after.stretch(choice.from),
+                stretch_after: choice.stretch_after,
             },
             false => RelocationReason::RemoteReads {
                 remote_share: candidate.remote_share(),
@@ -56,8 +56,8 @@ impl Relocations {
         &mut self,
         round: &mut Round<'_>,
         wanted: &Candidate<'_>,
-        choice: &Choice<'_>,
-        traffic: &Traffic<'_>,
+        choice: &Choice,
+        usage: &Usage<'_>,
         ledger: &mut Ledger,
     ) -> bool {
         let Some(capacity_node) = round.capacity_node(choice.to) else {
@@ -71,7 +71,7 @@ impl Relocations {
             if bytes == 0 || !round.fits(capacity_node, bytes) || !is_free {
                 continue;
             }
-            let Some(copying) = traffic.copying(choice.to, capacity_node, bytes) else {
+            let Some(copying) = usage.copying(choice.to, capacity_node, bytes) else {
                 return ordered;
             };
             let action = Relocate::Move {
@@ -104,7 +104,7 @@ impl Relocations {
         round: &mut Round<'_>,
         step: &RelocationStep,
         speed: f64,
-        traffic: &Traffic<'_>,
+        usage: &Usage<'_>,
         ledger: &mut Ledger,
     ) -> bool {
         let settings = &round.scene.settings.relocation;
@@ -129,7 +129,7 @@ impl Relocations {
                     return true;
                 };
                 let bytes = step.bytes.min(candidate.facts.on(source));
-                let Some(copying) = traffic.copying(source, target, bytes) else {
+                let Some(copying) = usage.copying(source, target, bytes) else {
                     return true;
                 };
                 let back = RelocationStep {
@@ -203,7 +203,7 @@ fn used_bytes_s(round: &Round<'_>, candidate: &Candidate<'_>) -> f64 {
 fn new_step(
     candidate: &Candidate<'_>,
     action: Relocate,
-    choice: &Choice<'_>,
+    choice: &Choice,
     copying: Copying,
     why: RelocationReason,
 ) -> RelocationStep {

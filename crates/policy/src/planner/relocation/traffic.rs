@@ -25,7 +25,6 @@ use super::speeds::Speeds;
 const MIN_LEFT: f64 = 0.05;
 
 /// Reads between nodes, as they would be. Nodes are positions; pairs are `[reader * nodes + data]`.
-#[derive(Clone)]
 pub(super) struct Traffic<'a> {
     speeds: &'a Speeds<'a>,
     /// Bytes/s of each pair.
@@ -36,6 +35,46 @@ pub(super) struct Traffic<'a> {
     written: Vec<f64>,
     /// Threads that read mostly there, by which a medium's curve is read.
     readers: Vec<f64>,
+    /// How many times as long as undisturbed a read from each node's memory takes; `None` where reads have changed since
+    /// [`settle`](Traffic::settle).
+    stretches: Vec<Option<f64>>,
+}
+
+impl Clone for Traffic<'_> {
+    fn clone(&self) -> Self {
+        Traffic {
+            speeds: self.speeds,
+            rates: self.rates.clone(),
+            waiting: self.waiting.clone(),
+            written: self.written.clone(),
+            readers: self.readers.clone(),
+            stretches: self.stretches.clone(),
+        }
+    }
+
+    /// Takes no memory anew: what becomes of each file is tried thousands of times in a round.
+    fn clone_from(&mut self, other: &Self) {
+        self.speeds = other.speeds;
+        self.rates.clone_from(&other.rates);
+        self.waiting.clone_from(&other.waiting);
+        self.written.clone_from(&other.written);
+        self.readers.clone_from(&other.readers);
+        self.stretches.clone_from(&other.stretches);
+    }
+}
+
+/// How far memories and lanes are in use, and how many threads wait for each.
+pub(super) struct Usage<'a> {
+    speeds: &'a Speeds<'a>,
+    media: Vec<Used>,
+    lanes: Vec<Used>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    /// 0 to 1.
+    share: f64,
+    threads: f64,
 }
 
 /// What copying takes.
@@ -72,6 +111,7 @@ impl<'a> Traffic<'a> {
             waiting: vec![0.0; nodes * nodes],
             written: vec![0.0; nodes],
             readers: vec![0.0; nodes],
+            stretches: vec![None; nodes],
         };
         for reader in readers {
             let all: f64 = reader.rates.iter().sum();
@@ -88,6 +128,7 @@ impl<'a> Traffic<'a> {
         for reader in readers {
             traffic.wait(reader, &contended);
         }
+        traffic.settle();
         traffic
     }
 
@@ -141,9 +182,12 @@ impl<'a> Traffic<'a> {
         };
         let nodes = self.speeds.nodes;
         let threads = self.readers[data].ceil() as u32;
-        let read: f64 = (0..nodes)
-            .map(|reader| self.rates[reader * nodes + data] * self.weight(reader, data, threads))
-            .sum();
+        let weighs = self.far_weight(data, threads);
+        let weighed = |reader: usize| {
+            let weight = if reader == data { 1.0 } else { weighs };
+            self.rates[reader * nodes + data] * weight
+        };
+        let read: f64 = (0..nodes).map(weighed).sum();
         let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
         let used = read / gives(AccessKind::Read) + self.written[data] / gives(AccessKind::Write);
         // A curve may fall to nothing.
@@ -167,9 +211,9 @@ impl<'a> Traffic<'a> {
         one > 0.0 && one < other
     }
 
-    /// How much more a byte takes that is read from another node, beside so many threads.
-    fn weight(&self, reader: usize, data: usize, threads: u32) -> f64 {
-        let Some(medium) = self.speeds.media[data].as_ref().filter(|_| reader != data) else {
+    /// How much more a byte takes that another node reads, beside so many threads.
+    fn far_weight(&self, data: usize, threads: u32) -> f64 {
+        let Some(medium) = &self.speeds.media[data] else {
             return 1.0;
         };
         let far = 1.0 / medium.read.remote_bandwidth_factor;
@@ -227,6 +271,17 @@ impl<'a> Traffic<'a> {
 
     /// How many times as long as undisturbed a read from a node's memory takes, at most.
     pub(super) fn stretch(&self, data: usize) -> f64 {
+        self.stretches[data].unwrap_or_else(|| self.find_stretch(data))
+    }
+
+    /// Finds the stretches of memories whose reads have changed, so that they are found once.
+    pub(super) fn settle(&mut self) {
+        for data in 0..self.speeds.nodes {
+            self.stretches[data] = Some(self.stretch(data));
+        }
+    }
+
+    fn find_stretch(&self, data: usize) -> f64 {
         let Some(medium) = &self.speeds.media[data] else {
             return 1.0;
         };
@@ -234,9 +289,12 @@ impl<'a> Traffic<'a> {
         let pair = |reader: usize| reader * nodes + data;
         let threads: f64 = (0..nodes).map(|reader| self.waiting[pair(reader)]).sum();
         let threads = threads.ceil() as u32;
-        let asked: f64 = (0..nodes)
-            .map(|reader| self.asked_bytes_s(pair(reader)) * self.weight(reader, data, threads))
-            .sum();
+        let weighs = self.far_weight(data, threads);
+        let weighed = |reader: usize| {
+            let weight = if reader == data { 1.0 } else { weighs };
+            self.asked_bytes_s(pair(reader)) * weight
+        };
+        let asked: f64 = (0..nodes).map(weighed).sum();
         let gives_bytes_s = medium.capacity_bytes_s(AccessKind::Read, false, threads);
         let left = (1.0 - self.written[data] / medium.write.bytes_s).max(MIN_LEFT);
         (asked / (gives_bytes_s * left)).max(1.0)
@@ -266,11 +324,13 @@ impl<'a> Traffic<'a> {
     /// So much of what a pair reads is read by another pair instead.
     pub(super) fn shift(&mut self, from: (usize, usize), to: (usize, usize), bytes_s: f64) {
         let nodes = self.speeds.nodes;
+        let data = [from.1, to.1];
         let (from, to) = (from.0 * nodes + from.1, to.0 * nodes + to.1);
         let bytes_s = bytes_s.min(self.rates[from]);
         if bytes_s <= 0.0 || from == to {
             return;
         }
+        data.iter().for_each(|data| self.stretches[*data] = None);
         let waiting = self.waiting[from] * bytes_s / self.rates[from];
         self.rates[from] -= bytes_s;
         self.waiting[from] -= waiting;
@@ -278,39 +338,22 @@ impl<'a> Traffic<'a> {
         self.waiting[to] += waiting;
     }
 
-    /// What it takes to copy so much from one node to another: the time of both memories and of the lanes between, each
-    /// as far as it is in use. Who waits there waits for as long.
-    pub(super) fn copying(&self, from: usize, to: usize, bytes: u64) -> Option<Copying> {
-        let (source, target) = (
-            self.speeds.media[from].as_ref()?,
-            self.speeds.media[to].as_ref()?,
-        );
-        let bytes = bytes as f64;
-        let mut copying = Copying {
-            taken_s: 0.0,
-            loss_thread_s: 0.0,
+    /// How far memories and lanes are in use.
+    pub(super) fn usage(&self) -> Usage<'a> {
+        let medium = |data: usize| Used {
+            share: self.medium_use(data),
+            threads: self.threads_at(data),
         };
-        let mut take = |seconds: f64, share: f64, threads: f64| {
-            copying.taken_s += seconds * share;
-            copying.loss_thread_s += seconds * share * threads;
-        };
-        take(
-            bytes / source.read.bytes_s,
-            self.medium_use(from),
-            self.threads_at(from),
-        );
-        take(
-            bytes / target.write.bytes_s,
-            self.medium_use(to),
-            self.threads_at(to),
-        );
-        let uses = self.lane_use();
         let waits = self.over_lanes(|pair| self.waiting[pair]);
-        let widths = &self.speeds.lane_bytes_s;
-        for lane in self.speeds.way(from, to) {
-            take(bytes / widths[*lane], uses[*lane].min(1.0), waits[*lane]);
+        let lane = |(share, threads): (f64, f64)| Used {
+            share: share.min(1.0),
+            threads,
+        };
+        Usage {
+            speeds: self.speeds,
+            media: (0..self.speeds.nodes).map(medium).collect(),
+            lanes: self.lane_use().into_iter().zip(waits).map(lane).collect(),
         }
-        Some(copying)
     }
 
     /// Threads that read or write at a node's memory at one time.
@@ -324,5 +367,30 @@ impl<'a> Traffic<'a> {
             self.written[data] / medium.write.stream_bytes_s
         });
         readers + writers
+    }
+}
+
+impl Usage<'_> {
+    /// What it takes to copy so much from one node to another: the time of both memories and of the lanes between, each
+    /// as far as it is in use. Who waits there waits for as long.
+    pub(super) fn copying(&self, from: usize, to: usize, bytes: u64) -> Option<Copying> {
+        let media = &self.speeds.media;
+        let (source, target) = (media[from].as_ref()?, media[to].as_ref()?);
+        let bytes = bytes as f64;
+        let mut copying = Copying {
+            taken_s: 0.0,
+            loss_thread_s: 0.0,
+        };
+        let mut take = |gives_bytes_s: f64, used: Used| {
+            let taken_s = bytes / gives_bytes_s * used.share;
+            copying.taken_s += taken_s;
+            copying.loss_thread_s += taken_s * used.threads;
+        };
+        take(source.read.bytes_s, self.media[from]);
+        take(target.write.bytes_s, self.media[to]);
+        for lane in self.speeds.way(from, to) {
+            take(self.speeds.lane_bytes_s[*lane], self.lanes[*lane]);
+        }
+        Some(copying)
     }
 }
