@@ -3,9 +3,10 @@
 use egeria_machine::fair::Flow;
 use egeria_machine::{AccessKind, MemoryKind};
 
+use crate::access_time::AccessTimes;
 use crate::model::{Model, NS_PER_S};
 use crate::workload::MediumKind;
-use egeria_machine::costs::{Access, Crowd, Pattern};
+use egeria_machine::costs::{Access, Pattern};
 
 /// What one thread does per operation now.
 #[derive(Clone, PartialEq, Debug)]
@@ -94,6 +95,7 @@ pub(crate) struct AtMemory {
 }
 
 /// An operation of a thread in the mean.
+#[derive(Default)]
 pub(crate) struct Operation {
     /// Time on the core when nobody is in the way, ns.
     pub(crate) busy_ns: f64,
@@ -105,40 +107,40 @@ pub(crate) struct Operation {
     pub(crate) flow: Flow,
 }
 
-/// The operation of a demand beside such a crowd.
-pub(crate) fn operation(
-    model: &Model,
-    control: &Control,
-    demand: &Demand,
-    crowd: &Crowd,
-) -> Operation {
-    let cached = model
-        .costs
-        .cached_share(demand.home, demand.working_set_bytes);
-    let reads: f64 = demand.reads.iter().sum();
-    let cached_ns = reads * cached * model.costs.cached_ns(demand.home, demand.request_bytes);
-    let mut operation = Operation {
-        busy_ns: demand.think_ns + cached_ns,
-        away_ns: demand.idle_ns,
-        at_memory_ns: 0.0,
-        at: Vec::new(),
-        flow: Flow::default(),
-    };
-    let written = 1.0 + demand.write_overhead;
-    for (kind, missed) in [
-        (AccessKind::Read, 1.0 - cached),
-        (AccessKind::Write, written),
-    ] {
-        if demand.is_delegated(kind) && control.delegates > 0 {
-            operation.delegate(model, control, demand, (kind, missed), crowd);
-        } else {
-            operation.access(model, control, demand, (kind, missed), crowd);
-        }
-    }
-    operation.finish(model, demand)
-}
-
 impl Operation {
+    /// Becomes the operation of a demand where accesses take so long. Takes no memory anew: this is done for all
+    /// demands in each round of [`rates`](crate::fluid::rates).
+    pub(crate) fn describe(
+        &mut self,
+        model: &Model,
+        control: &Control,
+        demand: &Demand,
+        times: &mut AccessTimes<'_>,
+    ) {
+        let cached = model
+            .costs
+            .cached_share(demand.home, demand.working_set_bytes);
+        let reads: f64 = demand.reads.iter().sum();
+        let cached_ns = reads * cached * model.costs.cached_ns(demand.home, demand.request_bytes);
+        self.busy_ns = demand.think_ns + cached_ns;
+        self.away_ns = demand.idle_ns;
+        self.at_memory_ns = 0.0;
+        self.at.clear();
+        self.flow.uses.clear();
+        let written = 1.0 + demand.write_overhead;
+        for (kind, missed) in [
+            (AccessKind::Read, 1.0 - cached),
+            (AccessKind::Write, written),
+        ] {
+            if demand.is_delegated(kind) && control.delegates > 0 {
+                self.delegate(model, control, demand, (kind, missed), times);
+            } else {
+                self.access(model, control, demand, (kind, missed), times);
+            }
+        }
+        self.finish(model, demand);
+    }
+
     /// The thread goes to the memories itself.
     fn access(
         &mut self,
@@ -146,7 +148,7 @@ impl Operation {
         control: &Control,
         demand: &Demand,
         (kind, missed): (AccessKind, f64),
-        crowd: &Crowd,
+        times: &mut AccessTimes<'_>,
     ) {
         let shares = demand.shares(kind).iter().enumerate();
         for (place, share) in shares.filter(|(_, share)| **share * missed > 0.0) {
@@ -159,14 +161,12 @@ impl Operation {
                 pattern: demand.pattern,
                 at_once: demand.at_once,
             };
-            let time_ns = model.costs.access_ns(
-                &access,
-                crowd.accessors[place],
-                crowd.wait_ns(&model.costs.places[place].queues),
+            let each = times.of(&access);
+            let time_ns = each.time_ns;
+            self.uses(
+                model.memory_resource(place),
+                share * each.service_ns / NS_PER_S,
             );
-            let unwaited_ns = model.costs.access_ns(&access, crowd.accessors[place], 0.0);
-            let service_ns = model.costs.service_ns(&access, crowd.beside(access.place));
-            self.uses(model.memory_resource(place), share * service_ns / NS_PER_S);
             if demand.takes_turns && control.turns[place].is_some() {
                 self.uses(model.turn_resource(place), share * time_ns / NS_PER_S);
                 self.busy_ns += share * control.turn_ns;
@@ -179,10 +179,10 @@ impl Operation {
             self.at.push(AtMemory {
                 place,
                 time_ns: share * time_ns,
-                unwaited_ns: share * unwaited_ns,
-                lines: model.costs.lines_on_their_way(&access),
+                unwaited_ns: share * each.unwaited_ns,
+                lines: each.lines,
                 lines_moved: share * access.lines(),
-                line_ns: model.costs.line_ns(&access),
+                line_ns: each.line_ns,
                 kind,
                 delegated: false,
             });
@@ -197,7 +197,7 @@ impl Operation {
         control: &Control,
         demand: &Demand,
         (kind, missed): (AccessKind, f64),
-        crowd: &Crowd,
+        times: &mut AccessTimes<'_>,
     ) {
         let shares = demand.shares(kind);
         let all: f64 = shares.iter().sum();
@@ -219,16 +219,14 @@ impl Operation {
                 pattern: Pattern::Sequential,
                 at_once: false,
             };
-            let own_ns = model.costs.access_ns(
-                &access,
-                crowd.accessors[place],
-                crowd.wait_ns(&model.costs.places[place].queues),
-            );
+            let each = times.of(&access);
             let often = all * missed * chance;
-            let copied_ns = self.buffer(model, demand, (kind, host, bytes), often, crowd);
-            let time_ns = own_ns + copied_ns + model.costs.path_ns(demand.home, host);
-            let service_ns = model.costs.service_ns(&access, crowd.beside(access.place));
-            self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
+            let copied_ns = self.buffer(model, demand, (kind, host, bytes), often, times);
+            let time_ns = each.time_ns + copied_ns + model.costs.path_ns(demand.home, host);
+            self.uses(
+                model.memory_resource(place),
+                often * each.service_ns / NS_PER_S,
+            );
             let work_ns = time_ns + pieces * control.handover_ns;
             let delegate_s = often * work_ns / NS_PER_S;
             self.uses(model.delegate_resource(host), delegate_s);
@@ -243,9 +241,9 @@ impl Operation {
                 place,
                 time_ns: often * time_ns,
                 unwaited_ns: 0.0,
-                lines: model.costs.lines_on_their_way(&access),
+                lines: each.lines,
                 lines_moved: often * access.lines(),
-                line_ns: model.costs.line_ns(&access),
+                line_ns: each.line_ns,
                 kind,
                 delegated: true,
             });
@@ -263,7 +261,7 @@ impl Operation {
         demand: &Demand,
         (kind, host, bytes): (AccessKind, usize, u64),
         often: f64,
-        crowd: &Crowd,
+        times: &mut AccessTimes<'_>,
     ) -> f64 {
         let Some(place) = model.place_of(demand.home, MediumKind::Memory) else {
             return 0.0;
@@ -283,13 +281,12 @@ impl Operation {
             pattern: Pattern::Sequential,
             at_once: true,
         };
-        let service_ns = model.costs.service_ns(&access, crowd.beside(access.place));
-        self.uses(model.memory_resource(place), often * service_ns / NS_PER_S);
-        model.costs.access_ns(
-            &access,
-            crowd.accessors[place],
-            crowd.wait_ns(&model.costs.places[place].queues),
-        )
+        let each = times.of(&access);
+        self.uses(
+            model.memory_resource(place),
+            often * each.service_ns / NS_PER_S,
+        );
+        each.time_ns
     }
 
     fn uses(&mut self, resource: usize, amount: f64) {
@@ -312,7 +309,7 @@ impl Operation {
         self.at_memory_ns = both_ns;
     }
 
-    fn finish(mut self, model: &Model, demand: &Demand) -> Operation {
+    fn finish(&mut self, model: &Model, demand: &Demand) {
         if demand.at_once {
             self.pass_each_other();
         }
@@ -325,6 +322,5 @@ impl Operation {
         self.flow.most = NS_PER_S / (self.busy_ns + self.away_ns).max(1e-3);
         // By bytes: who asks for more at once gets no more.
         self.flow.weight = 1.0 / demand.request_bytes as f64;
-        self
     }
 }

@@ -21,7 +21,8 @@ use egeria_machine::AccessKind;
 use egeria_machine::costs::{AccessCosts, Crowd, MAX_WAIT_NS};
 use egeria_machine::fair::{Flow, max_min_shares};
 
-use crate::demand::{Control, Demand, Operation, operation};
+use crate::access_time::AccessTimes;
+use crate::demand::{Control, Demand, Operation};
 use crate::model::{Model, NS_PER_S};
 
 /// Most rounds of the fixed point. Most settle in twenty; where far more lines are on their way than a queue holds,
@@ -61,31 +62,37 @@ pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec
     let locks = demands.iter().filter_map(|demand| demand.lock);
     let locks = locks.max().map_or(0, |last| last + 1);
     let capacities = model.capacities(f64::from(control.delegates), &control.turns, locks);
-    let mut crowd = Crowd {
-        accessors: vec![1.0; model.costs.places.len()],
-        wait_ns: vec![0.0; model.costs.queue_lines.len()],
-        written_shares: vec![0.0; model.costs.places.len()],
-        shared_reads: shared_reads(model, control, &alike),
+    let mut times = AccessTimes::new(
+        model,
+        Crowd {
+            accessors: vec![1.0; model.costs.places.len()],
+            wait_ns: vec![0.0; model.costs.queue_lines.len()],
+            written_shares: vec![0.0; model.costs.places.len()],
+            shared_reads: shared_reads(model, control, &alike),
+        },
+    );
+    let mut operations: Vec<Operation> = alike.iter().map(|_| Operation::default()).collect();
+    let mut flows = Flows::of(&alike);
+    let mut shares = Vec::new();
+    let mut share = |times: &mut AccessTimes<'_>, operations: &mut [Operation], shares: &mut _| {
+        for (alike, operation) in alike.iter().zip(&mut *operations) {
+            operation.describe(model, control, &alike.demand, times);
+        }
+        flows.share(&capacities, &alike, operations, shares);
     };
-    let describe = |crowd: &Crowd| -> Vec<Operation> {
-        let of = |alike: &Alike| operation(model, control, &alike.demand, crowd);
-        alike.iter().map(of).collect()
-    };
-    let mut operations = describe(&crowd);
-    let mut shares = share(&capacities, &alike, &operations);
+    share(&mut times, &mut operations, &mut shares);
     let mut trail: Vec<Crowd> = Vec::new();
     let mut pace = Pace::default();
     for _ in 0..ROUNDS {
         let next = meet(model, control, &alike, &operations, &shares);
-        trail.push(crowd.clone());
-        let change = approach(&mut crowd, &next, pace.step);
+        trail.push(times.crowd().clone());
+        let change = times.change(|crowd| approach(crowd, &next, pace.step));
         let goes_on = pace.adapt(change);
         if trail.len() == HALF_STEPS {
-            extrapolate(&mut crowd, &trail[HALF_STEPS - 3..]);
+            times.change(|crowd| extrapolate(crowd, &trail[HALF_STEPS - 3..]));
             trail.clear();
         }
-        operations = describe(&crowd);
-        shares = share(&capacities, &alike, &operations);
+        share(&mut times, &mut operations, &mut shares);
         if change < SETTLED || !goes_on {
             break;
         }
@@ -208,32 +215,61 @@ fn merge(demands: &[Demand]) -> (Vec<Alike>, Vec<usize>) {
     (alike, of)
 }
 
-/// Operations/s of one thread of each kind. Those in lockstep are one flow: an operation of each of them.
-fn share(capacities: &[f64], alike: &[Alike], operations: &[Operation]) -> Vec<f64> {
-    let mut flows: Vec<Flow> = Vec::new();
-    let mut of = Vec::with_capacity(alike.len());
-    let mut bands: Vec<(usize, usize)> = Vec::new();
-    for (each, operation) in alike.iter().zip(operations) {
-        let band = each.demand.lockstep;
-        let known = bands.iter().find(|(other, _)| Some(*other) == band);
-        let index = known.map_or(flows.len(), |(_, flow)| *flow);
-        if index == flows.len() {
-            bands.extend(band.map(|band| (band, index)));
-            flows.push(Flow {
-                uses: Vec::new(),
-                most: f64::INFINITY,
-                weight: operation.flow.weight,
-            });
+/// What shares resources: threads of a kind, and those in lockstep together, an operation of each of them.
+struct Flows {
+    flows: Vec<Flow>,
+    /// The flow of each kind.
+    of: Vec<usize>,
+}
+
+impl Flows {
+    fn of(alike: &[Alike]) -> Flows {
+        let mut bands: Vec<(usize, usize)> = Vec::new();
+        let mut count = 0;
+        let flow = |each: &Alike| {
+            let band = each.demand.lockstep;
+            let known = bands.iter().find(|(other, _)| Some(*other) == band);
+            known.map(|(_, flow)| *flow).unwrap_or_else(|| {
+                bands.extend(band.map(|band| (band, count)));
+                count += 1;
+                count - 1
+            })
+        };
+        let of = alike.iter().map(flow).collect();
+        Flows {
+            flows: vec![Flow::default(); count],
+            of,
         }
-        let flow = &mut flows[index];
-        let uses = operation.flow.uses.iter();
-        flow.uses
-            .extend(uses.map(|(resource, amount)| (*resource, amount * each.count)));
-        flow.most = flow.most.min(operation.flow.most);
-        of.push(index);
     }
-    let rates = max_min_shares(capacities, &flows);
-    of.into_iter().map(|flow| rates[flow]).collect()
+
+    /// Operations/s of one thread of each kind.
+    fn share(
+        &mut self,
+        capacities: &[f64],
+        alike: &[Alike],
+        operations: &[Operation],
+        shares: &mut Vec<f64>,
+    ) {
+        for flow in &mut self.flows {
+            flow.uses.clear();
+            flow.most = f64::INFINITY;
+        }
+        let kinds = alike.iter().zip(operations).zip(&self.of);
+        for ((each, operation), index) in kinds {
+            let flow = &mut self.flows[*index];
+            // Of those in lockstep the first says.
+            if flow.uses.is_empty() {
+                flow.weight = operation.flow.weight;
+            }
+            let uses = operation.flow.uses.iter();
+            flow.uses
+                .extend(uses.map(|(resource, amount)| (*resource, amount * each.count)));
+            flow.most = flow.most.min(operation.flow.most);
+        }
+        let rates = max_min_shares(capacities, &self.flows);
+        shares.clear();
+        shares.extend(self.of.iter().map(|flow| rates[*flow]));
+    }
 }
 
 /// Share of time a thread of each kind is on a core. Held back by memory it waits on its core, as far as the node

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access_time;
 mod act;
 mod demand;
 mod effort;
