@@ -272,40 +272,30 @@ impl Flows {
     }
 }
 
-/// Share of time a thread of each kind is on a core. Held back by memory it waits on its core, as far as the node
-/// has cores for all who do.
+/// Share of time a thread of each kind is on a core: computing, at a memory, and held back there.
 fn busy_shares(
     model: &Model,
     alike: &[Alike],
     operations: &[Operation],
     shares: &[f64],
 ) -> Vec<f64> {
-    let waits = waits_elsewhere(model, alike, operations, shares);
-    let mut sums = vec![0.0; model.node_count()];
-    let mut busy = Vec::with_capacity(alike.len());
-    for (index, each) in alike.iter().enumerate() {
-        let share: f64 = match waits[index] {
-            true => shares[index] * operations[index].busy_ns / NS_PER_S,
-            false => 1.0 - shares[index] * operations[index].away_ns / NS_PER_S,
-        };
-        let share = share.clamp(0.0, 1.0);
-        sums[each.demand.home] += share * each.count;
-        busy.push(share);
-    }
-    for (each, share) in alike.iter().zip(&mut busy) {
-        let home = each.demand.home;
-        *share *= (model.cores(home) / sums[home].max(1e-12)).min(1.0);
-    }
-    busy
+    let held = held_shares(model, alike, operations, shares);
+    let kinds = operations.iter().zip(shares).zip(held);
+    let share = |((operation, rate), held): ((&Operation, &f64), f64)| {
+        (rate * operation.busy_ns / NS_PER_S + held).clamp(0.0, 1.0)
+    };
+    kinds.map(share).collect()
 }
 
-/// Whether it is for a core, or for a lock, that each kind waits: not at a memory.
-fn waits_elsewhere(
+/// Share of time that each kind is held back on its core by what is busy: a memory, a link, a turn, delegates. That is what
+/// its own doings leave of its time, as far as the cores of its node have room for all who do; the rest of it waits for a
+/// core. Who waits for a lock is on no core.
+fn held_shares(
     model: &Model,
     alike: &[Alike],
     operations: &[Operation],
     shares: &[f64],
-) -> Vec<bool> {
+) -> Vec<f64> {
     let locks = alike.iter().filter_map(|each| each.demand.lock);
     let locks = locks.max().map_or(0, |last| last + 1);
     let mut used = vec![0.0; model.lock_resource(locks)];
@@ -315,13 +305,26 @@ fn waits_elsewhere(
             used[*resource] += each.count * rate * amount;
         }
     }
-    let is_full = |resource: usize, capacity: f64| used[resource] >= capacity * (1.0 - 1e-9);
-    let waits = |each: &Alike| {
-        let (home, lock) = (each.demand.home, each.demand.lock);
-        is_full(model.core_resource(home), model.cores(home))
-            || lock.is_some_and(|lock| is_full(model.lock_resource(lock), 1.0))
+    let is_full = |lock: usize| used[model.lock_resource(lock)] >= 1.0 - 1e-9;
+    let kinds = alike.iter().zip(operations).zip(shares);
+    let left = |((each, operation), rate): ((&Alike, &Operation), &f64)| {
+        if each.demand.lock.is_some_and(is_full) {
+            return 0.0;
+        }
+        let own_ns = operation.busy_ns + operation.away_ns;
+        (1.0 - rate * own_ns / NS_PER_S).max(0.0)
     };
-    alike.iter().map(waits).collect()
+    let mut held: Vec<f64> = kinds.map(left).collect();
+    let mut wanted = vec![0.0; model.node_count()];
+    for (each, held) in alike.iter().zip(&held) {
+        wanted[each.demand.home] += each.count * held;
+    }
+    for (each, held) in alike.iter().zip(&mut held) {
+        let home = each.demand.home;
+        let room = model.cores(home) - used[model.core_resource(home)];
+        *held *= (room / wanted[home].max(1e-12)).clamp(0.0, 1.0);
+    }
+    held
 }
 
 /// Who is at a memory at once, in the mean, and the lines of theirs that are on their way and not being served.
@@ -347,7 +350,7 @@ impl Present {
 }
 
 /// The crowd that these rates make. A thread that is not computing and not waiting for a core or a lock is at a memory, or
-/// waits for its turn or for delegates; of each node no more than it has cores.
+/// waits for its turn or for delegates.
 fn meet(
     model: &Model,
     control: &Control,
@@ -355,7 +358,7 @@ fn meet(
     operations: &[Operation],
     shares: &[f64],
 ) -> Crowd {
-    let waits = waits_elsewhere(model, alike, operations, shares);
+    let held_shares = held_shares(model, alike, operations, shares);
     let places = model.costs.places.len();
     // From each node, with and without turns to wait for; and delegates.
     let mut own = vec![[Present::default(); 2]; model.node_count() * places];
@@ -366,13 +369,11 @@ fn meet(
     for (index, (each, operation)) in alike.iter().zip(operations).enumerate() {
         let rate = shares[index];
         // Who waits for others in lockstep is nowhere.
-        let at_own = match waits[index] || each.demand.lockstep.is_some() {
-            true => rate * operation.at_memory_ns / NS_PER_S,
-            false => {
-                let elsewhere_ns = operation.busy_ns - operation.at_memory_ns + operation.away_ns;
-                (1.0 - rate * elsewhere_ns / NS_PER_S).max(0.0)
-            }
+        let held = match each.demand.lockstep {
+            Some(_) => 0.0,
+            None => held_shares[index],
         };
+        let at_own = rate * operation.at_memory_ns / NS_PER_S + held;
         let direct = operation.at.iter().filter(|at| !at.delegated);
         let unwaited_ns: f64 = direct.map(|at| at.unwaited_ns).sum();
         let unheld = rate * unwaited_ns / NS_PER_S / at_own.max(1e-12);
@@ -407,16 +408,11 @@ fn meet(
         let mut in_turn = Present::default();
         for home in 0..model.node_count() {
             let [free, turns] = own[home * places + place];
-            let cores = model.cores(home);
-            let part = (cores / (free.threads + turns.threads).max(1e-12)).min(1.0);
-            all.threads += free.threads * part;
-            all.lines += free.lines * part;
-            in_turn.threads += turns.threads * part;
-            in_turn.lines += turns.lines * part;
+            all.add(free.threads, free.lines);
+            in_turn.add(turns.threads, turns.lines);
         }
         let in_turn = in_turn.at_most(limit);
-        all.threads += in_turn.threads;
-        all.lines += in_turn.lines;
+        all.add(in_turn.threads, in_turn.lines);
         all
     };
     let present: Vec<Present> = (0..places).map(present).collect();

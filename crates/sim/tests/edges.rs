@@ -121,6 +121,30 @@ fn only_lines_that_wait_fill_a_queue() {
 }
 
 #[test]
+fn threads_that_wait_for_a_core_are_at_no_memory() {
+    // Beside more than two, a memory gives less.
+    let falling = Memory {
+        read_curve: vec![(1, 1.0), (2, 1.0), (4, 0.25)],
+        ..memory(MemoryKind::Persistent, 4e9, 4e9)
+    };
+    let machine = nodes(&[4, 4], &falling);
+    let get = |count| {
+        let (mut files, threads) = threads("a", count, 0, 0, of(1.0, 4096));
+        files.node = None;
+        files.nodes = vec![NodeId(0), NodeId(1)];
+        let workload = workload(vec![(files, threads)]);
+        egeria_sim::run(&machine, &workload, &options(System::Off))
+            .unwrap()
+            .bytes_s
+    };
+    // Four of them are on a core at one time, two at each memory, whoever waits behind them.
+    let four = get(4);
+    for count in [5, 8, 9, 16, 64] {
+        close(get(count), four);
+    }
+}
+
+#[test]
 fn delegates_need_cores() {
     let slow = memory(MemoryKind::Persistent, 4e9, 1e9);
     // Two delegates per node, and one core; a thread of another node waits off its own.
