@@ -1,4 +1,4 @@
-//! Last-level caches, and which CPUs are one core, from the kernel's files below a root.
+//! Last-level caches, from the kernel's files below a root.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -57,19 +57,6 @@ fn of_cpu(root: &Path, cpu: CpuId) -> Option<(Vec<CpuId>, u64)> {
     let caches = (0..16).filter_map(of_index);
     let last = caches.max_by_key(|(level, ..)| *level)?;
     Some((last.1, last.2))
-}
-
-/// The CPUs, first one of each core, then a second of each, and so on: so many threads stand on as many cores.
-pub(crate) fn cores_first(root: &Path, cpus: &[CpuId]) -> Vec<CpuId> {
-    let rank = |cpu: &CpuId| {
-        let list = cpu_directory(root, *cpu).join("topology/thread_siblings_list");
-        let siblings = text(&list).and_then(|text| parse_cpu_list(&text).ok());
-        let mut siblings = siblings.unwrap_or_default().into_iter();
-        siblings.position(|sibling| sibling == *cpu).unwrap_or(0)
-    };
-    let mut ordered = cpus.to_vec();
-    ordered.sort_by_cached_key(|cpu| (rank(cpu), *cpu));
-    ordered
 }
 
 fn cpu_directory(root: &Path, cpu: CpuId) -> PathBuf {
@@ -154,16 +141,5 @@ mod tests {
         }
         cache(root.path(), 0, 0, "3", "1M", "0-");
         assert!(!of_node(root.path(), &node(1)).is_known);
-    }
-
-    #[test]
-    fn every_core_comes_before_any_core_twice() {
-        let root = tempfile::tempdir().unwrap();
-        for (cpu, siblings) in [(0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")] {
-            write(root.path(), cpu, "topology/thread_siblings_list", siblings);
-        }
-        let cpus: Vec<CpuId> = (0..4).map(CpuId).collect();
-        assert_eq!(cores_first(root.path(), &cpus), [0, 2, 1, 3].map(CpuId));
-        assert_eq!(cores_first(Path::new("/nonexistent"), &cpus), cpus);
     }
 }

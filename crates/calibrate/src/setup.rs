@@ -4,9 +4,10 @@ use std::path::Path;
 
 use egeria_machine::{CpuId, Machine, MemoryKind};
 
-use crate::caches::{self, NodeCache};
+use crate::caches::NodeCache;
+use crate::cores::CpuNode;
 use crate::mapping::Mapping;
-use crate::target::{CpuNode, OpenPool, PoolRequest, Target, of_map_fault};
+use crate::target::{OpenPool, PoolRequest, Target, of_map_fault};
 use crate::threads::allowed_cpus;
 use crate::{CalibrateError, Options};
 
@@ -37,8 +38,7 @@ pub(crate) fn usable_nodes(
             ));
         }
         if !cpus.is_empty() {
-            let cpus = caches::cores_first(root, &cpus);
-            nodes.push(CpuNode { index, cpus });
+            nodes.push(CpuNode::of(root, index, &cpus));
         }
     }
     match nodes.is_empty() {

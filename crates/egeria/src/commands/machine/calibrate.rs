@@ -32,10 +32,11 @@ Examples:
 From every node with CPUs to every memory: loads, stores, non-temporal stores,
 and half loads half such stores, with 1, 2, 4 ... all CPUs of the node at once;
 small accesses at random places; how long one CPU waits for a line, also while
-others are at another memory of the node; and flows between nodes, two at once,
-which tell links and routes. A machine that does other things at the same time
-gives less. With --machine, that machine is emulated and measured, and the
-result compared with its file: so one can see how far to trust it.
+others are at another memory of the node; and flows between nodes, two at once
+on cores of their own, which tell links and routes. A machine that does other
+things at the same time gives less. With --machine, that machine is emulated
+and measured, and the result compared with its file: so one can see how far to
+trust it.
 The meaning: docs/how-to/calibrate.md.")]
 pub struct Arguments {
     /// Time for all figures together, s; getting the memory comes on top
