@@ -15,7 +15,7 @@ use crate::meter::{CpuSubject, Meter, Subject};
 use crate::modules::Modules;
 use crate::sample::{Sample, loads, loads_beside, small, stores, stream, two_streams};
 use crate::schedule::{Cell, FlowCell, Operation, Together, WaitCell, thread_counts};
-use crate::setup::{own_memory, pool, sizes, usable_nodes};
+use crate::setup::{Sizes, own_memory, pool, sizes, usable_nodes};
 use crate::target::{Target, of_map_fault};
 use crate::threads::together;
 use crate::{CalibrateError, LINE_BYTES, Options, room};
@@ -49,10 +49,15 @@ impl<'a> Bench<'a> {
         options: &Options,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<(Bench<'a>, Vec<String>, u64), CalibrateError> {
-        let (from, warnings) = usable_nodes(root, machine)?;
+        let (from, mut warnings) = usable_nodes(root, machine)?;
         let cache_of = |node: &CpuNode| caches::of_node(root, &machine.nodes[node.index]);
         let caches: Vec<NodeCache> = from.iter().map(cache_of).collect();
-        let (buffer_bytes, chain_bytes) = sizes(options, &caches)?;
+        let Sizes {
+            buffer_bytes,
+            chain_bytes,
+            warning,
+        } = sizes(options, &caches)?;
+        warnings.extend(warning);
         let with_memory: Vec<usize> = (0..machine.nodes.len())
             .filter(|&index| machine.nodes[index].memory_bytes > 0)
             .collect();

@@ -186,7 +186,7 @@ fn what_makes_no_sense_is_refused_in_one_line_before_anything_is_measured() {
     );
     let both = ["--machine", "optane-2s", "--pool", "0:/dev/shm/pool"];
     refused(&both, 2, &["--pool", "--machine"]);
-    refused(&["--buffer", "4K"], 1, &["last-level cache"]);
+    refused(&["--buffer", "4K"], 1, &["caches", "use at least"]);
     refused(&["--buffer", "1000T"], 1, &["smaller buffer"]);
     refused(&["--pool", "60000:/dev/shm"], 1, &["no node 60000"]);
     refused(&["--pool", "0:/dev/zero"], 1, &["/dev/zero", "device-DAX"]);

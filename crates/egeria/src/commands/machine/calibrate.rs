@@ -45,7 +45,7 @@ pub struct Arguments {
     /// How often each figure is taken; medians count
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Bytes of each memory to go through, well above its node's cache
+    /// Bytes of each memory to go through, at least twice its node's caches [default: four times]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     buffer: Option<u64>,
     /// Measure persistent memory of a node too: a directory, a new file, or a device; once per pool
