@@ -113,6 +113,7 @@ fn take_all(
         ..subject.figures(&samples)
     };
     calibration.warnings.extend(meter.warnings());
+    calibration.warnings.extend(calibration.left_out());
     calibration
         .warnings
         .extend(calibration.unexplained(machine));
