@@ -111,7 +111,7 @@ impl Placements {
                 continue;
             }
             let reached = |made: &PlacementPlan| {
-                let moved = moved(declared, &window, made);
+                let moved = made.obeyed(declared, &window);
                 weighted_bytes_s(&plan(declared, &moved, &settings))
             };
             if let (Some(found), Some(best)) = (reached(&of_found), reached(&of_file)) {
@@ -160,30 +160,6 @@ fn window(machine: &Machine, number: u64) -> AccessWindow {
         end_ns: 1_000_000_000,
         processes: (1..=1 + (number % 4) as u32).map(&mut program).collect(),
     }
-}
-
-/// The window when threads and their memory are where a plan says.
-fn moved(machine: &Machine, window: &AccessWindow, made: &PlacementPlan) -> AccessWindow {
-    let mut moved = window.clone();
-    for process in &mut moved.processes {
-        let goes_to = |node| {
-            let mut steps = made.moves.iter();
-            let step = steps.find(|step| step.process == process.process && step.from == node);
-            step.map_or(node, |step| step.to)
-        };
-        let places: Vec<usize> = (machine.nodes.iter())
-            .map(|node| machine.index_of(goes_to(node.id)).unwrap_or(0))
-            .collect();
-        for on in &mut process.nodes {
-            let mut rates = vec![0.0; machine.nodes.len()];
-            for (memory, rate) in on.accesses_s.iter().enumerate() {
-                rates[places[memory]] += rate;
-            }
-            on.accesses_s = rates;
-            on.node = goes_to(on.node);
-        }
-    }
-    moved
 }
 
 /// `P_wbw` of the placement there is; `None` where no program needs a link.
