@@ -92,10 +92,9 @@ impl<'a> Bench<'a> {
 
     fn link_chains(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<(), CalibrateError> {
         for target in &mut self.targets {
-            if is_stopped() {
+            if !kernels::link_at_random(target.chain().0, 1, is_stopped) {
                 return Err(CalibrateError::Stopped);
             }
-            kernels::link_at_random(target.chain().0, 1);
         }
         for (node, cache) in self.from.iter().zip(&self.caches) {
             let node = &self.machine.nodes[node.index];
@@ -107,7 +106,9 @@ impl<'a> Bench<'a> {
             let place = format!("node {}", node.id.0);
             let mut mapping = Mapping::anonymous(bytes as usize, home, is_stopped)
                 .map_err(|fault| of_map_fault(fault, place, bytes, home))?;
-            kernels::link_at_random(mapping.lines(), 1);
+            if !kernels::link_at_random(mapping.lines(), 1, is_stopped) {
+                return Err(CalibrateError::Stopped);
+            }
             self.cached.push(mapping);
         }
         Ok(())

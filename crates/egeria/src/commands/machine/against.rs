@@ -1,5 +1,7 @@
 //! What measuring an emulated machine gave, beside its file: figures, and where AsymSched puts programs on both.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use egeria_calibrate::{Difference, differences};
 use egeria_cli::output;
 use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
@@ -42,19 +44,24 @@ struct Placements {
 }
 
 impl Against {
-    pub(super) fn of(declared: &Machine, found: &Machine) -> Against {
+    /// `None` when somebody asked to stop.
+    pub(super) fn of(declared: &Machine, found: &Machine, stop: &AtomicBool) -> Option<Against> {
         let mut figures = differences(declared, found);
         figures.sort_by(|one, other| other.distance().total_cmp(&one.distance()));
         let distances: Vec<f64> = figures.iter().map(Difference::distance).collect();
         let have_links = [declared, found]
             .iter()
             .all(|machine| matches!(machine.paths(), Ok(Some(_))));
-        Against {
+        let placements = match have_links {
+            true => Some(Placements::of(declared, found, stop)?),
+            false => None,
+        };
+        Some(Against {
             median: median(&distances).unwrap_or(0.0),
             worst: distances.first().copied().unwrap_or(0.0),
             figures,
-            placements: have_links.then(|| Placements::of(declared, found)),
-        }
+            placements,
+        })
     }
 
     /// All figures, the farthest first.
@@ -95,7 +102,7 @@ impl Against {
 }
 
 impl Placements {
-    fn of(declared: &Machine, found: &Machine) -> Placements {
+    fn of(declared: &Machine, found: &Machine, stop: &AtomicBool) -> Option<Placements> {
         let settings = Settings::default();
         let mut placements = Placements {
             windows: WINDOWS,
@@ -103,6 +110,9 @@ impl Placements {
             least_share: 1.0,
         };
         for number in 0..WINDOWS {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
             let window = window(declared, number);
             let [of_file, of_found] =
                 [declared, found].map(|machine| plan(machine, &window, &settings));
@@ -118,7 +128,7 @@ impl Placements {
                 placements.least_share = placements.least_share.min(found / best);
             }
         }
-        placements
+        Some(placements)
     }
 }
 
@@ -169,5 +179,18 @@ fn weighted_bytes_s(plan: &PlacementPlan) -> Option<f64> {
         | Decision::Move { now_wbw, .. }
         | Decision::OverBudget { now_wbw, .. } => Some(now_wbw),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_heeded_between_windows() {
+        let machine = Machine::profile("bulldozer-8n").unwrap();
+        let found = |is_stopped| Placements::of(&machine, &machine, &AtomicBool::new(is_stopped));
+        assert!(found(true).is_none());
+        assert!(found(false).is_some_and(|placements| placements.same == placements.windows));
     }
 }

@@ -97,7 +97,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     };
     let measured = measure(&declared, &options, &signals)?;
     let mut machine = measured.machine(&declared);
-    let against = (arguments.machine.is_some()).then(|| Against::of(&declared, &machine));
+    let against = match arguments.machine {
+        Some(_) => Against::of(&declared, &machine, signals.stop_flag()),
+        None => None,
+    };
+    if signals.check().is_err() {
+        return Err(refusal(&signals, &CalibrateError::Stopped));
+    }
     if let Some(output) = &output {
         machine.name = output.machine_name(&machine.name);
     }
@@ -139,9 +145,15 @@ fn measure(machine: &Machine, options: &Options, signals: &Signals) -> Outcome<C
         .map_err(|error| refusal(signals, &error))
 }
 
+/// Who stops a long measurement is told that nothing of it is left.
 fn refusal(signals: &Signals, error: &CalibrateError) -> Failure {
-    let line = error.to_string();
-    signals.check().err().unwrap_or_else(|| Failure::new(line))
+    match signals.check() {
+        Err(Failure::Interrupted(signal)) => {
+            let status = 128_u8.wrapping_add(signal as u8);
+            Failure::Status(status, CalibrateError::Stopped.to_string())
+        }
+        _ => Failure::new(error),
+    }
 }
 
 fn absolute(pools: &[PoolRequest]) -> Outcome<Vec<PoolRequest>> {
