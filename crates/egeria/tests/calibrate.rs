@@ -22,6 +22,30 @@ fn entries(directory: &Path) -> Vec<String> {
     names
 }
 
+/// Asserts that the reference page names every field of a document, or of what is in it.
+#[track_caller]
+fn fields_are_described(document: &Value) {
+    let page = include_str!("../../../docs/reference/output.md");
+    let (_, section) = page
+        .split_once("## `egeria machine calibrate --json`")
+        .unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    match document {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let is_named = |begin| {
+                    let mut ends = ["`", "["].iter();
+                    ends.any(|end| section.contains(&format!("{begin}{name}{end}")))
+                };
+                assert!(["`", "."].into_iter().any(is_named), "{name}");
+                fields_are_described(value);
+            }
+        }
+        Value::Array(all) => all.iter().for_each(fields_are_described),
+        _ => {}
+    }
+}
+
 #[test]
 fn what_was_measured_is_a_machine_that_other_commands_read() {
     let sandbox = Sandbox::new();
@@ -36,6 +60,7 @@ fn what_was_measured_is_a_machine_that_other_commands_read() {
     ];
     let document: Value = run(QUICK.iter().chain(&more)).ok().json();
     assert_eq!(document["machine_file"], file.to_str().unwrap());
+    fields_are_described(&document);
     let memories = document["memories"].as_array().unwrap();
     let kinds: Vec<&str> = memories
         .iter()
@@ -321,6 +346,7 @@ fn an_emulated_machine_is_found_as_its_file_says() {
     ])
     .ok()
     .json();
+    fields_are_described(&document);
     let against = &document["against"];
     assert_eq!(document["rounds"], 2, "{}", document["warnings"]);
     let warnings = document["warnings"].to_string();
