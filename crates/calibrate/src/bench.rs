@@ -7,6 +7,7 @@ use egeria_harness::rng::Rng;
 use egeria_machine::{CpuId, Machine};
 
 use crate::caches::{self, NodeCache};
+use crate::cores::{self, CpuNode};
 use crate::figures::MeasuredMemory;
 use crate::kernels::{self, Line};
 use crate::mapping::Mapping;
@@ -14,8 +15,8 @@ use crate::meter::{CpuSubject, Meter, Subject};
 use crate::modules::Modules;
 use crate::sample::{Sample, loads, loads_beside, small, stores, stream, two_streams};
 use crate::schedule::{Cell, FlowCell, Operation, Together, WaitCell, thread_counts};
-use crate::setup::{own_memory, pool, sizes, usable_nodes};
-use crate::target::{CpuNode, Target, of_map_fault};
+use crate::setup::{Sizes, own_memory, pool, sizes, usable_nodes};
+use crate::target::{Target, of_map_fault};
 use crate::threads::together;
 use crate::{CalibrateError, LINE_BYTES, Options, room};
 
@@ -48,10 +49,15 @@ impl<'a> Bench<'a> {
         options: &Options,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<(Bench<'a>, Vec<String>, u64), CalibrateError> {
-        let (from, warnings) = usable_nodes(root, machine)?;
+        let (from, mut warnings) = usable_nodes(root, machine)?;
         let cache_of = |node: &CpuNode| caches::of_node(root, &machine.nodes[node.index]);
         let caches: Vec<NodeCache> = from.iter().map(cache_of).collect();
-        let (buffer_bytes, chain_bytes) = sizes(options, &caches)?;
+        let Sizes {
+            buffer_bytes,
+            chain_bytes,
+            warning,
+        } = sizes(options, &caches)?;
+        warnings.extend(warning);
         let with_memory: Vec<usize> = (0..machine.nodes.len())
             .filter(|&index| machine.nodes[index].memory_bytes > 0)
             .collect();
@@ -86,10 +92,9 @@ impl<'a> Bench<'a> {
 
     fn link_chains(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<(), CalibrateError> {
         for target in &mut self.targets {
-            if is_stopped() {
+            if !kernels::link_at_random(target.chain().0, 1, is_stopped) {
                 return Err(CalibrateError::Stopped);
             }
-            kernels::link_at_random(target.chain().0, 1);
         }
         for (node, cache) in self.from.iter().zip(&self.caches) {
             let node = &self.machine.nodes[node.index];
@@ -101,7 +106,9 @@ impl<'a> Bench<'a> {
             let place = format!("node {}", node.id.0);
             let mut mapping = Mapping::anonymous(bytes as usize, home, is_stopped)
                 .map_err(|fault| of_map_fault(fault, place, bytes, home))?;
-            kernels::link_at_random(mapping.lines(), 1);
+            if !kernels::link_at_random(mapping.lines(), 1, is_stopped) {
+                return Err(CalibrateError::Stopped);
+            }
             self.cached.push(mapping);
         }
         Ok(())
@@ -159,14 +166,7 @@ impl<'a> Bench<'a> {
         [one, other]: [FlowCell; 2],
         time: Duration,
     ) -> Result<[Sample; 2], CalibrateError> {
-        let first = &self.from[one.from].cpus[..one.threads];
-        // Where both are of one node, the second begins behind the first.
-        let skipped = if one.from == other.from {
-            one.threads
-        } else {
-            0
-        };
-        let second = &self.from[other.from].cpus[skipped..skipped + other.threads];
+        let [first, second] = cores::cpus_of(&self.from, [one, other]);
         let (first_lines, second_lines) =
             match self.targets.get_disjoint_mut([one.target, other.target]) {
                 Ok([first, second]) => (first.buffer(), second.buffer()),
@@ -180,7 +180,7 @@ impl<'a> Bench<'a> {
         two_streams(flows, &mut self.rng, time)
     }
 
-    /// One sample of loads by the first CPU of a node, and of what the next ones do to another memory.
+    /// One sample of loads by the first CPU of a node, and of what those of other cores do to another memory.
     fn sample_wait(
         &mut self,
         cell: WaitCell,
@@ -189,10 +189,11 @@ impl<'a> Bench<'a> {
         let Ok([target, beside]) = self.targets.get_disjoint_mut([cell.target, cell.beside]) else {
             unreachable!("a load waits for those at another memory");
         };
-        let cpus = &self.from[cell.from].cpus;
+        let node = &self.from[cell.from];
         let (chain, at) = target.chain();
-        let others = (&cpus[1..=cell.threads], beside.buffer(), cell.operation);
-        loads_beside(cpus[0], (chain, at), others, &mut self.rng, time)
+        let others = &node.apart[..cell.threads];
+        let others = (others, beside.buffer(), cell.operation);
+        loads_beside(node.cpus[0], (chain, at), others, &mut self.rng, time)
     }
 
     fn count(&mut self, sample: &Sample) {
@@ -211,6 +212,8 @@ impl<'a> Bench<'a> {
             .map(|(node, cache)| CpuSubject {
                 node: self.machine.nodes[node.index].id,
                 thread_counts: thread_counts(node.cpus.len()),
+                cores: node.cores,
+                apart: node.apart.len(),
                 cache_bytes: cache.is_known.then_some(cache.bytes),
             });
         let memory = |target: &Target| {
@@ -311,6 +314,28 @@ fn fetch(cpu: CpuId, lines: &[Line]) -> Result<(), CalibrateError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By a kernel to which all CPUs of a node are one core.
+    #[test]
+    fn siblings_count_as_cpus_and_not_as_cores() {
+        let machine = Machine::detect().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        for node in &machine.nodes {
+            let list: Vec<String> = node.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+            for cpu in &list {
+                let directory = format!("sys/devices/system/cpu/cpu{cpu}/topology");
+                let directory = root.path().join(directory);
+                std::fs::create_dir_all(&directory).unwrap();
+                std::fs::write(directory.join("thread_siblings_list"), list.join(",")).unwrap();
+            }
+        }
+        let options = Options::default();
+        let (bench, ..) = Bench::set_up(root.path(), &machine, &options, &|| false).unwrap();
+        for (node, cpus) in bench.from.iter().zip(bench.subject(root.path()).cpus) {
+            assert_eq!((cpus.cores, cpus.apart), (1, 0));
+            assert_eq!(cpus.thread_counts, thread_counts(node.cpus.len()));
+        }
+    }
 
     /// All threads of a sample run for its time, so their times add up to more with each.
     #[test]

@@ -1,8 +1,8 @@
-//! Last-level caches, and which CPUs are one core, from the kernel's files below a root.
+//! Caches, from the kernel's files below a root.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use egeria_machine::{CpuId, Node, parse_cpu_list};
 
@@ -12,68 +12,58 @@ const UNKNOWN_CACHE_BYTES: u64 = 32 << 20;
 /// Larger ones are nonsense.
 const MAX_CACHE_BYTES: u64 = 1 << 36;
 
-/// What a node's CPUs share last.
+/// The last-level cache of a node's CPUs, and what is below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeCache {
     /// Of all its parts together.
     pub(crate) bytes: u64,
+    /// The same with the data caches of all levels below, which may hold other lines than it.
+    pub(crate) all_bytes: u64,
     /// Of the part that one CPU sees.
     pub(crate) part_bytes: u64,
     /// Whether the kernel said so.
     pub(crate) is_known: bool,
 }
 
-/// The last-level caches of a node's CPUs.
+/// The caches of a node's CPUs.
 pub(crate) fn of_node(root: &Path, node: &Node) -> NodeCache {
-    let mut parts = BTreeMap::<Vec<CpuId>, u64>::new();
+    let mut parts = BTreeMap::<(u32, Vec<CpuId>), u64>::new();
+    let mut last = BTreeMap::<Vec<CpuId>, u64>::new();
     for cpu in &node.cpus {
-        if let Some((sharers, bytes)) = of_cpu(root, *cpu) {
-            parts.insert(sharers, bytes);
-        }
+        let caches = of_cpu(root, *cpu);
+        let of_last = caches.iter().max_by_key(|(level, ..)| *level);
+        last.extend(of_last.map(|(_, sharers, bytes)| (sharers.clone(), *bytes)));
+        let caches = caches.into_iter();
+        parts.extend(caches.map(|(level, sharers, bytes)| ((level, sharers), bytes)));
     }
-    match parts.values().max() {
+    match last.values().max() {
         Some(part_bytes) => NodeCache {
-            bytes: parts.values().sum(),
+            bytes: last.values().sum(),
+            all_bytes: parts.values().sum(),
             part_bytes: *part_bytes,
             is_known: true,
         },
         None => NodeCache {
             bytes: UNKNOWN_CACHE_BYTES,
+            all_bytes: UNKNOWN_CACHE_BYTES,
             part_bytes: UNKNOWN_CACHE_BYTES,
             is_known: false,
         },
     }
 }
 
-/// The cache of the highest level: who shares it, and its size.
-fn of_cpu(root: &Path, cpu: CpuId) -> Option<(Vec<CpuId>, u64)> {
+/// The caches that data of a CPU may be in: level, who shares it, and its size.
+fn of_cpu(root: &Path, cpu: CpuId) -> Vec<(u32, Vec<CpuId>, u64)> {
     let of_index = |index: u32| {
-        let directory = cpu_directory(root, cpu).join(format!("cache/index{index}"));
+        let cpu = format!("sys/devices/system/cpu/cpu{}", cpu.0);
+        let directory = root.join(cpu).join(format!("cache/index{index}"));
         let level: u32 = text(&directory.join("level"))?.parse().ok()?;
         let bytes = size(&text(&directory.join("size"))?)?;
         let sharers = parse_cpu_list(&text(&directory.join("shared_cpu_list"))?).ok()?;
-        Some((level, sharers, bytes))
+        let holds_data = text(&directory.join("type")).as_deref() != Some("Instruction");
+        holds_data.then_some((level, sharers, bytes))
     };
-    let caches = (0..16).filter_map(of_index);
-    let last = caches.max_by_key(|(level, ..)| *level)?;
-    Some((last.1, last.2))
-}
-
-/// The CPUs, first one of each core, then a second of each, and so on: so many threads stand on as many cores.
-pub(crate) fn cores_first(root: &Path, cpus: &[CpuId]) -> Vec<CpuId> {
-    let rank = |cpu: &CpuId| {
-        let list = cpu_directory(root, *cpu).join("topology/thread_siblings_list");
-        let siblings = text(&list).and_then(|text| parse_cpu_list(&text).ok());
-        let mut siblings = siblings.unwrap_or_default().into_iter();
-        siblings.position(|sibling| sibling == *cpu).unwrap_or(0)
-    };
-    let mut ordered = cpus.to_vec();
-    ordered.sort_by_cached_key(|cpu| (rank(cpu), *cpu));
-    ordered
-}
-
-fn cpu_directory(root: &Path, cpu: CpuId) -> PathBuf {
-    root.join(format!("sys/devices/system/cpu/cpu{}", cpu.0))
+    (0..16).filter_map(of_index).collect()
 }
 
 fn text(path: &Path) -> Option<String> {
@@ -124,12 +114,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         for cpu in 0..4 {
             cache(root.path(), cpu, 0, "1\n", "32K\n", &cpu.to_string());
+            cache(root.path(), cpu, 1, "1\n", "64K\n", &cpu.to_string());
+            write(root.path(), cpu, "cache/index1/type", "Instruction\n");
             let sharers = if cpu < 2 { "0-1\n" } else { "2-3\n" };
             cache(root.path(), cpu, 3, "3\n", "32768K\n", sharers);
         }
         let found = of_node(root.path(), &node(4));
         let expected = NodeCache {
             bytes: 64 << 20,
+            all_bytes: (64 << 20) + 4 * (32 << 10),
             part_bytes: 32 << 20,
             is_known: true,
         };
@@ -154,16 +147,5 @@ mod tests {
         }
         cache(root.path(), 0, 0, "3", "1M", "0-");
         assert!(!of_node(root.path(), &node(1)).is_known);
-    }
-
-    #[test]
-    fn every_core_comes_before_any_core_twice() {
-        let root = tempfile::tempdir().unwrap();
-        for (cpu, siblings) in [(0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")] {
-            write(root.path(), cpu, "topology/thread_siblings_list", siblings);
-        }
-        let cpus: Vec<CpuId> = (0..4).map(CpuId).collect();
-        assert_eq!(cores_first(root.path(), &cpus), [0, 2, 1, 3].map(CpuId));
-        assert_eq!(cores_first(Path::new("/nonexistent"), &cpus), cpus);
     }
 }

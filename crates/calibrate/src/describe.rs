@@ -12,6 +12,8 @@
 //!
 //! Links and routes are described in module `interconnect`.
 
+use std::collections::BTreeMap;
+
 use egeria_harness::statistics::median;
 use egeria_machine::{Cache, CpuId, Hardware, MAX_MEMORIES, Machine, Memory, NodeId};
 
@@ -111,6 +113,23 @@ impl Calibration {
                 latency.write_ns,
             )),
         })
+    }
+
+    /// Memories that are measured but find no place in a machine file, in words.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let mut counts = BTreeMap::<NodeId, usize>::new();
+        for memory in &self.memories {
+            *counts.entry(memory.node).or_default() += 1;
+        }
+        counts.retain(|_, count| *count > MAX_MEMORIES);
+        let line = |(node, count): (NodeId, usize)| {
+            format!(
+                "a machine file holds {MAX_MEMORIES} memories of a node and node {} has {count}: of the last {} nothing is described; measure fewer at once",
+                node.0,
+                count - MAX_MEMORIES
+            )
+        };
+        counts.into_iter().map(line).collect()
     }
 
     /// Nodes whose CPUs were used, but for this one.
@@ -335,7 +354,34 @@ fn whole_lines(lines: f64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use egeria_machine::MemoryKind;
+
     use super::*;
+
+    #[test]
+    fn memories_without_a_place_in_a_file_are_told() {
+        let memory = |node: u16| MeasuredMemory {
+            node: NodeId(node),
+            kind: MemoryKind::Dram,
+            path: None,
+            is_direct: true,
+            bytes: 0,
+            modules: None,
+        };
+        let mut calibration = Calibration {
+            memories: [0, 1]
+                .repeat(MAX_MEMORIES)
+                .into_iter()
+                .map(memory)
+                .collect(),
+            ..Calibration::default()
+        };
+        assert_eq!(calibration.left_out(), [""; 0]);
+        calibration.memories.extend([1, 1].map(memory));
+        let told = calibration.left_out();
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains("node 1 has 10: of the last 2"), "{told:?}");
+    }
 
     #[test]
     fn figures_have_four_digits() {

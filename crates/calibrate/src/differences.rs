@@ -46,11 +46,12 @@ impl Difference {
     }
 }
 
-/// All figures that measuring can tell. Both machines have the same nodes and, in the same order, the same memories.
+/// All figures that measuring can tell. Both machines have the same nodes, and each node the same memories in the same order; of
+/// those that only one machine has nothing is said.
 pub fn differences(declared: &Machine, found: &Machine) -> Vec<Difference> {
-    let both = [AccessCosts::of(declared), AccessCosts::of(found)];
+    let both = of_both(declared, found);
     let mut all = Vec::new();
-    for place in 0..both[0].places.len().min(both[1].places.len()) {
+    for place in 0..both[0].places.len() {
         all.extend(of_memory(declared, &both, place));
     }
     for (node, cores) in both[0].cores.iter().enumerate() {
@@ -77,6 +78,33 @@ pub fn differences(declared: &Machine, found: &Machine) -> Vec<Difference> {
         all.extend(of_links(declared, [of_file, of_found], &both));
     }
     all
+}
+
+/// Of each node only as many memories as both have, so that the same position is the same memory: an emulated node may have more
+/// than a file holds of what was found.
+fn of_both(declared: &Machine, found: &Machine) -> [AccessCosts; 2] {
+    let mut both = [declared, found].map(AccessCosts::of);
+    let counts = [&both[0], &both[1]].map(|costs| {
+        let mut counts = vec![0; costs.cores.len()];
+        costs
+            .places
+            .iter()
+            .for_each(|place| counts[place.node] += 1);
+        counts
+    });
+    for costs in &mut both {
+        let mut left: Vec<usize> = (counts[0].iter().zip(&counts[1]))
+            .map(|(one, other)| *one.min(other))
+            .collect();
+        costs.places.retain(|place| {
+            let is_left = left.get(place.node).is_some_and(|left| *left > 0);
+            if is_left {
+                left[place.node] -= 1;
+            }
+            is_left
+        });
+    }
+    both
 }
 
 fn difference(
@@ -207,9 +235,7 @@ fn bandwidth(
 fn of_queues(machine: &Machine, both: &[AccessCosts; 2]) -> Vec<Difference> {
     let mut all = Vec::new();
     for (index, place) in both[0].places.iter().enumerate() {
-        let Some(found) = both[1].places.get(index) else {
-            continue;
-        };
+        let found = &both[1].places[index];
         let (id, kind) = (machine.nodes[place.node].id.0, place.memory.kind.name());
         all.push(Difference {
             what: format!("{kind} of node {id}, granularity, bytes"),

@@ -251,6 +251,8 @@ fn subject(machine: &Machine, costs: &AccessCosts, homes: &[usize]) -> Subject {
     let cpus = homes.iter().map(|&home| CpuSubject {
         node: machine.nodes[home].id,
         thread_counts: thread_counts(costs.cores[home] as usize),
+        cores: costs.cores[home] as usize,
+        apart: (costs.cores[home] as usize).saturating_sub(1),
         cache_bytes: costs.caches[home].as_ref().map(|cache| cache.bytes),
     });
     let memories = costs.places.iter().map(|place| MeasuredMemory {

@@ -41,12 +41,12 @@ pub enum CalibrateError {
     },
     /// The buffer would be served from the cache.
     #[error(
-        "a buffer of {bytes} bytes is not well above the last-level cache of {cache_bytes}; use at least {least}"
+        "a buffer of {bytes} bytes is not well above the {cache_bytes} of a node's caches; use at least {least}"
     )]
     SmallBuffer {
         /// What was asked for.
         bytes: u64,
-        /// Last-level cache of one node.
+        /// Caches of one node, of all levels.
         cache_bytes: u64,
         /// What would do.
         least: u64,

@@ -22,7 +22,7 @@ pub struct Calibration {
     pub latencies: Vec<Latency>,
     /// Last-level caches.
     pub caches: Vec<CacheFigures>,
-    /// What flows between nodes got, two at once; none where nodes are fewer than three or have a single CPU.
+    /// What flows between nodes got, two at once; none where nodes are fewer than three or have a single core.
     pub pairs: Vec<Pair>,
     /// Small accesses at random places.
     pub small: Vec<SmallAccesses>,
@@ -82,14 +82,14 @@ pub struct Stream {
     pub mixed_bytes_s: f64,
 }
 
-/// Up to half of the CPUs of a node that read the memory of another one.
+/// Up to half of the cores of a node, with a thread each, that read the memory of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct NodeFlow {
     /// The node of the CPUs.
     pub cpu_node: NodeId,
     /// Position in `memories`.
     pub memory: usize,
-    /// How many CPUs.
+    /// How many threads, on a core each.
     pub threads: u32,
 }
 
@@ -145,7 +145,7 @@ pub struct SmallAccesses {
     pub nontemporal_write_bytes_s: f64,
 }
 
-/// One load that depends on the one before, from a memory of a node, while other CPUs of the node are at another of its
+/// One load that depends on the one before, from a memory of a node, while other cores of the node are at another of its
 /// memories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Wait {

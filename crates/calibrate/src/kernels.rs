@@ -103,18 +103,27 @@ pub(crate) fn chase(lines: &[Line], from: usize, hops: u32) -> usize {
     black_box(at)
 }
 
-/// Makes the lines one chain that comes to each of them once, in random order (Sattolo's algorithm).
-pub(crate) fn link_at_random(lines: &mut [Line], seed: u64) {
+/// Lines that are linked between two looks at whether to stop.
+const LINKED_LINES: usize = 1 << 16;
+
+/// Makes the lines one chain that comes to each of them once, in random order (Sattolo's algorithm). That takes long for many:
+/// `false` where somebody asked to stop.
+#[must_use]
+pub(crate) fn link_at_random(lines: &mut [Line], seed: u64, is_stopped: &dyn Fn() -> bool) -> bool {
     let mut rng = Rng::new(seed);
     for (index, line) in lines.iter_mut().enumerate() {
         line.0[0] = index as u64;
     }
     for last in (1..lines.len()).rev() {
+        if last % LINKED_LINES == 0 && is_stopped() {
+            return false;
+        }
         let other = rng.index(last);
         let word = lines[last].0[0];
         lines[last].0[0] = lines[other].0[0];
         lines[other].0[0] = word;
     }
+    true
 }
 
 #[cfg(test)]
@@ -127,7 +136,7 @@ mod tests {
         #[test]
         fn a_chain_comes_to_every_line_once_and_back(count in 1..2000_usize, seed: u64) {
             let mut lines = vec![Line([7; 8]); count];
-            link_at_random(&mut lines, seed);
+            prop_assert!(link_at_random(&mut lines, seed, &|| false));
             let mut seen = vec![false; count];
             let mut at = 0;
             for _ in 0..count {
@@ -137,6 +146,15 @@ mod tests {
             prop_assert_eq!(at, 0);
             prop_assert_eq!(chase(&lines, 0, count as u32), 0);
         }
+    }
+
+    #[test]
+    fn linking_many_lines_heeds_a_stop() {
+        let mut lines = vec![Line([0; 8]); 2 * LINKED_LINES + 1];
+        let looks = std::cell::Cell::new(0);
+        let is_stopped = || looks.replace(looks.get() + 1) == 1;
+        assert!(!link_at_random(&mut lines, 1, &is_stopped));
+        assert_eq!(looks.get(), 2);
     }
 
     #[test]

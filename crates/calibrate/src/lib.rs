@@ -10,7 +10,7 @@
 //!               non-temporal stores, and half loads half such stores
 //!   small       accesses at random places of which none waits for another
 //!   waiting     a load while others are at another memory of the node
-//!   ways        up to half of the CPUs of two nodes read memory of other nodes at once, for all pairs of such flows:
+//!   ways        up to half of the cores of two nodes read memory of other nodes at once, for all pairs of such flows:
 //!               what shares a wire gets less than alone ([`Flows`])
 //! ```
 //!
@@ -26,6 +26,7 @@ compile_error!("non-temporal stores are written for x86-64");
 
 mod bench;
 mod caches;
+mod cores;
 mod describe;
 mod differences;
 mod emulated;

@@ -70,8 +70,7 @@ fn take_all(
     let (counts, nearest) = (subject.thread_counts(), subject.nearest(machine));
     let mut cells = schedule::cells(&counts, subject.memories.len());
     cells.extend(schedule::small_cells(&counts, &nearest));
-    let mut together = schedule::pairs(&counts, &subject.homes);
-    together.extend(schedule::waits(&counts, &nearest));
+    let together = subject.together(&nearest);
     let each_round = (cells.len() + together.len()) as u64;
     let round_s = each_round as f64 * meter.shortest().as_secs_f64() * USUAL;
     let rounds = ((options.seconds / round_s) as u32).clamp(1, options.rounds.max(1));
@@ -114,6 +113,7 @@ fn take_all(
         ..subject.figures(&samples)
     };
     calibration.warnings.extend(meter.warnings());
+    calibration.warnings.extend(calibration.left_out());
     calibration
         .warnings
         .extend(calibration.unexplained(machine));

@@ -9,7 +9,7 @@ use crate::CalibrateError;
 use crate::figures::{
     CacheFigures, Calibration, Latency, MeasuredMemory, NodeFlow, Pair, SmallAccesses, Stream, Wait,
 };
-use crate::schedule::{Cell, FlowCell, OPERATIONS, Operation, SMALL_OPERATIONS, Together};
+use crate::schedule::{self, Cell, FlowCell, OPERATIONS, Operation, SMALL_OPERATIONS, Together};
 
 /// Takes samples: of the memories of this machine, or of an emulated one.
 pub(crate) trait Meter {
@@ -33,6 +33,9 @@ pub(crate) struct CpuSubject {
     pub(crate) node: NodeId,
     /// 1, 2, 4 … and all.
     pub(crate) thread_counts: Vec<usize>,
+    pub(crate) cores: usize,
+    /// CPUs that share no core with the first.
+    pub(crate) apart: usize,
     /// Size of its last-level cache, where it is known.
     pub(crate) cache_bytes: Option<u64>,
 }
@@ -56,6 +59,14 @@ impl Subject {
     pub(crate) fn thread_counts(&self) -> Vec<Vec<usize>> {
         let counts = self.cpus.iter().map(|node| node.thread_counts.clone());
         counts.collect()
+    }
+
+    /// What is measured two at once.
+    pub(crate) fn together(&self, nearest: &[usize]) -> Vec<Together> {
+        let of = |count: fn(&CpuSubject) -> usize| self.cpus.iter().map(count).collect::<Vec<_>>();
+        let mut together = schedule::pairs(&of(|node| node.cores), &self.homes);
+        together.extend(schedule::waits(&of(|node| node.apart), nearest));
+        together
     }
 
     /// Of each memory: which of `cpus` is nearest to it.
@@ -229,7 +240,6 @@ mod tests {
     use egeria_machine::MemoryKind;
 
     use super::*;
-    use crate::schedule;
 
     /// With its position as the only sample of each figure, every position stands in one figure.
     #[test]
@@ -237,6 +247,8 @@ mod tests {
         let node = |id: u16, thread_counts: &[usize]| CpuSubject {
             node: NodeId(id),
             thread_counts: thread_counts.to_vec(),
+            cores: thread_counts.iter().copied().max().unwrap_or(0),
+            apart: 1,
             cache_bytes: Some(1 << 20),
         };
         let memory = |id: u16| MeasuredMemory {
@@ -255,8 +267,7 @@ mod tests {
         let (counts, nearest) = (subject.thread_counts(), [0, 1, 2, 0]);
         let mut cells = schedule::cells(&counts, 4);
         cells.extend(schedule::small_cells(&counts, &nearest));
-        let mut together = schedule::pairs(&counts, &subject.homes);
-        together.extend(schedule::waits(&counts, &nearest));
+        let together = subject.together(&nearest);
         let mut positions = (0..).map(f64::from);
         let mut next = || positions.next().into_iter().collect::<Vec<f64>>();
         let samples = Samples {

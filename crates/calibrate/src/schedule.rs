@@ -106,13 +106,12 @@ pub(crate) struct WaitCell {
 /// So many numbers of threads are tried at most.
 const MAX_CROWDS: usize = 16;
 
-/// Loads from each target beside accesses to each other one of the same nearest node.
-pub(crate) fn waits(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Vec<Together> {
+/// Loads from each target beside accesses to each other one of the same nearest node, by its CPUs that share no core with the one
+/// that loads: `apart` says how many each node has.
+pub(crate) fn waits(apart: &[usize], nearest: &[usize]) -> Vec<Together> {
     let mut waits = Vec::new();
     for (target, &from) in nearest.iter().enumerate() {
-        let most = thread_counts[from].iter().copied().max().unwrap_or(0);
-        // One CPU loads.
-        let others = most.saturating_sub(1);
+        let others = apart[from];
         let step = others.div_ceil(MAX_CROWDS).max(1);
         let others: Vec<usize> = (1..=others).step_by(step).collect();
         let besides =
@@ -168,7 +167,7 @@ pub(crate) fn cells(thread_counts: &[Vec<usize>], targets: usize) -> Vec<Cell> {
     cells
 }
 
-/// CPUs of a node (position among those with CPUs) that read a target.
+/// Cores of a node (position among those with CPUs) that read a target, with a thread each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlowCell {
     pub(crate) from: usize,
@@ -176,20 +175,14 @@ pub(crate) struct FlowCell {
     pub(crate) threads: usize,
 }
 
-/// All pairs of flows between nodes, by a power of two of CPUs each, half of them at most: two fit on a node, and queues are not
-/// so crowded that they look like links. `home` is the node of each target, among
-/// those with CPUs; each target is another node's own memory.
-pub(crate) fn pairs(thread_counts: &[Vec<usize>], homes: &[Option<usize>]) -> Vec<Together> {
+/// All pairs of flows between nodes, by a power of two of cores each, half of them at most: two fit on a node without sharing a
+/// core, and queues are not so crowded that they look like links. `cores` says how many each node with CPUs has, `homes` which of
+/// them is the home of each target; each target is another node's own memory.
+pub(crate) fn pairs(cores: &[usize], homes: &[Option<usize>]) -> Vec<Together> {
     let mut flows = Vec::new();
-    for (from, counts) in thread_counts.iter().enumerate() {
-        let most = counts.iter().copied().max().unwrap_or(0);
-        let half = counts
-            .iter()
-            .copied()
-            .filter(|count| 2 * count <= most && count.is_power_of_two())
-            .max();
-        let Some(threads) = half else {
-            // A single CPU cannot be on two ways at once, so not all of them can be compared.
+    for (from, cores) in cores.iter().enumerate() {
+        let Some(threads) = (cores / 2).checked_ilog2().map(|power| 1 << power) else {
+            // A single core cannot be on two ways at once, so not all of them can be compared.
             return Vec::new();
         };
         let others = homes
@@ -203,7 +196,7 @@ pub(crate) fn pairs(thread_counts: &[Vec<usize>], homes: &[Option<usize>]) -> Ve
         }));
     }
     let mut pairs = Vec::new();
-    if thread_counts.len() > 2 {
+    if cores.len() > 2 {
         for (at, one) in flows.iter().enumerate() {
             let others = flows[at + 1..].iter();
             pairs.extend(others.map(|other| Together::Flows([*one, *other])));
@@ -258,7 +251,7 @@ mod tests {
     #[test]
     fn all_ways_between_three_nodes_are_paired() {
         let homes = [Some(0), Some(1), None, Some(2)];
-        let pairs = pairs(&[vec![1, 2, 4], vec![1, 2, 3], vec![1, 2]], &homes);
+        let pairs = pairs(&[4, 3, 2], &homes);
         assert_eq!(pairs.len(), 6 * 5 / 2);
         for pair in &pairs {
             let Together::Flows([one, other]) = pair else {
@@ -273,10 +266,10 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_and_single_cpus_have_no_pairs() {
+    fn two_nodes_and_single_cores_have_no_pairs() {
         let homes = [Some(0), Some(1), Some(2)];
-        assert!(super::pairs(&[vec![1, 2], vec![1, 2]], &homes[..2]).is_empty());
-        assert!(super::pairs(&[vec![1, 2], vec![1], vec![1, 2]], &homes).is_empty());
+        assert!(super::pairs(&[2, 2], &homes[..2]).is_empty());
+        assert!(super::pairs(&[2, 1, 2], &homes).is_empty());
     }
 
     #[test]
@@ -296,7 +289,7 @@ mod tests {
 
     #[test]
     fn loads_wait_beside_other_memories_of_their_node_alone() {
-        let waits = waits(&[vec![1, 2, 4], vec![1]], &[0, 0, 1]);
+        let waits = waits(&[3, 0], &[0, 0, 1]);
         // Of 4 CPUs 1, 2 and 3 are at the other memory; a single CPU cannot be at two.
         assert_eq!(waits.len(), 2 * 2 * 3);
         for wait in waits {

@@ -4,20 +4,22 @@ use std::path::Path;
 
 use egeria_machine::{CpuId, Machine, MemoryKind};
 
-use crate::caches::{self, NodeCache};
+use crate::caches::NodeCache;
+use crate::cores::CpuNode;
 use crate::mapping::Mapping;
-use crate::target::{CpuNode, OpenPool, PoolRequest, Target, of_map_fault};
+use crate::target::{OpenPool, PoolRequest, Target, of_map_fault};
 use crate::threads::allowed_cpus;
 use crate::{CalibrateError, Options};
 
 /// Buffers are whole pages of the largest kind that file systems map.
 const PAGE_BYTES: u64 = 2 << 20;
-/// A stream buffer is at least so many times the cache.
+/// What threads of a node go through is at least so many times its caches. Caches that keep a part of what is too large for them
+/// answer up to half of the accesses to that, and a quarter of those to the usual.
 const MIN_CACHES: u64 = 2;
 const USUAL_CACHES: u64 = 4;
 const MIN_USUAL_BYTES: u64 = 64 << 20;
-/// Larger ones take long to get; two caches are always taken.
-const MAX_USUAL_BYTES: u64 = 1 << 30;
+/// Larger ones take long to get; the least is always taken.
+const MAX_USUAL_BYTES: u64 = 4 << 30;
 
 /// Nodes with CPUs that may be used, and a line for each that may not.
 pub(crate) fn usable_nodes(
@@ -37,8 +39,7 @@ pub(crate) fn usable_nodes(
             ));
         }
         if !cpus.is_empty() {
-            let cpus = caches::cores_first(root, &cpus);
-            nodes.push(CpuNode { index, cpus });
+            nodes.push(CpuNode::of(root, index, &cpus));
         }
     }
     match nodes.is_empty() {
@@ -48,16 +49,26 @@ pub(crate) fn usable_nodes(
 }
 
 /// Bytes of each buffer and of each chain.
-pub(crate) fn sizes(options: &Options, caches: &[NodeCache]) -> Result<(u64, u64), CalibrateError> {
-    let cache_bytes = caches.iter().map(|cache| cache.bytes).max().unwrap_or(0);
-    let part_bytes = caches
-        .iter()
-        .map(|cache| cache.part_bytes)
-        .max()
-        .unwrap_or(0);
-    let least = MIN_CACHES * cache_bytes;
-    let usual = (USUAL_CACHES * cache_bytes).clamp(MIN_USUAL_BYTES, MAX_USUAL_BYTES);
-    let bytes = options.buffer_bytes.unwrap_or(usual.max(least));
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) buffer_bytes: u64,
+    pub(crate) chain_bytes: u64,
+    /// Where caches may still answer a part of the accesses.
+    pub(crate) warning: Option<String>,
+}
+
+/// Well above the caches of each of the nodes whose CPUs are used.
+pub(crate) fn sizes(options: &Options, caches: &[NodeCache]) -> Result<Sizes, CalibrateError> {
+    let most = |of: fn(&NodeCache) -> u64| caches.iter().map(of).max().unwrap_or(0);
+    let (cache_bytes, part_bytes) = (
+        most(|cache| cache.all_bytes),
+        most(|cache| cache.part_bytes),
+    );
+    // Two flows to a memory, which only more than two nodes have, go through half of its buffer each.
+    let flows = if caches.len() > 2 { 2 } else { 1 };
+    let [least, usual] = [MIN_CACHES, USUAL_CACHES].map(|times| flows * times * cache_bytes);
+    let chosen = usual.clamp(MIN_USUAL_BYTES, MAX_USUAL_BYTES).max(least);
+    let bytes = options.buffer_bytes.unwrap_or(chosen);
     if bytes < least {
         return Err(CalibrateError::SmallBuffer {
             bytes,
@@ -70,7 +81,17 @@ pub(crate) fn sizes(options: &Options, caches: &[NodeCache]) -> Result<(u64, u64
         .next_multiple_of(PAGE_BYTES);
     // One CPU sees one part of the cache only.
     let chain_bytes = (bytes / 2).max(bytes.min(USUAL_CACHES * part_bytes));
-    Ok((bytes, chain_bytes.next_multiple_of(PAGE_BYTES)))
+    let warning = (bytes < usual).then(|| {
+        format!(
+            "buffers of {bytes} bytes are less than {} times the {cache_bytes} of a node's caches: what these answer may shorten latencies and hide what flows share; use --buffer {usual}",
+            flows * USUAL_CACHES
+        )
+    });
+    Ok(Sizes {
+        buffer_bytes: bytes,
+        chain_bytes: chain_bytes.next_multiple_of(PAGE_BYTES),
+        warning,
+    })
 }
 
 /// The memory of a node itself.
@@ -136,26 +157,33 @@ pub(crate) fn pool(
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1 << 20;
+
     fn cache(bytes: u64, part_bytes: u64) -> NodeCache {
         NodeCache {
             bytes,
+            all_bytes: bytes,
             part_bytes,
             is_known: true,
         }
     }
 
-    fn chosen(buffer_bytes: Option<u64>, cache: NodeCache) -> (u64, u64) {
+    fn asked(buffer_bytes: Option<u64>, caches: &[NodeCache]) -> Result<Sizes, CalibrateError> {
         let options = Options {
             buffer_bytes,
             ..Options::default()
         };
-        sizes(&options, &[cache]).unwrap_or_else(|error| panic!("{error}"))
+        sizes(&options, caches)
+    }
+
+    fn chosen(buffer_bytes: Option<u64>, cache: NodeCache) -> (u64, u64) {
+        let sizes = asked(buffer_bytes, &[cache]).unwrap_or_else(|error| panic!("{error}"));
+        (sizes.buffer_bytes, sizes.chain_bytes)
     }
 
     /// Buffers hold the whole node's cache at least twice, chains the part that one CPU sees.
     #[test]
     fn buffers_are_well_above_the_caches() {
-        const MIB: u64 = 1 << 20;
         assert_eq!(chosen(None, cache(MIB, MIB)), (64 * MIB, 32 * MIB));
         assert_eq!(
             chosen(None, cache(32 * MIB, 32 * MIB)),
@@ -163,24 +191,43 @@ mod tests {
         );
         assert_eq!(
             chosen(None, cache(384 * MIB, 32 * MIB)),
-            (1024 * MIB, 512 * MIB)
+            (1536 * MIB, 768 * MIB)
         );
         assert_eq!(
-            chosen(None, cache(768 * MIB, 96 * MIB)),
-            (1536 * MIB, 768 * MIB)
+            chosen(None, cache(3072 * MIB, 96 * MIB)),
+            (6144 * MIB, 3072 * MIB)
         );
         assert_eq!(
             chosen(Some(64 * MIB + 1), cache(32 * MIB, 32 * MIB)),
             (66 * MIB, 66 * MIB)
         );
-        let small = Options {
-            buffer_bytes: Some(64 * MIB - 1),
-            ..Options::default()
-        };
-        let error = sizes(&small, &[cache(32 * MIB, 32 * MIB)]).unwrap_err();
-        assert!(
-            error.to_string().contains("use at least 67108864"),
-            "{error}"
-        );
+    }
+
+    /// What two flows at a memory have each is above the caches, too, and those below the last level count.
+    #[test]
+    fn the_least_buffer_grows_with_all_caches_and_flows() {
+        let mut with_others = cache(32 * MIB, 32 * MIB);
+        with_others.all_bytes = 48 * MIB;
+        for (caches, least) in [
+            (vec![cache(32 * MIB, 32 * MIB)], 64 * MIB),
+            (vec![with_others], 96 * MIB),
+            (vec![cache(MIB, MIB), with_others], 96 * MIB),
+            (
+                vec![cache(MIB, MIB), with_others, cache(MIB, MIB)],
+                192 * MIB,
+            ),
+        ] {
+            let error = asked(Some(least - 1), &caches).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("use at least {least}")), "{error}");
+            let few = asked(Some(least), &caches).unwrap();
+            assert_eq!(few.buffer_bytes, least);
+            let warning = few.warning.unwrap();
+            let remedy = format!("use --buffer {}", 2 * least);
+            assert!(warning.ends_with(&remedy), "{warning}");
+            for enough in [Some(2 * least), None] {
+                let sizes = asked(enough, &caches).unwrap();
+                assert_eq!((sizes.buffer_bytes, sizes.warning), (2 * least, None));
+            }
+        }
     }
 }

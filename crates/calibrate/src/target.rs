@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use egeria_machine::{CpuId, MemoryKind, NodeId};
+use egeria_machine::{MemoryKind, NodeId};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 
 use crate::CalibrateError;
@@ -209,14 +209,6 @@ fn device(
     let file = options.read(true).write(true).open(path);
     let file = file.map_err(|error| cannot_open(path, &error))?;
     Ok(OpenPool { file, bytes })
-}
-
-/// A node as far as its CPUs may be used.
-pub(crate) struct CpuNode {
-    /// Position in the machine.
-    pub(crate) index: usize,
-    /// In the order in which threads take them.
-    pub(crate) cpus: Vec<CpuId>,
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ pub enum Failure {
     Cause(String),
     /// The command line makes no sense. Exit status 2.
     Usage(String),
-    /// The line is for `egeria run` itself, with the status shells give such failures (126, 127).
+    /// With a status of its own: of `egeria run` itself, as shells give such failures (126, 127); 128 + signal of work that somebody
+    /// stopped before it told anything.
     Status(u8, String),
     /// A signal asked to stop; what was made is removed. Exit status 128 + signal.
     Interrupted(i32),

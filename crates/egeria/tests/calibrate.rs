@@ -2,11 +2,12 @@
 
 mod common;
 
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Background, Sandbox, egeria, eventually, finish, kill, run, wait};
-use rustix::process::Signal;
+use common::{Running, Sandbox, egeria, finish, kill, run};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 const QUICK: [&str; 6] = ["machine", "calibrate", "--seconds", "0.05", "--rounds", "1"];
@@ -19,6 +20,30 @@ fn entries(directory: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// Asserts that the reference page names every field of a document, or of what is in it.
+#[track_caller]
+fn fields_are_described(document: &Value) {
+    let page = include_str!("../../../docs/reference/output.md");
+    let (_, section) = page
+        .split_once("## `egeria machine calibrate --json`")
+        .unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    match document {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let is_named = |begin| {
+                    let mut ends = ["`", "["].iter();
+                    ends.any(|end| section.contains(&format!("{begin}{name}{end}")))
+                };
+                assert!(["`", "."].into_iter().any(is_named), "{name}");
+                fields_are_described(value);
+            }
+        }
+        Value::Array(all) => all.iter().for_each(fields_are_described),
+        _ => {}
+    }
 }
 
 #[test]
@@ -35,6 +60,7 @@ fn what_was_measured_is_a_machine_that_other_commands_read() {
     ];
     let document: Value = run(QUICK.iter().chain(&more)).ok().json();
     assert_eq!(document["machine_file"], file.to_str().unwrap());
+    fields_are_described(&document);
     let memories = document["memories"].as_array().unwrap();
     let kinds: Vec<&str> = memories
         .iter()
@@ -136,29 +162,57 @@ fn only_the_cpus_it_may_use_are_used() {
     assert_eq!(of_cpus.count() > 0, cpus.len() > 1);
 }
 
+/// Names of files that a process has open or mapped, where programs keep what others may find.
+fn open_files(process: u32) -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    let mapped = maps.lines().filter_map(|line| line.split_once('/'));
+    let mut files: Vec<PathBuf> = mapped.map(|(_, path)| format!("/{path}").into()).collect();
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd"));
+    let descriptors = descriptors.into_iter().flatten().flatten();
+    files.extend(descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok()));
+    let places = ["/dev/shm", "/tmp", "/run", "/var"];
+    files.retain(|file| places.iter().any(|place| file.starts_with(place)));
+    files
+}
+
+/// Of the real machine and of an emulated one, before anything is measured and in the middle of it: 600 s are left then.
 #[test]
-fn an_interruption_leaves_no_file_and_no_word() {
-    let sandbox = Sandbox::new();
-    let (file, pool) = (
-        sandbox.path("here.toml"),
-        format!("0:{}", sandbox.root.display()),
-    );
-    let long = [
-        "machine",
-        "calibrate",
-        "--seconds",
-        "600",
-        "--pool",
-        &pool,
-        "--output",
-    ];
-    let mut command = egeria(long.iter().map(AsRef::as_ref).chain([file.as_os_str()]));
-    let mut running = Background::start(&mut command);
-    // The file to be is there before anything is measured.
-    eventually("it has begun", || !entries(&sandbox.root).is_empty());
-    kill(running.id(), Signal::INT);
-    assert_eq!(wait(&mut running.0), 130);
-    assert_eq!(entries(&sandbox.root), [""; 0]);
+fn a_stop_is_told_in_one_line_and_leaves_nothing() {
+    let real = |sandbox: &Sandbox| ["--pool".into(), format!("0:{}", sandbox.root.display())];
+    let emulated = |_: &Sandbox| ["--machine".into(), "optane-1s".into()];
+    let subjects: [fn(&Sandbox) -> [String; 2]; 2] = [real, emulated];
+    // With its own thread, that for signals and that for progress: one that measures.
+    for (subject, threads) in subjects.into_iter().flat_map(|one| [(one, 1), (one, 4)]) {
+        let sandbox = Sandbox::new();
+        let mut command = egeria(["machine", "calibrate", "--seconds", "600"]);
+        command.args(subject(&sandbox));
+        for (option, file) in [("--output", "here.toml"), ("--report", "page.html")] {
+            command.arg(option).arg(sandbox.path(file));
+        }
+        command
+            .current_dir(&sandbox.root)
+            .env("TMPDIR", &sandbox.root);
+        command.process_group(0);
+        let mut running = Running::start(command);
+        let process = running.id();
+        let tasks = || {
+            let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+            tasks.map_or(0, Iterator::count)
+        };
+        // The files to be are there before anything is measured.
+        running.wait_until("it has begun", || {
+            entries(&sandbox.root).len() == 2 && tasks() >= threads
+        });
+        let files = open_files(process);
+        kill(process, Signal::INT);
+        let ended = running.finish();
+        ended.refused(130, &["stopped before all was measured", "run it again"]);
+        assert_eq!(entries(&sandbox.root), [""; 0]);
+        let left: Vec<&PathBuf> = files.iter().filter(|file| file.exists()).collect();
+        assert!(left.is_empty(), "{left:?}");
+        let group = Pid::from_raw(process as i32).unwrap();
+        assert!(rustix::process::test_kill_process_group(group).is_err());
+    }
 }
 
 #[test]
@@ -186,7 +240,7 @@ fn what_makes_no_sense_is_refused_in_one_line_before_anything_is_measured() {
     );
     let both = ["--machine", "optane-2s", "--pool", "0:/dev/shm/pool"];
     refused(&both, 2, &["--pool", "--machine"]);
-    refused(&["--buffer", "4K"], 1, &["last-level cache"]);
+    refused(&["--buffer", "4K"], 1, &["caches", "use at least"]);
     refused(&["--buffer", "1000T"], 1, &["smaller buffer"]);
     refused(&["--pool", "60000:/dev/shm"], 1, &["no node 60000"]);
     refused(&["--pool", "0:/dev/zero"], 1, &["/dev/zero", "device-DAX"]);
@@ -292,6 +346,7 @@ fn an_emulated_machine_is_found_as_its_file_says() {
     ])
     .ok()
     .json();
+    fields_are_described(&document);
     let against = &document["against"];
     assert_eq!(document["rounds"], 2, "{}", document["warnings"]);
     let warnings = document["warnings"].to_string();

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use egeria_machine::{NodeId, format_bandwidth, format_bytes};
+use egeria_facts::{AccessWindow, ProcessKey};
+use egeria_machine::{Machine, NodeId, format_bandwidth, format_bytes};
 use serde::{Deserialize, Serialize};
 
 use super::following::Following;
-use egeria_facts::ProcessKey;
 
 /// Where clusters should be, what their memory should do, and why.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -183,6 +183,32 @@ impl PlacementPlan {
             search: Search::default(),
             following: Vec::new(),
         }
+    }
+
+    /// The window as it would be if threads and all their memory were where the plan says, and accesses followed both. Its number
+    /// and its time stay.
+    pub fn obeyed(&self, machine: &Machine, window: &AccessWindow) -> AccessWindow {
+        let mut obeyed = window.clone();
+        for process in &mut obeyed.processes {
+            let goes_to = |node: NodeId| {
+                let mut steps = self.moves.iter();
+                let step = steps.find(|step| step.process == process.process && step.from == node);
+                step.map_or(node, |step| step.to)
+            };
+            let nodes = machine.nodes.iter().enumerate();
+            let places: Vec<usize> = nodes
+                .map(|(own, node)| machine.index_of(goes_to(node.id)).unwrap_or(own))
+                .collect();
+            for on in &mut process.nodes {
+                let mut rates = vec![0.0; places.len()];
+                for (rate, place) in on.accesses_s.iter().zip(&places) {
+                    rates[*place] += rate;
+                }
+                on.accesses_s = rates;
+                on.node = goes_to(on.node);
+            }
+        }
+        obeyed
     }
 }
 

@@ -73,37 +73,8 @@ pub fn window(processes: Vec<ProcessAccesses>) -> AccessWindow {
 
 /// The next window when threads and their memory have moved as planned, and accesses with them.
 pub fn obeyed(machine: &Machine, window: &AccessWindow, plan: &PlacementPlan) -> AccessWindow {
-    let mut next = window.clone();
+    let mut next = plan.obeyed(machine, window);
     next.number += 1;
     next.end_ns += GB;
-    for facts in &mut next.processes {
-        let step_of = |node: NodeId| {
-            let mut own = plan
-                .moves
-                .iter()
-                .filter(|step| step.process == facts.process);
-            own.find(|step| step.from == node)
-                .map_or(node, |step| step.to)
-        };
-        let position = |node: NodeId| machine.index_of(node).expect("a node of the machine");
-        let places: Vec<usize> = machine
-            .nodes
-            .iter()
-            .map(|node| position(step_of(node.id)))
-            .collect();
-        for each in &mut facts.nodes {
-            let mut rates = vec![0.0; machine.nodes.len()];
-            for (memory, rate) in each.accesses_s.iter().enumerate() {
-                rates[places[memory]] += rate;
-            }
-            each.accesses_s = rates;
-        }
-        let homes: Vec<NodeId> = facts.nodes.iter().map(|each| step_of(each.node)).collect();
-        facts
-            .nodes
-            .iter_mut()
-            .zip(homes)
-            .for_each(|(each, home)| each.node = home);
-    }
     next
 }

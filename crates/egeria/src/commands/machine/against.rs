@@ -1,5 +1,7 @@
 //! What measuring an emulated machine gave, beside its file: figures, and where AsymSched puts programs on both.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use egeria_calibrate::{Difference, differences};
 use egeria_cli::output;
 use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
@@ -42,19 +44,24 @@ struct Placements {
 }
 
 impl Against {
-    pub(super) fn of(declared: &Machine, found: &Machine) -> Against {
+    /// `None` when somebody asked to stop.
+    pub(super) fn of(declared: &Machine, found: &Machine, stop: &AtomicBool) -> Option<Against> {
         let mut figures = differences(declared, found);
         figures.sort_by(|one, other| other.distance().total_cmp(&one.distance()));
         let distances: Vec<f64> = figures.iter().map(Difference::distance).collect();
         let have_links = [declared, found]
             .iter()
             .all(|machine| matches!(machine.paths(), Ok(Some(_))));
-        Against {
+        let placements = match have_links {
+            true => Some(Placements::of(declared, found, stop)?),
+            false => None,
+        };
+        Some(Against {
             median: median(&distances).unwrap_or(0.0),
             worst: distances.first().copied().unwrap_or(0.0),
             figures,
-            placements: have_links.then(|| Placements::of(declared, found)),
-        }
+            placements,
+        })
     }
 
     /// All figures, the farthest first.
@@ -95,7 +102,7 @@ impl Against {
 }
 
 impl Placements {
-    fn of(declared: &Machine, found: &Machine) -> Placements {
+    fn of(declared: &Machine, found: &Machine, stop: &AtomicBool) -> Option<Placements> {
         let settings = Settings::default();
         let mut placements = Placements {
             windows: WINDOWS,
@@ -103,6 +110,9 @@ impl Placements {
             least_share: 1.0,
         };
         for number in 0..WINDOWS {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
             let window = window(declared, number);
             let [of_file, of_found] =
                 [declared, found].map(|machine| plan(machine, &window, &settings));
@@ -111,14 +121,14 @@ impl Placements {
                 continue;
             }
             let reached = |made: &PlacementPlan| {
-                let moved = moved(declared, &window, made);
+                let moved = made.obeyed(declared, &window);
                 weighted_bytes_s(&plan(declared, &moved, &settings))
             };
             if let (Some(found), Some(best)) = (reached(&of_found), reached(&of_file)) {
                 placements.least_share = placements.least_share.min(found / best);
             }
         }
-        placements
+        Some(placements)
     }
 }
 
@@ -162,30 +172,6 @@ fn window(machine: &Machine, number: u64) -> AccessWindow {
     }
 }
 
-/// The window when threads and their memory are where a plan says.
-fn moved(machine: &Machine, window: &AccessWindow, made: &PlacementPlan) -> AccessWindow {
-    let mut moved = window.clone();
-    for process in &mut moved.processes {
-        let goes_to = |node| {
-            let mut steps = made.moves.iter();
-            let step = steps.find(|step| step.process == process.process && step.from == node);
-            step.map_or(node, |step| step.to)
-        };
-        let places: Vec<usize> = (machine.nodes.iter())
-            .map(|node| machine.index_of(goes_to(node.id)).unwrap_or(0))
-            .collect();
-        for on in &mut process.nodes {
-            let mut rates = vec![0.0; machine.nodes.len()];
-            for (memory, rate) in on.accesses_s.iter().enumerate() {
-                rates[places[memory]] += rate;
-            }
-            on.accesses_s = rates;
-            on.node = goes_to(on.node);
-        }
-    }
-    moved
-}
-
 /// `P_wbw` of the placement there is; `None` where no program needs a link.
 fn weighted_bytes_s(plan: &PlacementPlan) -> Option<f64> {
     match plan.decision {
@@ -193,5 +179,18 @@ fn weighted_bytes_s(plan: &PlacementPlan) -> Option<f64> {
         | Decision::Move { now_wbw, .. }
         | Decision::OverBudget { now_wbw, .. } => Some(now_wbw),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_heeded_between_windows() {
+        let machine = Machine::profile("bulldozer-8n").unwrap();
+        let found = |is_stopped| Placements::of(&machine, &machine, &AtomicBool::new(is_stopped));
+        assert!(found(true).is_none());
+        assert!(found(false).is_some_and(|placements| placements.same == placements.windows));
     }
 }

@@ -32,10 +32,11 @@ Examples:
 From every node with CPUs to every memory: loads, stores, non-temporal stores,
 and half loads half such stores, with 1, 2, 4 ... all CPUs of the node at once;
 small accesses at random places; how long one CPU waits for a line, also while
-others are at another memory of the node; and flows between nodes, two at once,
-which tell links and routes. A machine that does other things at the same time
-gives less. With --machine, that machine is emulated and measured, and the
-result compared with its file: so one can see how far to trust it.
+others are at another memory of the node; and flows between nodes, two at once
+on cores of their own, which tell links and routes. A machine that does other
+things at the same time gives less. With --machine, that machine is emulated
+and measured, and the result compared with its file: so one can see how far to
+trust it.
 The meaning: docs/how-to/calibrate.md.")]
 pub struct Arguments {
     /// Time for all figures together, s; getting the memory comes on top
@@ -44,7 +45,7 @@ pub struct Arguments {
     /// How often each figure is taken; medians count
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Bytes of each memory to go through, well above its node's cache
+    /// Bytes of each memory to go through, at least twice its node's caches [default: four times]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     buffer: Option<u64>,
     /// Measure persistent memory of a node too: a directory, a new file, or a device; once per pool
@@ -96,7 +97,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     };
     let measured = measure(&declared, &options, &signals)?;
     let mut machine = measured.machine(&declared);
-    let against = (arguments.machine.is_some()).then(|| Against::of(&declared, &machine));
+    let against = match arguments.machine {
+        Some(_) => Against::of(&declared, &machine, signals.stop_flag()),
+        None => None,
+    };
+    if signals.check().is_err() {
+        return Err(refusal(&signals, &CalibrateError::Stopped));
+    }
     if let Some(output) = &output {
         machine.name = output.machine_name(&machine.name);
     }
@@ -138,9 +145,15 @@ fn measure(machine: &Machine, options: &Options, signals: &Signals) -> Outcome<C
         .map_err(|error| refusal(signals, &error))
 }
 
+/// Who stops a long measurement is told that nothing of it is left.
 fn refusal(signals: &Signals, error: &CalibrateError) -> Failure {
-    let line = error.to_string();
-    signals.check().err().unwrap_or_else(|| Failure::new(line))
+    match signals.check() {
+        Err(Failure::Interrupted(signal)) => {
+            let status = 128_u8.wrapping_add(signal as u8);
+            Failure::Status(status, CalibrateError::Stopped.to_string())
+        }
+        _ => Failure::new(error),
+    }
 }
 
 fn absolute(pools: &[PoolRequest]) -> Outcome<Vec<PoolRequest>> {
