@@ -4,7 +4,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::run;
+use common::{Sandbox, run};
 
 const PAGE: &str = include_str!("../../../docs/how-to/size-cache-and-log.md");
 /// The model may change without a new page, within this.
@@ -44,6 +44,8 @@ fn figures(line: &str) -> Option<(String, f64)> {
 #[test]
 fn the_sizing_page_shows_what_the_commands_print() {
     let book = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to");
+    let sandbox = Sandbox::new();
+    let page = sandbox.path("what-if.html");
     let mut compared = 0;
     for (command, lines) in shown() {
         if !command.starts_with("sim ") || lines.is_empty() {
@@ -51,6 +53,7 @@ fn the_sizing_page_shows_what_the_commands_print() {
         }
         let path = book.join("cache-and-log.toml");
         let command = command.replace("cache-and-log.toml", path.to_str().unwrap());
+        let command = command.replace("what-if.html", page.to_str().unwrap());
         let printed = run(command.split(' ')).ok().stdout;
         for (what, operations_s) in lines.iter().filter_map(|line| figures(line)) {
             let mut all = printed.lines().filter_map(figures);
