@@ -1,12 +1,14 @@
 //! A mapped pool: bounds-checked loads, stores, copies, flushes and fences.
 
+mod stores;
+
 use std::fs::File;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::address::{BLOCK_BYTES, CACHE_LINE_BYTES, PoolOffset};
+use crate::address::{BLOCK_BYTES, PoolOffset};
 use crate::caller::{CallerDestination, CallerSource};
 use crate::error::{AccessFault, MediaError, Result};
 use crate::failures;
@@ -509,175 +511,6 @@ impl Pool {
         }
     }
 
-    #[inline]
-    fn store_word(&self, at: PoolOffset, value: u64) -> Result<()> {
-        // SAFETY: inside the mapping. x86-64 stores are release, and the call is opaque.
-        match unsafe { routines::egeria_media_guard_store(self.address(at), value) } {
-            0 => Ok(()),
-            address => Err(self.fault(at, address)),
-        }
-    }
-
-    #[inline]
-    fn stream_word(&self, at: PoolOffset, value: u64) -> Result<()> {
-        if !self.is_durable {
-            return self.store_word(at, value);
-        }
-        // SAFETY: inside the mapping, aligned.
-        match unsafe { routines::egeria_media_guard_stream_word(self.address(at), value) } {
-            0 => Ok(()),
-            address => Err(self.fault(at, address)),
-        }
-    }
-
-    fn store_bytes(&self, at: PoolOffset, from: &[u8]) -> Result<()> {
-        // SAFETY: inside the mapping; the slice is valid.
-        match unsafe { self.copy(self.address(at), from.as_ptr(), from.len()) } {
-            0 => Ok(()),
-            address => Err(self.fault(at, address)),
-        }
-    }
-
-    /// Copy to the pool through the caches, where the lines most likely are not.
-    ///
-    /// # Safety
-    /// `to` lies in the pool, as do the bytes from there on; `from` may be read, as far as it is mapped.
-    #[inline]
-    unsafe fn store(&self, to: *mut u8, from: *const u8, bytes: usize) -> usize {
-        if bytes < self.routines.string_store_bytes {
-            // SAFETY: by contract.
-            return unsafe { self.copy(to, from, bytes) };
-        }
-        // SAFETY: a guarded routine, which answers for invalid memory.
-        unsafe { routines::call_copy(self.routines.copy_large, to, from, bytes) }
-    }
-
-    /// As `stream_in`, of a range right behind the last one. The bounds were checked.
-    #[inline(always)]
-    fn stream_in_order(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
-        let bytes = source.bytes();
-        if !self.goes_through_cache(bytes) {
-            return self.stream_in(at, source);
-        }
-        routines::prefetch_lines(self.address(at), bytes);
-        // SAFETY: the range was checked; the source may be read, as its maker promised.
-        match unsafe {
-            routines::call_copy(self.routines.copy, self.address(at), source.start(), bytes)
-        } {
-            0 => Ok(()),
-            address => Err(self.whose(address)),
-        }
-    }
-
-    /// Whole lines past the cache; the unaligned head and tail through it, flushed. The bounds were checked.
-    #[inline]
-    fn stream_in(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
-        if self.goes_through_cache(source.bytes()) {
-            // SAFETY: the range was checked; the source may be read, as its maker promised.
-            return match unsafe { self.store(self.address(at), source.start(), source.bytes()) } {
-                0 => Ok(()),
-                address => Err(self.whose(address)),
-            };
-        }
-        let (head, lines, tail) = split(at, source.bytes());
-        let (to, source) = (self.address(at), source.start());
-        // SAFETY: the parts make up the range, which is inside the mapping, and the source, which may be read, as
-        // its maker promised.
-        let fault = unsafe {
-            let mut fault = 0;
-            if head > 0 {
-                fault = self.edge_in(to, source, head);
-            }
-            if lines > 0 && fault == 0 {
-                fault = (self.routines.stream)(to.add(head), source.wrapping_add(head), lines);
-            }
-            if tail > 0 && fault == 0 {
-                fault = self.edge_in(
-                    to.add(head + lines),
-                    source.wrapping_add(head + lines),
-                    tail,
-                );
-            }
-            fault
-        };
-        self.order_streamed();
-        if fault == 0 {
-            Ok(())
-        } else {
-            Err(self.whose(fault))
-        }
-    }
-
-    /// Where nothing has to reach the medium, what is short is better left in the caches.
-    #[inline(always)]
-    fn goes_through_cache(&self, bytes: usize) -> bool {
-        !self.is_durable && bytes < MIN_STREAMED_BYTES
-    }
-
-    /// Lines that went past the caches are seen before all later stores. Durable pools have that from their fence.
-    #[inline(always)]
-    fn order_streamed(&self) {
-        if !self.is_durable {
-            routines::store_fence();
-        }
-    }
-
-    /// Part of a line, at the beginning or end of a range.
-    ///
-    /// # Safety
-    /// `to` lies in the pool; `from` may be read, as far as it is mapped.
-    unsafe fn edge_in(&self, to: *mut u8, from: *const u8, bytes: usize) -> usize {
-        // SAFETY: a guarded routine; both sides are as this function's contract says.
-        let fault = unsafe { (self.routines.copy)(to, from, bytes) };
-        self.flush_lines(PoolOffset(to as u64 - self.base as u64), bytes as u64);
-        fault
-    }
-
-    fn stream_zeros(&self, at: PoolOffset, bytes: usize) -> Result<(), AccessFault> {
-        let (head, lines, tail) = match self.goes_through_cache(bytes) {
-            true => (bytes, 0, 0),
-            false => split(at, bytes),
-        };
-        let edge = |at: PoolOffset, bytes: usize| {
-            // SAFETY: inside the mapping.
-            let fault = unsafe { routines::egeria_media_guard_zero(self.address(at), bytes) };
-            self.flush_lines(at, bytes as u64);
-            fault
-        };
-        let mut fault = if head > 0 { edge(at, head) } else { 0 };
-        if lines > 0 && fault == 0 {
-            let body = self.address(at + head as u64);
-            // SAFETY: inside the mapping, whole lines.
-            fault = unsafe { routines::egeria_media_guard_zero_stream(body, lines) };
-        }
-        if tail > 0 && fault == 0 {
-            fault = edge(at + (head + lines) as u64, tail);
-        }
-        if lines > 0 {
-            self.order_streamed();
-        }
-        if fault == 0 {
-            Ok(())
-        } else {
-            // Nobody else's memory is touched here.
-            self.note_failure(fault);
-            Err(AccessFault::Pool)
-        }
-    }
-
-    /// The range lies inside the pool. Memory that is gone has nothing to write back.
-    #[inline]
-    fn flush_lines(&self, at: PoolOffset, bytes: u64) {
-        if bytes == 0 || !self.is_durable {
-            return;
-        }
-        let first = at.0 / CACHE_LINE_BYTES;
-        let last = (at.0 + bytes - 1) / CACHE_LINE_BYTES;
-        let line = self.address(PoolOffset(first * CACHE_LINE_BYTES));
-        // SAFETY: the lines lie inside the mapping, which is whole pages.
-        unsafe { (self.routines.flush)(line, (last - first + 1) as usize) };
-    }
-
     /// Whose memory a faulting address is.
     #[cold]
     #[inline(never)]
@@ -745,13 +578,4 @@ impl Pool {
             false => Err(MediaError::ReadOnly { offset: at.0 }),
         }
     }
-}
-
-/// Bytes before the first whole line, of whole lines, and after them.
-#[inline]
-fn split(at: PoolOffset, bytes: usize) -> (usize, usize, usize) {
-    let line = CACHE_LINE_BYTES as usize;
-    let head = (at.0.wrapping_neg() as usize % line).min(bytes);
-    let lines = (bytes - head) / line * line;
-    (head, lines, bytes - head - lines)
 }

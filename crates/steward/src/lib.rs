@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod files;
 mod idle;
 mod log;
 mod options;

@@ -3,22 +3,21 @@
 use std::collections::HashMap;
 use std::mem::Discriminant;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use egeria_act::{Departures, Journal, JournalError, MemoryMigration, ThreadAffinity};
+use egeria_act::{Departures, Journal, MemoryMigration, ThreadAffinity};
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
 use egeria_watch::LiveSource;
-use egeria_watch::trace::{TraceHeader, Writer};
-use uuid::Uuid;
+use egeria_watch::trace::Writer;
 
 use crate::error::{Result, StewardError};
+use crate::files::{begin_trace, of_journal, open_log, unix_ns};
 use crate::idle::{self, IdlePools};
 use crate::log::*;
 use crate::options::StewardOptions;
@@ -564,43 +563,4 @@ impl Work {
             )
         })
     }
-}
-
-fn open_log(path: &Path) -> Result<LogWriter> {
-    LogWriter::create(path).map_err(|error| StewardError::File {
-        what: "write the decision log",
-        path: path.to_owned(),
-        error,
-        hint: "choose a file you may write to",
-    })
-}
-
-fn of_journal(error: JournalError) -> StewardError {
-    match error {
-        JournalError::Running { process_id, log } => StewardError::Running { process_id, log },
-        JournalError::File { what, path, error } => StewardError::File {
-            what,
-            path,
-            error,
-            hint: "set EGERIA_RUNTIME_DIR to a directory you may write to",
-        },
-    }
-}
-
-fn begin_trace(path: &Path, volume: Option<Uuid>, options: &StewardOptions) -> Result<Writer> {
-    let header = TraceHeader {
-        volume,
-        command: Vec::new(),
-        policy: options.policy.clone(),
-        started_unix_ns: unix_ns(),
-    };
-    Writer::create(path, &options.machine, &header)
-        .map_err(|error| StewardError::Record(error.to_string()))
-}
-
-fn unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-    })
 }

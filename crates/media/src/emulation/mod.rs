@@ -56,6 +56,8 @@ mod tests_of_caches;
 mod tests_of_cores;
 #[cfg(test)]
 mod tests_of_hardware;
+#[cfg(test)]
+mod tests_of_placing;
 mod touch;
 
 pub use egeria_machine::AccessKind;

@@ -11,6 +11,7 @@
 //! handler: who masks signals around accesses must leave out SIGSEGV and SIGBUS.
 
 mod chain;
+mod features;
 pub(crate) mod routines;
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};

@@ -5,9 +5,11 @@
 //! which sends a faulting routine to one of the two ends below. Bytes before the
 //! fault may have been copied.
 
-use std::arch::x86_64::{__cpuid, __cpuid_count, _MM_HINT_T0, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::{asm, global_asm};
 use std::sync::OnceLock;
+
+use super::features::features;
 
 /// `copy(destination, source, bytes)`; the ranges may not overlap.
 pub(crate) type Copy = unsafe extern "C" fn(*mut u8, *const u8, usize) -> usize;
@@ -538,25 +540,6 @@ fn flush_routine(instruction: FlushInstruction) -> Flush {
         FlushInstruction::Clwb => egeria_media_guard_clwb,
         FlushInstruction::ClflushOpt => egeria_media_guard_clflushopt,
         FlushInstruction::Clflush => egeria_media_guard_clflush,
-    }
-}
-
-struct Features {
-    clwb: bool,
-    clflushopt: bool,
-    fast_strings: bool,
-    fast_short_strings: bool,
-}
-
-/// Leaf 7 of CPUID, which the standard library does not report in full.
-fn features() -> Features {
-    let leaf = (__cpuid(0).eax >= 7).then(|| __cpuid_count(7, 0));
-    let has = |register: u32, bit: u32| register & (1 << bit) != 0;
-    Features {
-        clwb: leaf.is_some_and(|leaf| has(leaf.ebx, 24)),
-        clflushopt: leaf.is_some_and(|leaf| has(leaf.ebx, 23)),
-        fast_strings: leaf.is_some_and(|leaf| has(leaf.ebx, 9)),
-        fast_short_strings: leaf.is_some_and(|leaf| has(leaf.edx, 4)),
     }
 }
 

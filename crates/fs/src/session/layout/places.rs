@@ -1,0 +1,97 @@
+//! Where each part of the session lies in its segment.
+
+use super::*;
+
+/// Where everything lies, from the sizes of the pools; the same in every process.
+#[derive(Clone, Debug)]
+pub struct SessionLayout {
+    /// [`ProcessSlot`]s.
+    pub processes: usize,
+    /// Words of ranges of files.
+    pub range_locks: usize,
+    /// [`ThreadSlot`]s.
+    pub threads: usize,
+    /// [`CallerSlot`]s.
+    pub callers: usize,
+    /// [`AdmissionGate`]s, one per pool.
+    pub gates: usize,
+    /// [`DescriptionEntry`]s.
+    pub descriptions: usize,
+    /// Bit maps of the numbers that a mount's kernel remembers: per mount, one per pool.
+    pub lookup_reference_maps: [Vec<usize>; MAX_LOOKUP_MOUNTS],
+    /// Bit maps of blocks, one per pool.
+    pub block_maps: Vec<usize>,
+    /// Bit maps of inode numbers, one per pool.
+    pub inode_maps: Vec<usize>,
+    /// [`SessionInode`]s, one array per pool.
+    pub inodes: Vec<usize>,
+    /// Bit map of the pages before it that have memory.
+    pub backed: usize,
+    /// For each arena page, the link of a free one.
+    pub arena_links: usize,
+    /// Arena pages.
+    pub arena: usize,
+    /// Pages of the arena.
+    pub arena_pages: usize,
+    /// Bytes of the segment.
+    pub bytes: usize,
+}
+
+impl SessionLayout {
+    /// Layout for pools of these many blocks and inodes.
+    pub fn new(pools: &[(u64, u64)]) -> SessionLayout {
+        let mut at = size_of::<SessionHeader>().next_multiple_of(BLOCK);
+        let mut take = |bytes: usize| {
+            let here = at;
+            at = (at + bytes).next_multiple_of(BLOCK);
+            here
+        };
+        let processes = take(PROCESS_SLOTS * size_of::<ProcessSlot>());
+        let range_locks = take(RANGE_LOCKS * size_of::<AtomicU32>());
+        let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
+        let callers = take(CALLER_SLOTS * size_of::<CallerSlot>());
+        let gates = take(pools.len() * size_of::<AdmissionGate>());
+        let descriptions = take(DESCRIPTION_SLOTS * size_of::<DescriptionEntry>());
+        let lookup_reference_maps = std::array::from_fn(|_| {
+            let map = |(_, inodes): &(u64, u64)| take(inodes.div_ceil(64) as usize * 8);
+            pools.iter().map(map).collect()
+        });
+        let block_maps = pools
+            .iter()
+            .map(|(blocks, _)| take(blocks.div_ceil(64) as usize * 8))
+            .collect();
+        let inode_maps = pools
+            .iter()
+            .map(|(_, inodes)| take(inodes.div_ceil(64) as usize * 8))
+            .collect();
+        let inodes = pools
+            .iter()
+            .map(|(_, inodes)| take(*inodes as usize * size_of::<SessionInode>()))
+            .collect();
+        let pages_before = take(0) / BLOCK;
+        let backed = take(pages_before.div_ceil(64) * 8);
+        let total_blocks: u64 = pools.iter().map(|(blocks, _)| blocks).sum();
+        // Sparse: a page costs memory once touched. Indexes take 8 bytes a block, directories up to
+        // 16 bytes a name; the rest is room for many small trees.
+        let arena_pages = (total_blocks as usize / 2).max(1 << 16);
+        let arena_links = take(arena_pages * 8);
+        let arena = take(arena_pages * BLOCK);
+        SessionLayout {
+            processes,
+            range_locks,
+            threads,
+            callers,
+            gates,
+            descriptions,
+            lookup_reference_maps,
+            block_maps,
+            inode_maps,
+            inodes,
+            backed,
+            arena_links,
+            arena,
+            arena_pages,
+            bytes: at,
+        }
+    }
+}
