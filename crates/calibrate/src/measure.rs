@@ -12,7 +12,7 @@ use crate::emulated::EmulatedBench;
 use crate::figures::Calibration;
 use crate::meter::{Meter, Samples, Subject};
 use crate::options::Options;
-use crate::schedule::{self, Budget};
+use crate::schedule::Budget;
 
 /// A sample should last so many times the shortest time in which it says something.
 const USUAL: f64 = 3.0;
@@ -67,10 +67,8 @@ fn take_all(
     is_stopped: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(u64, u64, &str),
 ) -> Result<Calibration, CalibrateError> {
-    let (counts, nearest) = (subject.thread_counts(), subject.nearest(machine));
-    let mut cells = schedule::cells(&counts, subject.memories.len());
-    cells.extend(schedule::small_cells(&counts, &nearest));
-    let together = subject.together(&nearest);
+    let nearest = subject.nearest(machine);
+    let (cells, together) = (subject.cells(&nearest), subject.together(&nearest));
     let each_round = (cells.len() + together.len()) as u64;
     let round_s = each_round as f64 * meter.shortest().as_secs_f64() * USUAL;
     let rounds = ((options.seconds / round_s) as u32).clamp(1, options.rounds.max(1));

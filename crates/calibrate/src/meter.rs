@@ -61,6 +61,14 @@ impl Subject {
         counts.collect()
     }
 
+    /// What is measured one after the other.
+    pub(crate) fn cells(&self, nearest: &[usize]) -> Vec<Cell> {
+        let cores: Vec<usize> = self.cpus.iter().map(|node| node.cores).collect();
+        let mut cells = schedule::cells(&self.thread_counts(), self.memories.len());
+        cells.extend(schedule::small_cells(&cores, nearest));
+        cells
+    }
+
     /// What is measured two at once.
     pub(crate) fn together(&self, nearest: &[usize]) -> Vec<Together> {
         let of = |count: fn(&CpuSubject) -> usize| self.cpus.iter().map(count).collect::<Vec<_>>();
@@ -264,9 +272,8 @@ mod tests {
             memories: [0, 1, 2, 0].map(memory).to_vec(),
             homes: vec![Some(0), Some(1), Some(2), None],
         };
-        let (counts, nearest) = (subject.thread_counts(), [0, 1, 2, 0]);
-        let mut cells = schedule::cells(&counts, 4);
-        cells.extend(schedule::small_cells(&counts, &nearest));
+        let nearest = [0, 1, 2, 0];
+        let cells = subject.cells(&nearest);
         let together = subject.together(&nearest);
         let mut positions = (0..).map(f64::from);
         let mut next = || positions.next().into_iter().collect::<Vec<f64>>();

@@ -51,21 +51,18 @@ pub(crate) const SMALL_BYTES: [usize; 6] = [64, 128, 256, 512, 1024, 4096];
 /// What is done by small accesses.
 pub(crate) const SMALL_OPERATIONS: [Operation; 2] = [Operation::Read, Operation::WriteNontemporal];
 
-/// Small accesses to each target from the node whose position `nearest` says: lines by one CPU, which keeps as many on
-/// their way as it can; all sizes by half of the CPUs and by all, for what more of them do not speed up fills the medium.
-pub(crate) fn small_cells(thread_counts: &[Vec<usize>], nearest: &[usize]) -> Vec<Cell> {
+/// Small accesses to each target from the node whose position `nearest` says: lines by one core, which keeps as many on
+/// their way as it can; all sizes by half of the cores and by all, for what more of them do not speed up fills the medium.
+/// Two threads of one core share what it keeps on its way, so that they would look like a medium that is full.
+pub(crate) fn small_cells(cores: &[usize], nearest: &[usize]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (target, &from) in nearest.iter().enumerate() {
-        let counts = &thread_counts[from];
-        let all = counts.last().copied().unwrap_or(0);
-        let half = counts
-            .iter()
-            .copied()
-            .filter(|&count| 2 * count <= all)
-            .max();
-        let crowds = [half.unwrap_or(all), all];
+        let all = cores[from];
+        let crowds = [(all / 2).max(1), all];
+        let mut counts = vec![1, crowds[0], crowds[1]];
+        counts.dedup();
         for operation in SMALL_OPERATIONS {
-            for &threads in counts {
+            for &threads in &counts {
                 let sizes = match crowds.contains(&threads) {
                     true => &SMALL_BYTES[..],
                     false if threads == 1 => &SMALL_BYTES[..1],
@@ -302,8 +299,8 @@ mod tests {
     }
 
     #[test]
-    fn small_accesses_are_of_one_cpu_of_half_of_them_and_of_all() {
-        let cells = small_cells(&[thread_counts(1), thread_counts(6)], &[1, 0]);
+    fn small_accesses_are_of_one_core_of_half_of_them_and_of_all() {
+        let cells = small_cells(&[1, 6], &[1, 0]);
         let mut threads: Vec<(usize, usize)> = Vec::new();
         for cell in &cells {
             if let Cell::Small {
