@@ -139,6 +139,53 @@ fn trials_lose_a_part_of_the_time_and_no_more() {
     assert!((3..=12).contains(&lost), "{lost} of {}", acts.len());
 }
 
+/// Has threads read so much of what they wrote.
+fn reads(facts: &mut Facts, share: f64) {
+    for thread in &mut facts.window.threads {
+        let read = (thread.moved_total() as f64 * share) as u64;
+        thread.read_bytes[0] = read;
+        thread.written_bytes[0] -= read;
+    }
+}
+
+/// All that is tried stops nearly everything, and work is another each time just then: that such a window is like none before is
+/// no reason to try again and again.
+#[test]
+fn trials_in_which_work_changes_are_paid_for() {
+    let machine = machine(2);
+    let mut planner = Planner::new(&machine, staying());
+    let mut is_tried = false;
+    let mut tried = 0_u32;
+    for _ in 0..100 {
+        let mut facts = writers(&machine, if is_tried { 0.1 } else { 1.0 });
+        let threads = facts.window.threads.iter_mut().enumerate();
+        for (_, thread) in threads.filter(|(index, _)| is_tried && tried >> index & 1 == 1) {
+            thread.read_bytes[0] = std::mem::take(&mut thread.written_bytes[0]);
+        }
+        is_tried = acts(&planner.decide(&machine, &facts)) != (false, false);
+        tried += u32::from(is_tried);
+    }
+    assert!((1..=6).contains(&tried), "{tried}");
+}
+
+/// Work becomes four times as slow for good while something is tried, three times: that is not what was tried.
+#[test]
+fn work_that_became_slower_by_itself_is_not_held_against_a_trial() {
+    let machine = machine(2);
+    let mut planner = Planner::new(&machine, staying());
+    let mut now = (false, false);
+    let mut changes = 0;
+    for _ in 0..60 {
+        let is_tried = now != (false, false);
+        changes += i32::from(is_tried && changes < 3);
+        let gain = if changes == 3 && now.0 { 2.0 } else { 1.0 };
+        let mut facts = writers(&machine, 0.25_f64.powi(changes) * gain);
+        reads(&mut facts, 0.25 * f64::from(changes));
+        now = acts(&planner.decide(&machine, &facts));
+    }
+    assert!(changes == 3 && now.0, "{changes} {now:?}");
+}
+
 /// The same writers; from window 10 on all requests are 128 times as long, and delegation costs there.
 #[test]
 fn longer_requests_are_other_work() {

@@ -59,6 +59,10 @@ pub struct Regret {
     pub vs_best: [f64; 4],
     /// The same beside `off`.
     pub vs_off: [f64; 4],
+    /// What `all` gets beside the best in a geometric mean over the workloads.
+    pub mean_vs_best: f64,
+    /// The same beside `off`.
+    pub mean_vs_off: f64,
     /// The worst cases, beside the best.
     pub worst: Vec<Case>,
 }
@@ -154,6 +158,11 @@ impl Regret {
             ratios.sort_by(f64::total_cmp);
             [0.0, 0.01, 0.05, 0.5].map(|share| quantile(&ratios, share))
         };
+        let mean = |ratio: &dyn Fn(&Case) -> f64| {
+            let sum: f64 = cases.iter().map(|case| ratio(case).ln()).sum();
+            (sum / cases.len().max(1) as f64).exp()
+        };
+        let (mean_vs_best, mean_vs_off) = (mean(&vs_best), mean(&vs_off));
         let (vs_best, vs_off) = (spread(&vs_best), spread(&vs_off));
         let count = cases.len();
         cases.sort_by(|one, other| one.vs_best.total_cmp(&other.vs_best));
@@ -167,6 +176,8 @@ impl Regret {
             steady_below_off,
             vs_best,
             vs_off,
+            mean_vs_best,
+            mean_vs_off,
             worst: cases,
         }
     }

@@ -270,7 +270,7 @@ impl Planner {
         // A look changes nothing for long.
         let waits = self.compare.is_looking() || self.compare.sends() || self.compare.is_due();
         let acts = match waits {
-            true => self.trials.acting(),
+            true => self.trials.pause(),
             false => (self.trials).choose(wanted, is_quiet, &settings.feedback),
         };
         match acts.limits {

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Threads and files stay where they are while settings are tried; where they move all the same, the setting is measured
-//! again. What was found holds for one *regime*, the threads that are active and how much each of them writes, for
-//! so long as `retry_windows` says; if threads or data have moved since, only as long as they get what they got. Limits and
+//! again. Where work changes in the middle of a trial, it lost what it lost beside the slower of the windows before and behind it.
+//! What was found holds for one *regime*, the threads that are active and how much each of them writes, for so long as `retry_windows` says; if threads or data have moved since, only as long as they get what they got. Limits and
 //! delegation change how fast threads are, not what they are, so regimes can be told apart under all settings; so is how long requests are, under one of them. Whatever acts in a
 //! window in which nothing else changes is measured, tried or not; a regime that is new begins with what was kept last.
 
@@ -86,8 +86,14 @@ pub(super) struct Trials {
     regimes: Vec<Regime>,
     /// What acts in the window whose facts come next.
     acting: Arm,
+    /// What acts when nothing is tried.
+    settled: Arm,
     /// What is being tried.
     trying: bool,
+    /// The last window in which nothing was tried.
+    untried: Progress,
+    /// A trial in the middle of which work changed.
+    broken_off: Option<BrokenOff>,
     /// What trials may lose now, in windows.
     credit: f64,
     /// What each setting lost beside the fastest when it was tried, of a window; the last times count most.
@@ -105,7 +111,10 @@ impl Default for Trials {
         Trials {
             regimes: Vec::new(),
             acting: Arm::NEITHER,
+            settled: Arm::NEITHER,
             trying: false,
+            untried: Progress::new(),
+            broken_off: None,
             credit: CREDIT_WINDOWS,
             losses: Vec::new(),
             quiet_windows: 0,
@@ -114,6 +123,15 @@ impl Default for Trials {
             windows: 0,
         }
     }
+}
+
+/// A trial in the middle of which work changed.
+#[derive(Clone, Debug)]
+struct BrokenOff {
+    arm: Arm,
+    got: Progress,
+    /// What it lost beside the window before, of a window.
+    lost: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -161,24 +179,58 @@ impl Trials {
         // A window may be of two regimes, unless one like it was seen.
         let is_same = is_whole || (known.is_some() && regime.seen + 1 >= windows);
         regime.seen = windows;
-        // What threads do is new: they may move first.
+        let was_trying = self.trying;
         self.trying &= is_same;
+        match was_trying {
+            // What threads do is new: they may move first.
+            true if !is_same => self.break_off(progress),
+            true => {}
+            false => self.look_beside(progress),
+        }
         if !is_same || self.quiet_windows == 0 {
             return;
         }
+        let regime = &mut self.regimes[index];
         regime.doubt(acting, progress, changes);
         if regime.changes != changes {
             (regime.changes, regime.measured) = (changes, Vec::new());
         }
         let lost = regime.lost(progress);
+        regime.measure(acting, progress, settings.trial_windows);
         if self.trying {
             self.credit -= lost;
-            match self.losses.iter_mut().find(|(arm, _)| *arm == acting) {
-                Some((_, before)) => *before = (*before + lost) / 2.0,
-                None => self.losses.push((acting, lost)),
-            }
+            self.remember_loss(acting, lost);
         }
-        regime.measure(acting, progress, settings.trial_windows);
+    }
+
+    fn remember_loss(&mut self, arm: Arm, lost: f64) {
+        match self.losses.iter_mut().find(|(other, _)| *other == arm) {
+            Some((_, before)) => *before = (*before + lost) / 2.0,
+            None => self.losses.push((arm, lost)),
+        }
+    }
+
+    /// Work changed while something was tried. That may be why threads are slower, or what was tried is: what is lost beside the
+    /// window before counts until there is one behind it.
+    fn break_off(&mut self, progress: &Progress) {
+        let lost = (1.0 - speed(progress, &self.untried)).max(0.0);
+        self.credit -= lost;
+        self.broken_off = Some(BrokenOff {
+            arm: self.acting,
+            got: progress.clone(),
+            lost,
+        });
+    }
+
+    /// Takes a window in which nothing was tried. What was broken off before lost what it lost beside the slower of the two
+    /// between which it was.
+    fn look_beside(&mut self, progress: &Progress) {
+        if let Some(BrokenOff { arm, got, lost }) = self.broken_off.take() {
+            let least = lost.min((1.0 - speed(&got, progress)).max(0.0));
+            self.credit += lost - least;
+            self.remember_loss(arm, least);
+        }
+        self.untried = progress.clone();
     }
 
     fn add(&mut self, deeds: Progress) -> usize {
@@ -201,6 +253,14 @@ impl Trials {
 
     /// What may act from now on, given what the stages want and whether anything else changes now.
     pub(super) fn choose(&mut self, wanted: Arm, is_quiet: bool, settings: &Feedback) -> Arm {
+        let acts = self.next(wanted, is_quiet, settings);
+        if !self.trying {
+            self.settled = acts;
+        }
+        acts
+    }
+
+    fn next(&mut self, wanted: Arm, is_quiet: bool, settings: &Feedback) -> Arm {
         self.quiet_windows = if is_quiet { self.quiet_windows + 1 } else { 0 };
         self.changes += u64::from(!is_quiet);
         let windows = self.windows;
@@ -244,6 +304,7 @@ impl Trials {
             return so_far;
         }
         self.trying = next.is_some();
+        self.settled = so_far;
         self.acting = next.unwrap_or_else(|| {
             let kept = regime.fastest();
             regime.verdict = Some(Verdict {
@@ -292,8 +353,9 @@ impl Trials {
         )
     }
 
-    /// What acts.
-    pub(super) fn acting(&self) -> Arm {
+    /// Tries nothing now: what acts then.
+    pub(super) fn pause(&mut self) -> Arm {
+        (self.trying, self.acting) = (false, self.settled);
         self.acting
     }
 
