@@ -3,7 +3,7 @@
 use crate::record::{Record, may_any_be_deferred};
 use crate::table::{self, Tag};
 use crate::{
-    descriptors, forks, guarded, libc_threads, locked_files, offset, ownership, real, serve,
+    descriptors, forks, guarded, libc_threads, locked_files, names, offset, ownership, real, serve,
     settings, thread, withdraw,
 };
 use libc::{c_int, c_uint};
@@ -256,6 +256,9 @@ const MOVING: c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 pub(super) fn unshare(flags: c_int) -> c_int {
     if flags & libc::CLONE_FILES != 0 {
         leave_shared_table();
+    }
+    if flags & (libc::CLONE_FS | MOVING) != 0 && !libc_threads::alone() {
+        names::note_umasks_of_threads();
     }
     match flags & MOVING != 0 {
         true => withdraw::around(|| real::unshare(flags)),
