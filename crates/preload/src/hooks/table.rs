@@ -159,6 +159,10 @@ fn copy_over(fd: c_int, to: c_int, copy: impl FnOnce() -> c_int) -> c_int {
 
 /// `close`.
 pub(super) fn close(fd: c_int) -> c_int {
+    if thread::is_inside() {
+        // The engine's own are no cancellation points.
+        return close_within(fd);
+    }
     if is_idle() {
         return real::close(fd);
     }
