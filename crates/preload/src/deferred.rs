@@ -6,8 +6,8 @@ use crate::control_call::ask_mount;
 use crate::record::{OPENINGS, Origin, Record};
 use crate::trust::Place;
 use crate::{placeholder, raw, settings, table, thread};
-use egeria_fs::InodeNumber;
 use egeria_fs::control::{NO_DESCRIPTION_SLOT, name_by_number};
+use egeria_fs::{InodeNumber, MAX_PATH_BYTES};
 use libc::c_int;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,15 +145,15 @@ fn open_directory_below(
     origin: &Origin,
     flags: c_int,
 ) -> Result<(c_int, u32), c_int> {
-    let path = directory_path(record).ok_or(libc::ENOENT)?;
+    let path = &directory_path(record).ok_or(libc::ENOENT)?;
     let flags = flags | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let opened = match record.is_path() {
         true => -libc::EACCES as isize,
-        false => raw::openat(root, path.as_ptr(), flags, 0),
+        false => open_in_steps(root, path, flags),
     };
     if opened == -libc::EACCES as isize {
         let bare = PATH_STATUS | libc::O_CLOEXEC;
-        let opened = raw::openat(root, path.as_ptr(), bare, 0) as c_int;
+        let opened = open_in_steps(root, path, bare) as c_int;
         // The number means no other inode, for the record holds it open.
         if raw::facts_of(opened).is_some_and(|facts| facts.st_ino == record.ino().0) {
             return Ok((opened, NO_DESCRIPTION_SLOT));
@@ -174,13 +174,51 @@ fn open_directory_below(
 }
 
 /// Where the directory is now, below the root; `None` when it was removed.
-fn directory_path(record: &Record) -> Option<CString> {
+fn directory_path(record: &Record) -> Option<Vec<u8>> {
     let (volume, ino) = (record.volume(), record.ino());
     if ino == InodeNumber::ROOT {
-        return Some(c".".into());
+        return Some(b".".into());
     }
     let above = volume.lookup(ino, b"..").ok()?.ino;
-    CString::new(volume.path_to(above, b"", ino)?).ok()
+    volume.path_to(above, b"", ino)
+}
+
+/// Open a directory by a path that may be longer than the kernel follows in one call.
+fn open_in_steps(root: c_int, path: &[u8], flags: c_int) -> isize {
+    let close = |directory: c_int| {
+        if directory != root {
+            raw::close(directory);
+        }
+    };
+    let (mut directory, mut rest) = (root, path);
+    loop {
+        let (step, after) = first_step(rest);
+        let Ok(step) = CString::new(step) else {
+            close(directory);
+            return -libc::ENOENT as isize;
+        };
+        let flags = match after {
+            Some(_) => PATH_STATUS | libc::O_CLOEXEC,
+            None => flags,
+        };
+        let opened = raw::openat(directory, step.as_ptr(), flags, 0);
+        close(directory);
+        match after {
+            Some(after) if opened >= 0 => (directory, rest) = (opened as c_int, after),
+            _ => return opened,
+        }
+    }
+}
+
+/// As many names as the kernel follows at once, and the rest.
+fn first_step(path: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match path.get(..=MAX_PATH_BYTES) {
+        Some(start) => match start.iter().rposition(|byte| *byte == b'/') {
+            Some(end) => (&path[..end], Some(&path[end + 1..])),
+            None => (path, None),
+        },
+        None => (path, None),
+    }
 }
 
 /// The slot of the description, when it is of this very file.

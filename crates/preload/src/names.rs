@@ -16,7 +16,7 @@ mod mounts;
 mod serve;
 mod start;
 
-pub use identity::{note_umask, without_umask};
+pub use identity::{note_umask, note_umasks_of_threads, without_umask};
 pub use mounts::{SpaceWords, note as note_mount, reset_in_child, ticks};
 pub use serve::{
     Answer, CallerPlace, Way, answered, before_path, by_kernel, on_descriptor, on_open_descriptor,

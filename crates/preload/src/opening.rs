@@ -268,8 +268,9 @@ fn create(
     if !is_plain || !credentials.may_add(&end.directory) {
         return Err(PathStop::Elsewhere);
     }
+    let permissions = names::without_umask(mode & 0o7777).ok_or(PathStop::Elsewhere)?;
     let new = NewInode {
-        mode: libc::S_IFREG | names::without_umask(mode & 0o7777),
+        mode: libc::S_IFREG | permissions,
         uid: credentials.uid,
         gid: credentials.gid,
         rdev: 0,

@@ -1,7 +1,7 @@
 //! The volumes this process attached, or tried to: once per volume and mount, never again.
 
 use crate::lock::Lock;
-use crate::{admission, endings, pins, settings, signals, thread};
+use crate::{admission, endings, libc_threads, pins, settings, signals, thread};
 use egeria_fs::control::ControlReply;
 use egeria_fs::{AttachMode, AttachOptions, Volume};
 use std::ffi::OsStr;
@@ -58,7 +58,7 @@ pub fn of_mount(reply: &ControlReply) -> Option<&'static Known> {
         Some(known) => Some(known),
         None => ATTACHING.with(|| match find(reply) {
             Some(known) => Some(known),
-            None => attach(reply),
+            None => libc_threads::uncancelled(|| attach(reply)),
         }),
     }
 }

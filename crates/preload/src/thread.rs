@@ -215,6 +215,12 @@ fn deliver_pending(thread: &Thread) {
     }
 }
 
+/// Whether the calling thread is in the engine.
+#[inline(always)]
+pub fn is_inside() -> bool {
+    current().has(INSIDE)
+}
+
 /// Run `body` marked as inside, unless the thread is inside already.
 pub fn inside<T>(body: impl FnOnce() -> T) -> T {
     let thread = current();

@@ -56,6 +56,11 @@ fn removed_ones_end() {
 }
 
 #[test]
+fn deep_ones_are_seen() {
+    keeps("directories", "deep_ones_are_seen", 60);
+}
+
+#[test]
 fn limits_hold() {
     keeps("directories", "limits_hold", 10);
 }

@@ -30,6 +30,11 @@ fn the_working_directory_counts_at_once() {
 }
 
 #[test]
+fn threads_have_umasks_of_their_own() {
+    keeps("names", "threads_have_umasks_of_their_own", 5);
+}
+
+#[test]
 fn the_umask_counts_at_once() {
     keeps("names", "the_umask_counts_at_once", 10);
 }

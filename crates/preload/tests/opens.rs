@@ -87,6 +87,11 @@ fn every_call_sees_the_file() {
 }
 
 #[test]
+fn numbers_in_structures_count() {
+    keeps("opens", "numbers_in_structures_count", 12);
+}
+
+#[test]
 fn no_call_reaches_the_placeholder() {
     keeps("opens", "no_call_reaches_the_placeholder", 5);
 }

@@ -55,6 +55,11 @@ fn cancelled_threads_end() {
 }
 
 #[test]
+fn cancellation_ends_what_libc_ends() {
+    keeps("signals", "cancellation_ends_what_libc_ends", 30);
+}
+
+#[test]
 fn file_size_limit_is_the_kernels() {
     keeps("signals", "file_size_limit_is_the_kernels", 2);
 }

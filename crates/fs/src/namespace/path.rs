@@ -13,6 +13,8 @@ use crate::volume::Volume;
 const MAX_LINKS: usize = 40;
 /// Longest path, without its end, as in Linux.
 pub const MAX_PATH_BYTES: usize = 4095;
+/// A path that [`Volume::path_to`] makes: longer than the kernel follows in one call.
+const MAX_LONG_PATH_BYTES: usize = 1 << 20;
 
 /// Why a path was not looked up to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -299,7 +301,7 @@ impl<'a> PathWalker<'a> {
 
 impl Volume {
     /// A path from the root to an inode in a directory, where it had this name once; `None` when it is not there any
-    /// more, or the path is too long.
+    /// more, or the path is longer than a MiB. It may be longer than [`MAX_PATH_BYTES`].
     pub fn path_to(
         &self,
         mut directory: InodeNumber,
@@ -317,7 +319,7 @@ impl Volume {
             let above = self.lookup(directory, b"..").ok()?.ino;
             let name = self.name_in(above, directory)?;
             bytes += name.len() + 1;
-            if bytes > MAX_PATH_BYTES {
+            if bytes > MAX_LONG_PATH_BYTES {
                 return None;
             }
             names.push(name);

@@ -1,5 +1,6 @@
 //! Streams of libc over files that the kernel has not opened.
 
+use super::open::open_directly;
 use super::position::lseek;
 use super::read::{read, read_uncancelled};
 use super::status::fstat;
@@ -9,7 +10,7 @@ use crate::libc_streams::{
     APPENDS, Functions, HAS_FAILED, NO_READS, NO_WRITES, NOT_CANCELLED, Stream,
 };
 use crate::table::{self, Tag};
-use crate::{caller, errno, libc_streams, opening, real, serve};
+use crate::{caller, errno, libc_streams, real, serve};
 use libc::{FILE, c_char, c_int, c_void, off64_t, ssize_t};
 
 /// How a file is opened for a stream.
@@ -82,7 +83,7 @@ impl Mode {
 /// Open a file and a stream over it; `None` when libc is to do it.
 pub fn open(path: *const c_char, text: *const c_char) -> Option<*mut FILE> {
     let mode = Mode::of(text)?;
-    let fd = opening::open(libc::AT_FDCWD, path, mode.flags, 0o666)?;
+    let fd = open_directly(libc::AT_FDCWD, path, mode.flags, 0o666)?;
     if fd < 0 {
         return Some(std::ptr::null_mut());
     }

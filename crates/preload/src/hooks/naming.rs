@@ -62,8 +62,9 @@ pub(super) fn make_directory(directory: c_int, path: *const c_char, mode: mode_t
         if !credentials.may_add(&end.directory) {
             return Err(PathStop::Elsewhere);
         }
+        let permissions = without_umask(mode & NEW_DIRECTORY_BITS).ok_or(PathStop::Elsewhere)?;
         let new = NewInode {
-            mode: libc::S_IFDIR | without_umask(mode & NEW_DIRECTORY_BITS),
+            mode: libc::S_IFDIR | permissions,
             uid: credentials.uid,
             gid: credentials.gid,
             rdev: 0,

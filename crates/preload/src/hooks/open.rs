@@ -1,25 +1,45 @@
 //! `open` and its kin: numbers this process opens itself.
 
-use crate::{descriptors, opening, real};
+use crate::{descriptors, errno, libc_threads, opening, raw, real, thread};
 use libc::{c_char, c_int, c_void, mode_t};
 
 /// A number from an open with these flags; `-1` is left alone.
 pub(super) fn opened(fd: c_int, flags: c_int) -> c_int {
-    if fd < 0 || crate::thread::current().has(crate::thread::INSIDE) {
+    if fd < 0 || thread::is_inside() {
         return fd;
     }
-    let error = crate::errno::get();
+    let error = errno::get();
     if flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
         descriptors::opened(fd);
     } else {
         descriptors::arrived(fd);
     }
-    crate::errno::set(error);
+    errno::set(error);
     fd
 }
 
+/// A cancellation point, as every open of libc is but `opendir`. `None`: the kernel is to do it.
+pub(super) fn open_directly(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> Option<c_int> {
+    // Nothing is held yet.
+    libc_threads::end_if_cancelled();
+    opening::open(directory, path, flags, mode)
+}
+
+/// The engine's own: no cancellation point, for what it holds would stay taken.
+fn open_inside(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    errno::from_kernel(raw::openat(directory, path, flags, mode)) as c_int
+}
+
 fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    opening::open(libc::AT_FDCWD, path, flags, mode)
+    if thread::is_inside() {
+        return open_inside(libc::AT_FDCWD, path, flags, mode);
+    }
+    open_directly(libc::AT_FDCWD, path, flags, mode)
         .unwrap_or_else(|| opened(real::open(path, flags, mode), flags))
 }
 
@@ -29,13 +49,16 @@ fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
 
 /// `openat`.
 pub(super) fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    opening::open(directory, path, flags, mode)
+    if thread::is_inside() {
+        return open_inside(directory, path, flags, mode);
+    }
+    open_directly(directory, path, flags, mode)
         .unwrap_or_else(|| opened(real::openat(directory, path, flags, mode), flags))
 }
 
 fn creat(path: *const c_char, mode: mode_t) -> c_int {
     let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
-    opening::open(libc::AT_FDCWD, path, flags, mode)
+    open_directly(libc::AT_FDCWD, path, flags, mode)
         .unwrap_or_else(|| opened(real::creat(path, mode), libc::O_CREAT))
 }
 

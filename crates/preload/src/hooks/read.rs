@@ -1,10 +1,10 @@
 //! `read`, `pread` and their fortified forms.
 
 use crate::offset::{self, Taking};
-use crate::real;
 use crate::record::{PASS, Record};
 use crate::reply::Reply;
 use crate::serve::{serve, serve_cancellable, serve_quickly};
+use crate::{errno, raw, real, thread};
 use egeria_fs::Outcome;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
@@ -26,14 +26,19 @@ pub(super) fn is_excessive(bytes: size_t) -> bool {
 
 /// Read at the position.
 pub(super) fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
-    serve_cancellable(fd, |record| read_body(record, fd, buffer, bytes))
-        .unwrap_or_else(|| real::read(fd, buffer, bytes))
+    serve_cancellable(fd, |record| read_body(record, fd, buffer, bytes)).unwrap_or_else(|| {
+        match thread::is_inside() {
+            // The engine's own are no cancellation points.
+            true => errno::from_kernel(raw::read(fd, buffer, bytes)),
+            false => real::read(fd, buffer, bytes),
+        }
+    })
 }
 
 /// The same, for callers that hold something meanwhile: no cancellation point.
 pub(super) fn read_uncancelled(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
     serve(fd, |record| read_body(record, fd, buffer, bytes))
-        .unwrap_or_else(|| crate::errno::from_kernel(crate::raw::read(fd, buffer, bytes)))
+        .unwrap_or_else(|| errno::from_kernel(raw::read(fd, buffer, bytes)))
 }
 
 #[inline(always)]
@@ -46,7 +51,7 @@ fn read_body(record: &Record, fd: c_int, buffer: *mut c_void, bytes: size_t) -> 
         Ok((at + done as u64, done))
     };
     offset::moving(record, fd, Taking::Read(bytes), direct, || {
-        crate::raw::read(fd, buffer, bytes)
+        raw::read(fd, buffer, bytes)
     })
 }
 
@@ -70,7 +75,10 @@ fn pread_carefully(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t)
         }
         reply(record.read_at(offset as u64, buffer.cast(), bytes))
     };
-    serve_cancellable(fd, body).unwrap_or_else(|| real::pread(fd, buffer, bytes, offset))
+    serve_cancellable(fd, body).unwrap_or_else(|| match thread::is_inside() {
+        true => errno::from_kernel(raw::pread(fd, buffer, bytes, offset)),
+        false => real::pread(fd, buffer, bytes, offset),
+    })
 }
 
 fn read_checked(fd: c_int, buffer: *mut c_void, bytes: size_t, room: size_t) -> ssize_t {

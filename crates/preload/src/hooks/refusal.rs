@@ -11,6 +11,8 @@ use libc::{c_int, c_void, off_t};
 const FICLONE: u64 = 0x4004_9409;
 const FICLONERANGE: u64 = 0x4020_940d;
 const FIDEDUPERANGE: u64 = 0xc018_9436;
+/// Of `linux/loop.h`.
+const LOOP_CONFIGURE: u64 = 0x4c0a;
 const READS: [c_int; 2] = [libc::O_RDONLY, libc::O_RDWR];
 const WRITES: [c_int; 2] = [libc::O_WRONLY, libc::O_RDWR];
 
@@ -66,7 +68,7 @@ pub(super) fn of_request(fd: c_int, request: u64, argument: *mut c_void) -> Opti
             refusal
         }
         // The argument names others, or may.
-        FICLONERANGE | FIDEDUPERANGE => {
+        FICLONERANGE | FIDEDUPERANGE | LOOP_CONFIGURE => {
             serve::open_all_in_kernel();
             None
         }

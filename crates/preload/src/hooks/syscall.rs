@@ -3,7 +3,8 @@
 
 use super::map::hand_over;
 use super::{
-    asynchronous, directory, open, opened, process, read, rights, table, whereabouts, write,
+    asynchronous, directory, open, opened, process, read, rights, table, waiting, whereabouts,
+    write,
 };
 use crate::{errno, raw, real, signals, thread};
 use libc::{c_int, c_long, c_uint};
@@ -79,6 +80,19 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             crate::forks::share_descriptors();
             real()
         }
+        libc::SYS_poll | libc::SYS_ppoll => {
+            waiting::open_of_list(a as *const _, b as u64);
+            sleeping(real)
+        }
+        libc::SYS_select | libc::SYS_pselect6 => {
+            waiting::open_of_sets(fd, [b, c, d].map(|set| set as *mut _));
+            sleeping(real)
+        }
+        libc::SYS_landlock_add_rule => {
+            // The rule names a descriptor.
+            crate::serve::open_all_in_kernel();
+            real()
+        }
         libc::SYS_clone | libc::SYS_clone3 => around_clone(number, a, real),
         libc::SYS_unshare => table::unshare(a as c_int).into(),
         _ => {
@@ -87,6 +101,11 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             rights::around_number(number, [a, b, c], real)
         }
     }
+}
+
+fn sleeping(call: impl FnOnce() -> c_long) -> c_long {
+    signals::before_sleep();
+    call()
 }
 
 /// Any argument may be a descriptor.

@@ -3,7 +3,7 @@
 use crate::record::{Record, may_any_be_deferred};
 use crate::table::{self, Tag};
 use crate::{
-    descriptors, forks, guarded, libc_threads, locked_files, offset, ownership, real, serve,
+    descriptors, forks, guarded, libc_threads, locked_files, names, offset, ownership, real, serve,
     settings, thread, withdraw,
 };
 use libc::{c_int, c_uint};
@@ -159,6 +159,10 @@ fn copy_over(fd: c_int, to: c_int, copy: impl FnOnce() -> c_int) -> c_int {
 
 /// `close`.
 pub(super) fn close(fd: c_int) -> c_int {
+    if thread::is_inside() {
+        // The engine's own are no cancellation points.
+        return close_within(fd);
+    }
     if is_idle() {
         return real::close(fd);
     }
@@ -256,6 +260,9 @@ const MOVING: c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 pub(super) fn unshare(flags: c_int) -> c_int {
     if flags & libc::CLONE_FILES != 0 {
         leave_shared_table();
+    }
+    if flags & (libc::CLONE_FS | MOVING) != 0 && !libc_threads::alone() {
+        names::note_umasks_of_threads();
     }
     match flags & MOVING != 0 {
         true => withdraw::around(|| real::unshare(flags)),

@@ -1,8 +1,8 @@
 //! Files and directories with names that libc makes up: those of a volume are made here, in the same way.
 
 use super::naming::make_directory;
-use super::open::opened;
-use crate::{caller, errno, names, opening, raw, real};
+use super::open::{open_directly, opened};
+use crate::{caller, errno, names, raw, real};
 use libc::{c_char, c_int};
 
 /// What the end of a template must be.
@@ -73,7 +73,7 @@ fn make(
 fn make_file(template: *mut c_char, suffix: c_int, flags: c_int) -> Option<c_int> {
     let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
     make(template, suffix, || {
-        opening::open(libc::AT_FDCWD, template, flags, 0o600)
+        open_directly(libc::AT_FDCWD, template, flags, 0o600)
     })
 }
 

@@ -40,7 +40,7 @@ macro_rules! of_sets {
 }
 
 /// The kernel must have the files open that it is asked about.
-fn open_of_list(list: *const libc::pollfd, count: u64) {
+pub(super) fn open_of_list(list: *const libc::pollfd, count: u64) {
     if !may_any_be_deferred() || !can_look() {
         return;
     }
@@ -49,7 +49,7 @@ fn open_of_list(list: *const libc::pollfd, count: u64) {
     entries.for_each(|entry| serve::open_in_kernel(entry.fd));
 }
 
-fn open_of_sets(count: c_int, sets: [*mut c_void; 3]) {
+pub(super) fn open_of_sets(count: c_int, sets: [*mut c_void; 3]) {
     const BITS: c_int = u64::BITS as c_int;
     if !may_any_be_deferred() || !can_look() {
         return;

@@ -6,12 +6,16 @@ use crate::offset::{self, Taking};
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::{self, serve, serve_cancellable};
-use crate::{real, writing};
+use crate::{errno, raw, real, thread, writing};
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// Write at the position, or at the end when the description appends.
 pub(super) fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
     serve_cancellable(fd, |record| write_body(record, fd, buffer, bytes)).unwrap_or_else(|| {
+        if thread::is_inside() {
+            // The engine's own are no cancellation points.
+            return errno::from_kernel(raw::write(fd, buffer, bytes));
+        }
         let done = real::write(fd, buffer, bytes);
         after_append(fd, done);
         done
@@ -26,9 +30,9 @@ fn after_append(fd: c_int, done: ssize_t) {
     let mut appends = false;
     serve::quietly(fd, |record| appends = record.appends(fd));
     if appends {
-        let error = crate::errno::get();
+        let error = errno::get();
         kernel_size(fd);
-        crate::errno::set(error);
+        errno::set(error);
     }
 }
 
@@ -52,7 +56,7 @@ fn write_body(record: &Record, fd: c_int, buffer: *const c_void, bytes: size_t) 
             // It takes the position from where it believes the file to end.
             kernel_size(fd);
         }
-        let done = crate::raw::write(fd, buffer, bytes);
+        let done = raw::write(fd, buffer, bytes);
         if appends && done > 0 {
             kernel_size(fd);
         }
@@ -64,10 +68,10 @@ fn write_body(record: &Record, fd: c_int, buffer: *const c_void, bytes: size_t) 
 /// and none of libc's for others.
 pub(super) fn write_uncancelled(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
     if !crate::table::load(fd).is_ours() {
-        return crate::errno::from_kernel(crate::raw::write(fd, buffer, bytes));
+        return errno::from_kernel(raw::write(fd, buffer, bytes));
     }
     serve(fd, |record| write_body(record, fd, buffer, bytes))
-        .unwrap_or_else(|| crate::errno::from_kernel(crate::raw::write(fd, buffer, bytes)))
+        .unwrap_or_else(|| errno::from_kernel(raw::write(fd, buffer, bytes)))
 }
 
 /// Where the position is after a write, and how much was written.

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 const UMASK_UNKNOWN: u32 = u32::MAX;
+/// Each thread may have its own.
+const UMASK_OF_THREADS: u32 = u32::MAX - 1;
 
 /// Never waited for: a fork child would wait for a thread that is not there.
 static IDENTITY: OnceBox<Option<Identity>> = OnceBox::new();
@@ -112,10 +114,17 @@ fn capabilities() -> Option<[u64; 2]> {
 
 /// The program set its umask.
 pub fn note_umask(mask: u32) {
-    UMASK.store(mask & 0o777, Ordering::Relaxed);
+    let noted = |before| (before != UMASK_OF_THREADS).then_some(mask & 0o777);
+    let _ = UMASK.fetch_update(Ordering::Relaxed, Ordering::Relaxed, noted);
 }
 
-/// The permissions of something new. Only after [`Identity::own`].
-pub fn without_umask(permissions: u32) -> u32 {
-    permissions & !UMASK.load(Ordering::Relaxed)
+/// A thread is about to have a umask of its own: only the kernel knows them all.
+pub fn note_umasks_of_threads() {
+    UMASK.store(UMASK_OF_THREADS, Ordering::Relaxed);
+}
+
+/// The permissions of something new; `None` when the kernel must make it. Only after [`Identity::own`].
+pub fn without_umask(permissions: u32) -> Option<u32> {
+    let mask = UMASK.load(Ordering::Relaxed);
+    (mask != UMASK_OF_THREADS).then_some(permissions & !mask)
 }

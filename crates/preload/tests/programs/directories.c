@@ -392,6 +392,29 @@ static void rights_hold(void) {
 }
 
 // Of the volume nothing stays but what is open.
+// Deeper than the kernel follows in one call.
+static void deep_ones_are_seen(void) {
+    enum { DEPTH = 60 };
+    char name[101];
+    int fds[DEPTH + 1] = {open(".", O_PATH | O_DIRECTORY)};
+    memset(name, 'd', 100);
+    name[100] = 0;
+    for (int i = 0; i < DEPTH; i++) {
+        CHECK(mkdirat(fds[i], name, 0755) == 0);
+        fds[i + 1] = openat(fds[i], name, i % 2 ? O_RDONLY | O_DIRECTORY : O_PATH | O_DIRECTORY);
+        CHECK(fds[i + 1] >= 0);
+    }
+    for (int i = DEPTH; i > 0; i--) {
+        CHECK(mkfifoat(fds[i], "fifo", 0600) == 0 && unlinkat(fds[i], "fifo", 0) == 0);
+        CHECK(fchmodat(fds[i - 1], name, 0700, 0) == 0);
+    }
+    CHECK(fchdir(fds[DEPTH]) == 0);
+    file("f");
+    CHECK(unlinkat(fds[DEPTH], "f", 0) == 0 && fchdir(fds[0]) == 0);
+    for (int i = DEPTH; i > 0; i--)
+        CHECK(unlinkat(fds[i - 1], name, AT_REMOVEDIR) == 0 && close(fds[i]) == 0);
+}
+
 static void rights_may_go(void) {
     struct stat facts, same;
     fill("d", NAMES);
@@ -417,6 +440,7 @@ static const struct rule rules[] = {
     {"limits_hold", limits_hold},
     {"threads_read", threads_read},
     {"rights_hold", rights_hold},
+    {"deep_ones_are_seen", deep_ones_are_seen},
     {"rights_may_go", rights_may_go},
     {NULL, NULL},
 };

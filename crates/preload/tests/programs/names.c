@@ -1,11 +1,14 @@
 // Names and attributes by paths: what they mean, for whom, and when that changes.
 #include "rules.h"
 #include <dlfcn.h>
+#include <sched.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
 #define ROUNDS 200
+
+static pthread_barrier_t both;
 
 static int mode_of(const char *path) {
     struct stat facts;
@@ -134,6 +137,29 @@ static void the_working_directory_counts_at_once(void) {
     CHECK(mkdir("x", 0755) == -1 && errno == ENOENT);
 }
 
+static void *has_a_umask_of_its_own(void *unused) {
+    CHECK(unshare(CLONE_FS) == 0);
+    umask(0);
+    pthread_barrier_wait(&both);
+    CHECK(mkdir("b", 0777) == 0 && mode_of("b") == 0777);
+    CHECK(close(open("g", O_CREAT | O_WRONLY, 0666)) == 0 && mode_of("g") == 0666);
+    pthread_barrier_wait(&both);
+    return unused;
+}
+
+static void threads_have_umasks_of_their_own(void) {
+    pthread_t thread;
+    umask(027);
+    CHECK(mkdir("a", 0777) == 0 && mode_of("a") == 0750 && pthread_barrier_init(&both, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, has_a_umask_of_its_own, NULL) == 0);
+    pthread_barrier_wait(&both);
+    CHECK(mkdir("c", 0777) == 0 && mode_of("c") == 0750);
+    CHECK(close(open("h", O_CREAT | O_WRONLY, 0666)) == 0 && mode_of("h") == 0640);
+    pthread_barrier_wait(&both);
+    umask(077);
+    CHECK(mkdir("e", 0777) == 0 && mode_of("e") == 0700 && pthread_join(thread, NULL) == 0);
+}
+
 static void the_umask_counts_at_once(void) {
     CHECK(mkdir("a", 0777) == 0);
     umask(077);
@@ -243,6 +269,7 @@ static const struct rule rules[] = {
     {"addresses_may_be_bad", addresses_may_be_bad},
     {"the_working_directory_counts_at_once", the_working_directory_counts_at_once},
     {"the_umask_counts_at_once", the_umask_counts_at_once},
+    {"threads_have_umasks_of_their_own", threads_have_umasks_of_their_own},
     {"mounts_count_at_once", mounts_count_at_once},
     {"open_files_have_their_new_paths", open_files_have_their_new_paths},
     {"both_ways_see_the_same", both_ways_see_the_same},

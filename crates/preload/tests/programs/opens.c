@@ -1,6 +1,8 @@
 // Files opened without the kernel, and what the kernel must see of them.
 #include "rules.h"
 #include <linux/fs.h>
+#include <linux/landlock.h>
+#include <linux/loop.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
@@ -178,6 +180,79 @@ static void every_call_sees_the_file(void) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     fd = begin("f");
     CHECK(fcntl(fd, F_SETLK, &lock) == 0 && close(fd) == 0);
+}
+
+static void rules_name_directories(void) {
+    struct landlock_ruleset_attr handled = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_WRITE_FILE};
+    int rules = syscall(SYS_landlock_create_ruleset, &handled, sizeof handled, 0);
+    if (rules < 0)
+        return;
+    CHECK(mkdir("allowed", 0755) == 0 && mkdir("other", 0755) == 0);
+    struct landlock_path_beneath_attr rule = {
+        .allowed_access = handled.handled_access_fs,
+        .parent_fd = open("allowed", O_PATH | O_DIRECTORY | O_CLOEXEC),
+    };
+    CHECK(syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(syscall(SYS_prctl, 38 /* PR_SET_NO_NEW_PRIVS */, 1, 0, 0, 0) == 0);
+        CHECK(syscall(SYS_landlock_restrict_self, rules, 0) == 0);
+        int fd = open("allowed/f", O_WRONLY | O_CREAT, 0644);
+        CHECK(fd >= 0 && write(fd, "x", 1) == 1);
+        CHECK(open("other/f", O_WRONLY | O_CREAT, 0644) == -1 && errno == EACCES);
+        _exit(0);
+    }
+    ended_well(child);
+    CHECK(close(rules) == 0);
+}
+
+// As `losetup` and `mount -o loop` do; without such devices nothing.
+static void loops_are_of_files(void) {
+    char path[64], text[16];
+    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    int number = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
+    snprintf(path, sizeof path, "/dev/loop%d", number);
+    int device = number < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    if (device < 0)
+        return;
+    int fd = make("image", 0);
+    CHECK(ftruncate(fd, 1 << 20) == 0 && pwrite(fd, "in the image", 12, 4096) == 12);
+    struct loop_config wanted = {.fd = fd, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+    int is_made = ioctl(device, LOOP_CONFIGURE, &wanted);
+    // Another process may have taken the device.
+    CHECK(is_made == 0 || errno == EBUSY);
+    CHECK(is_made != 0 || (pread(device, text, 12, 4096) == 12 && memcmp(text, "in the image", 12) == 0));
+    CHECK(close(device) == 0 && close(control) == 0 && close(fd) == 0);
+}
+
+// The kernel must have open what it finds by an address only.
+static void numbers_in_structures_count(void) {
+    struct timespec now = {0};
+    struct timeval no_time = {0};
+    fd_set set;
+    for (int i = 0; i < 4; i++) {
+        char name[] = {'0' + i, 0};
+        int fd = begin(name);
+        struct pollfd entry = {fd, POLLIN, 0};
+        FD_ZERO(&set);
+        FD_SET(fd, &set);
+        switch (i) {
+        case 0:
+            CHECK(syscall(SYS_poll, &entry, 1L, 0L) == 1 && entry.revents == POLLIN);
+            break;
+        case 1:
+            CHECK(syscall(SYS_ppoll, &entry, 1L, &now, NULL, 8L) == 1 && entry.revents == POLLIN);
+            break;
+        case 2:
+            CHECK(syscall(SYS_select, (long)fd + 1, &set, NULL, NULL, &no_time) == 1 && FD_ISSET(fd, &set));
+            break;
+        default:
+            CHECK(syscall(SYS_pselect6, (long)fd + 1, &set, NULL, NULL, &now, NULL) == 1 && FD_ISSET(fd, &set));
+        }
+        CHECK(close(fd) == 0);
+    }
+    rules_name_directories();
+    loops_are_of_files();
 }
 
 static void no_call_reaches_the_placeholder(void) {
@@ -688,6 +763,7 @@ static const struct rule rules[] = {
     {"opens_cost_no_requests", opens_cost_no_requests},
     {"made_up_names_cost_no_requests", made_up_names_cost_no_requests},
     {"every_call_sees_the_file", every_call_sees_the_file},
+    {"numbers_in_structures_count", numbers_in_structures_count},
     {"no_call_reaches_the_placeholder", no_call_reaches_the_placeholder},
     {"bare_calls_change_nothing", bare_calls_change_nothing},
     {"closing_all_numbers_is_survived", closing_all_numbers_is_survived},

@@ -1,5 +1,7 @@
 // Handlers, bad buffers, cancellation: what may interrupt the engine.
 #include "rules.h"
+#include <dirent.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <sys/time.h>
 #include <ucontext.h>
@@ -334,6 +336,53 @@ static void cancelled_threads_end(void) {
     put(fd, "and the file goes on");
 }
 
+static sem_t is_cancelled;
+static int came_here;
+
+// Of calls that libc does not end, one; of those that it ends, another.
+static void *is_cancelled_in(void *argument) {
+    char template[] = "XXXXXX";
+    struct stat facts;
+    CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL) == 0 && sem_wait(&is_cancelled) == 0);
+    CHECK(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL) == 0);
+    came_here = 0;
+    CHECK(mkdir("d", 0755) == 0 && stat("d", &facts) == 0 && rename("d", "e") == 0);
+    DIR *stream = opendir("e");
+    CHECK(stream && readdir(stream) && closedir(stream) == 0 && rmdir("e") == 0 && access("e", F_OK) == -1);
+    came_here = 1;
+    switch ((intptr_t)argument) {
+    case 0:
+        open("f", O_RDWR | O_CREAT, 0644);
+        break;
+    case 1:
+        openat(AT_FDCWD, "f", O_RDWR | O_CREAT, 0644);
+        break;
+    case 2:
+        creat("f", 0644);
+        break;
+    case 3:
+        fopen("f", "w");
+        break;
+    default:
+        mkstemp(template);
+    }
+    came_here = 2;
+    return NULL;
+}
+
+static void cancellation_ends_what_libc_ends(void) {
+    CHECK(sem_init(&is_cancelled, 0, 0) == 0);
+    for (intptr_t i = 0; i < 5; i++) {
+        pthread_t thread;
+        void *result;
+        CHECK(pthread_create(&thread, NULL, is_cancelled_in, (void *)i) == 0);
+        CHECK(pthread_cancel(thread) == 0 && sem_post(&is_cancelled) == 0);
+        CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED && came_here == 1);
+        CHECK(access("f", F_OK) == -1 && errno == ENOENT);
+    }
+    put(make("f", 0), "and the others go on");
+}
+
 static void file_size_limit_is_the_kernels(void) {
     char block[4096] = {0};
     int fd = make("f", 0), status;
@@ -420,6 +469,7 @@ static const struct rule rules[] = {
     {"bad_messages_are_errors", bad_messages_are_errors},
     {"bad_buffer_with_signals_blocked", bad_buffer_with_signals_blocked},
     {"cancelled_threads_end", cancelled_threads_end},
+    {"cancellation_ends_what_libc_ends", cancellation_ends_what_libc_ends},
     {"file_size_limit_is_the_kernels", file_size_limit_is_the_kernels},
     {NULL, NULL},
 };
