@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memories_without_a_place_in_a_file_are_told() {
+    fn memories_without_a_place_in_a_file_are_named() {
         let memory = |node: u16| MeasuredMemory {
             node: NodeId(node),
             kind: MemoryKind::Dram,
@@ -378,9 +378,12 @@ mod tests {
         };
         assert_eq!(calibration.left_out(), [""; 0]);
         calibration.memories.extend([1, 1].map(memory));
-        let told = calibration.left_out();
-        assert_eq!(told.len(), 1);
-        assert!(told[0].contains("node 1 has 10: of the last 2"), "{told:?}");
+        let lines = calibration.left_out();
+        assert_eq!(lines.len(), 1);
+        assert!(
+            lines[0].contains("node 1 has 10: of the last 2"),
+            "{lines:?}"
+        );
     }
 
     #[test]

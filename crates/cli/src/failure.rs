@@ -18,7 +18,7 @@ pub enum Failure {
     /// The command line makes no sense. Exit status 2.
     Usage(String),
     /// With a status of its own: of `egeria run` itself, as shells give such failures (126, 127); 128 + signal of work that somebody
-    /// stopped before it told anything.
+    /// stopped before it printed anything.
     Status(u8, String),
     /// A signal asked to stop; what was made is removed. Exit status 128 + signal.
     Interrupted(i32),

@@ -170,7 +170,7 @@ fn trials_in_which_work_changes_are_paid_for() {
 
 /// Work becomes four times as slow for good while something is tried, three times: that is not what was tried.
 #[test]
-fn work_that_became_slower_by_itself_is_not_held_against_a_trial() {
+fn slower_work_is_not_held_against_a_trial() {
     let machine = machine(2);
     let mut planner = Planner::new(&machine, staying());
     let mut now = (false, false);

@@ -212,11 +212,9 @@ fn open_in_steps(root: c_int, path: &[u8], flags: c_int) -> isize {
 
 /// As many names as the kernel follows at once, and the rest.
 fn first_step(path: &[u8]) -> (&[u8], Option<&[u8]>) {
-    match path.get(..=MAX_PATH_BYTES) {
-        Some(start) => match start.iter().rposition(|byte| *byte == b'/') {
-            Some(end) => (&path[..end], Some(&path[end + 1..])),
-            None => (path, None),
-        },
+    let start = path.get(..=MAX_PATH_BYTES);
+    match start.and_then(|start| start.iter().rposition(|byte| *byte == b'/')) {
+        Some(end) => (&path[..end], Some(&path[end + 1..])),
         None => (path, None),
     }
 }

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Threads and files stay where they are while settings are tried; where they move all the same, the setting is measured
-//! again. Where work changes in the middle of a trial, it lost what it lost beside the slower of the windows before and behind it.
-//! What was found holds for one *regime*, the threads that are active and how much each of them writes, for so long as `retry_windows` says; if threads or data have moved since, only as long as they get what they got. Limits and
+//! again. Where work changes in the middle of a trial, it lost what it lost beside the slower of the windows before and
+//! behind it. What was found holds for one *regime*, the threads that are active and how much each of them writes, for
+//! so long as `retry_windows` says; if threads or data have moved since, only as long as they get what they got. Limits and
 //! delegation change how fast threads are, not what they are, so regimes can be told apart under all settings; so is how long requests are, under one of them. Whatever acts in a
 //! window in which nothing else changes is measured, tried or not; a regime that is new begins with what was kept last.
 

@@ -145,7 +145,7 @@ fn measure(machine: &Machine, options: &Options, signals: &Signals) -> Outcome<C
         .map_err(|error| refusal(signals, &error))
 }
 
-/// Who stops a long measurement is told that nothing of it is left.
+/// A stopped measurement leaves nothing, and its error says so.
 fn refusal(signals: &Signals, error: &CalibrateError) -> Failure {
     match signals.check() {
         Err(Failure::Interrupted(signal)) => {
