@@ -7,6 +7,7 @@ mod serving;
 pub use mounts::{MountLine, volume_mounts};
 pub use serving::serving_user;
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// `_IOR('E', 1, ControlReply)`: what to pass to `ioctl` on a descriptor of a mount.
@@ -17,20 +18,66 @@ pub const CONTROL_REQUEST: u32 =
 /// the open file, and with it the last mapping, is released.
 pub const MARK_REQUEST: u32 = ((b'E' as u32) << 8) | 2;
 
-/// What the name of an inode begins with by which the owner of a mount opens it from the mount's root, whatever its
-/// names are: `creat` of such a name opens the regular file with this number and generation, in decimal.
-pub const OPEN_BY_NUMBER: &[u8] = b"\x01egeria-open:";
+/// `_IOWR('E', 3, NumberTicket)`: what to pass to `ioctl` on an open directory of a mount, to open an inode past its names.
+pub const TICKET_REQUEST: u32 =
+    (3 << 30) | ((size_of::<NumberTicket>() as u32) << 16) | ((b'E' as u32) << 8) | 3;
 
-/// The name to open an inode by.
-pub fn name_by_number(ino: u64, generation: u32) -> Vec<u8> {
-    [OPEN_BY_NUMBER, format!("{ino}:{generation}").as_bytes()].concat()
+/// The right to open a regular file by its number, whatever its names are, once.
+///
+/// FUSE lets the kernel open an inode by a name alone. The mount makes a random name up, and the next `creat` of it in the
+/// root opens the file. A ticket ends when it was used, and with the directory that it was asked from.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NumberTicket {
+    /// Inode number.
+    pub ino: u64,
+    /// Reuse count of the inode number.
+    pub generation: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Answer: the name, [`TICKET_DIGITS`] bytes, and zeros behind it.
+    pub name: [u8; 40],
 }
 
-/// What a name made by [`name_by_number`] means.
-pub fn number_by_name(name: &[u8]) -> Option<(u64, u32)> {
-    let numbers = std::str::from_utf8(name.strip_prefix(OPEN_BY_NUMBER)?).ok()?;
-    let (ino, generation) = numbers.split_once(':')?;
-    Some((ino.parse().ok()?, generation.parse().ok()?))
+/// Hexadecimal digits in the name of a [`NumberTicket`].
+pub const TICKET_DIGITS: usize = 32;
+
+const _: () = assert!(size_of::<NumberTicket>() == 8 + 4 + 4 + 40);
+
+impl NumberTicket {
+    /// What to ask for an inode with.
+    pub fn asking(ino: u64, generation: u32) -> NumberTicket {
+        NumberTicket {
+            ino,
+            generation,
+            reserved: 0,
+            name: [0; 40],
+        }
+    }
+
+    /// The ticket that a request holds; `None` when its size is another.
+    pub fn of_request(bytes: &[u8]) -> Option<NumberTicket> {
+        let (ino, rest) = bytes.split_first_chunk()?;
+        let (generation, rest) = rest.split_first_chunk()?;
+        let is_whole = rest.len() == size_of::<NumberTicket>() - 12;
+        let (ino, generation) = (u64::from_ne_bytes(*ino), u32::from_ne_bytes(*generation));
+        is_whole.then(|| NumberTicket::asking(ino, generation))
+    }
+
+    /// The answer, with the name filled in.
+    pub fn answer(mut self, digits: [u8; TICKET_DIGITS]) -> [u8; size_of::<NumberTicket>()] {
+        self.name[..TICKET_DIGITS].copy_from_slice(&digits);
+        let mut bytes = [0; size_of::<NumberTicket>()];
+        bytes[..8].copy_from_slice(&self.ino.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.generation.to_ne_bytes());
+        bytes[16..].copy_from_slice(&self.name);
+        bytes
+    }
+
+    /// The name; `None` when the answer holds no C string.
+    pub fn name(&self) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(&self.name).ok()
+    }
 }
 
 /// First word of a genuine reply.

@@ -9,6 +9,7 @@ use crate::leases::Leases;
 use crate::notify::Kernel;
 use crate::open_files::OpenFiles;
 use crate::request_counts::RequestCounts;
+use crate::tickets::Tickets;
 use egeria_fs::Volume;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -22,6 +23,7 @@ pub(crate) struct Adapter {
     pub leases: Arc<Leases>,
     pub kernel: Kernel,
     pub files: OpenFiles,
+    pub tickets: Tickets,
     pub failures: Arc<Failures>,
     /// Requests that wait on threads of their own.
     pub waiting: AtomicUsize,
@@ -56,6 +58,7 @@ impl Adapter {
             leases,
             kernel,
             files,
+            tickets: Tickets::default(),
             failures: Arc::new(Failures::new(counts)),
             waiting: AtomicUsize::new(0),
         }

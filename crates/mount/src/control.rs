@@ -1,17 +1,47 @@
-//! The control call: a program with a descriptor learns which inode of which volume it is.
+//! Control calls: `ioctl` on a descriptor of the mount, which leads a program past the kernel.
 
 use crate::adapter::Adapter;
-use egeria_fs::Outcome;
-use egeria_fs::control::{CONTROL_MAGIC, ControlReply, NO_DESCRIPTION_SLOT};
+use crate::privilege::Caller;
+use egeria_fs::control::{
+    CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, MARK_REQUEST, NO_DESCRIPTION_SLOT, NumberTicket,
+    TICKET_REQUEST,
+};
+use egeria_fs::{Errno, Outcome};
+
+/// What came with an `ioctl`.
+pub(crate) struct ControlCall {
+    pub caller: Caller,
+    pub command: u32,
+    /// Given by the caller: not trusted.
+    pub data: Vec<u8>,
+    /// Room for the answer.
+    pub room_bytes: usize,
+}
 
 impl Adapter {
-    /// Somebody is about to map the file.
-    pub(crate) fn mark(&self, handle: u64) -> Outcome<()> {
+    /// The answer to a control call; `ENOTTY` for a command of no mount.
+    pub(crate) fn control(&self, handle: u64, call: &ControlCall) -> Outcome<Vec<u8>> {
+        match call.command {
+            MARK_REQUEST => self.mark(handle).map(|()| Vec::new()),
+            CONTROL_REQUEST if call.room_bytes >= size_of::<ControlReply>() => {
+                Ok(self.identify(handle)?.as_bytes().to_vec())
+            }
+            TICKET_REQUEST if call.room_bytes >= size_of::<NumberTicket>() => {
+                let ticket = NumberTicket::of_request(&call.data).ok_or(Errno(libc::EINVAL))?;
+                Ok(self.issue_ticket(call.caller, handle, ticket)?.to_vec())
+            }
+            _ => Err(Errno(libc::ENOTTY)),
+        }
+    }
+
+    /// The caller is about to map the file.
+    fn mark(&self, handle: u64) -> Outcome<()> {
         let open = self.files.get(handle)?;
         self.coherence.mark(open.ino, &open.mark)
     }
 
-    pub(crate) fn identify(&self, handle: u64) -> Outcome<ControlReply> {
+    /// Which inode of which volume the descriptor is.
+    fn identify(&self, handle: u64) -> Outcome<ControlReply> {
         let open = self.files.get(handle)?;
         let attributes = self.volume.attributes(open.ino)?;
         Ok(ControlReply {

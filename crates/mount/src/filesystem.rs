@@ -6,6 +6,7 @@
 
 use crate::adapter::Adapter;
 use crate::coherence::Range;
+use crate::control::ControlCall;
 use crate::convert::{self, errno, inode};
 use crate::data::{Copy, WriteManner, Written};
 use crate::failures::Operation;
@@ -15,7 +16,6 @@ use crate::privilege::Caller;
 use crate::request_counts::RequestKind;
 use crate::requests::*;
 use crate::{negotiation, waiting, xattr};
-use egeria_fs::control::{CONTROL_REQUEST, ControlReply, MARK_REQUEST};
 use egeria_fs::{AttributeChange, Outcome};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
@@ -412,7 +412,7 @@ impl Filesystem for Requests {
         // What would have to wait is left to later.
         self.serve(Operation::of(RequestKind::Releasedir, ino), |adapter| {
             let _ = waiting::soon(|| {
-                adapter.release(handle.0);
+                adapter.release_directory(handle.0);
                 Ok(())
             });
             reply.ok();
@@ -482,34 +482,29 @@ impl Filesystem for Requests {
 
     fn ioctl(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         handle: FileHandle,
         _: IoctlFlags,
         command: u32,
-        _: &[u8],
+        data: &[u8],
         room_bytes: u32,
         reply: ReplyIoctl,
     ) {
-        if command == MARK_REQUEST {
-            return self.serve_or_wait(
-                Operation::of(RequestKind::Ioctl, ino),
-                move |adapter| adapter.mark(handle.0),
-                |_, outcome| match outcome {
-                    Ok(()) => reply.ioctl(0, &[]),
-                    Err(error) => reply.error(errno(error)),
-                },
-            );
-        }
-        self.serve(Operation::of(RequestKind::Ioctl, ino), |adapter| {
-            if command != CONTROL_REQUEST || (room_bytes as usize) < size_of::<ControlReply>() {
-                return reply.error(fuser::Errno::ENOTTY);
-            }
-            match adapter.identify(handle.0) {
-                Ok(identity) => reply.ioctl(0, identity.as_bytes()),
+        let call = ControlCall {
+            caller: Caller::of(request),
+            command,
+            data: data.to_vec(),
+            room_bytes: room_bytes as usize,
+        };
+        self.serve_or_wait(
+            Operation::of(RequestKind::Ioctl, ino),
+            move |adapter| adapter.control(handle.0, &call),
+            |_, outcome| match outcome {
+                Ok(answer) => reply.ioctl(0, &answer),
                 Err(error) => reply.error(errno(error)),
-            }
-        });
+            },
+        );
     }
 
     fn fallocate(

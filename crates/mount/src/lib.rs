@@ -46,6 +46,7 @@ mod recalls;
 mod request_counts;
 mod requests;
 mod session;
+mod tickets;
 mod unmount;
 mod waiting;
 mod xattr;

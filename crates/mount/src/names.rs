@@ -5,7 +5,6 @@ use crate::convert::{self, Entry};
 use crate::known::Held;
 use crate::leases::{self, Asker, Epoch};
 use crate::privilege::Caller;
-use egeria_fs::control::number_by_name;
 use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
 use fuser::RenameFlags;
 use std::ffi::OsStr;
@@ -71,7 +70,7 @@ impl Adapter {
         // Before the look: what changes after it is recalled.
         let granted = self.leases.grant_names(parent.ino);
         let found = match (self.volume.lookup(parent.ino, name), granted) {
-            (Err(Errno(libc::ENOENT)), Some(epoch)) if number_by_name(name).is_none() => {
+            (Err(Errno(libc::ENOENT)), Some(epoch)) => {
                 return match self.leases.note_missing(parent.ino, name, epoch) {
                     Duration::ZERO => Err(Errno(libc::ENOENT)),
                     validity => Ok(LookedUp::Missing(validity)),

@@ -7,7 +7,8 @@ use crate::known::Held;
 use crate::leases::Asker;
 use crate::names::Found;
 use crate::open_files::OpenFile;
-use egeria_fs::control::number_by_name;
+use crate::privilege::Caller;
+use egeria_fs::control::NumberTicket;
 use egeria_fs::{Errno, FileKind, InodeNumber, NewInode, Outcome};
 use fuser::FopenFlags;
 use std::ffi::OsStr;
@@ -20,6 +21,10 @@ pub(crate) const DIRECT: FopenFlags =
 
 fn may_write(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+fn is_own_user(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 impl Adapter {
@@ -88,17 +93,31 @@ impl Adapter {
         Ok((found, handle))
     }
 
-    /// The inode that a name in the root stands for, by which the mount's own user opens files past their names: who
-    /// may open the pools may open every file.
+    /// The inode that a name in the root was made up for ([`Tickets`](crate::tickets::Tickets)).
     fn number_to_open(
         &self,
         parent: InodeNumber,
         name: &OsStr,
         new: &NewInode,
     ) -> Option<(InodeNumber, u32)> {
-        let is_own = new.uid == 0 || new.uid == rustix::process::geteuid().as_raw();
-        let (ino, generation) = number_by_name(name.as_bytes())?;
-        (is_own && parent == InodeNumber::ROOT).then_some((InodeNumber(ino), generation))
+        let may_be_one = parent == InodeNumber::ROOT && is_own_user(new.uid);
+        may_be_one.then(|| self.tickets.take(name.as_bytes()))?
+    }
+
+    /// A name by which an inode is opened past its names, once. For the mount's own user, who may open the pools and so
+    /// every file, and for root.
+    pub(crate) fn issue_ticket(
+        &self,
+        caller: Caller,
+        handle: u64,
+        ticket: NumberTicket,
+    ) -> Outcome<[u8; size_of::<NumberTicket>()]> {
+        self.files.get(handle)?;
+        if !is_own_user(caller.uid) {
+            return Err(Errno(libc::EPERM));
+        }
+        let of = (InodeNumber(ticket.ino), ticket.generation);
+        Ok(ticket.answer(self.tickets.issue(handle, of)?))
     }
 
     fn open_number(
@@ -121,6 +140,12 @@ impl Adapter {
         let (held, attributes) = added?;
         let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
         Ok((Found::once(&attributes), handle))
+    }
+
+    /// The kernel let go of an open directory.
+    pub(crate) fn release_directory(&self, handle: u64) {
+        self.tickets.forget(handle);
+        self.release(handle);
     }
 
     /// The kernel let go of an open description.

@@ -2,13 +2,16 @@
 
 mod common;
 use common::*;
-use egeria_fs::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT};
+use egeria_fs::control::{
+    CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST,
+};
 use egeria_fs::{FileKind, InodeNumber};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
 fn last_errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap()
@@ -160,4 +163,121 @@ fn requests_are_counted() {
     let before = mount.volume.counters().mount_requests;
     fs::write(mount.path("file"), b"x").unwrap();
     assert!(mount.volume.counters().mount_requests >= before + 3);
+}
+
+/// A name by which an inode is opened once.
+fn ticket(directory: &File, (ino, generation): (u64, u32)) -> Result<String, i32> {
+    let mut ticket = NumberTicket::asking(ino, generation);
+    let fd = directory.as_raw_fd();
+    // SAFETY: the request is `_IOWR` of `NumberTicket`: the kernel reads and writes its size.
+    match unsafe { libc::ioctl(fd, TICKET_REQUEST.into(), &raw mut ticket) } {
+        0 => Ok(ticket.name().unwrap().to_str().unwrap().to_owned()),
+        _ => Err(last_errno()),
+    }
+}
+
+/// A file of root's that no other user may reach, in a directory of mode 0700.
+fn secret(mount: &Mounted) -> (std::path::PathBuf, (u64, u32)) {
+    fs::create_dir(mount.path("closed")).unwrap();
+    fs::set_permissions(mount.path("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+    let path = mount.path("closed/secret");
+    fs::write(&path, b"secret").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let ino = fs::metadata(&path).unwrap().ino();
+    let attributes = mount.volume.attributes(InodeNumber(ino)).unwrap();
+    (path, (ino, attributes.generation))
+}
+
+fn is_whole(path: &Path) -> bool {
+    let metadata = fs::metadata(path).unwrap();
+    fs::read(path).unwrap() == b"secret" && metadata.uid() == 0 && metadata.mode() & 0o777 == 0o600
+}
+
+fn create_new(path: &Path) -> std::io::Result<File> {
+    File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+}
+
+#[test]
+fn files_of_any_name_can_be_copied_into_the_root() {
+    let Some(mount) = Mounted::new() else { return };
+    let (path, (ino, generation)) = secret(&mount);
+    let unpacked = tempfile::tempdir().unwrap();
+    let names = [
+        // What earlier versions opened by.
+        format!("\u{1}egeria-open:{ino}:{generation}"),
+        format!("{ino:016x}{generation:016x}"),
+        "0".repeat(32),
+    ];
+    for name in &names {
+        fs::write(unpacked.path().join(name), b"of another user").unwrap();
+    }
+    for (command, options) in [("cp", "-r"), ("cp", "-a")] {
+        let mut copy = std::process::Command::new(command);
+        copy.arg(options)
+            .arg(unpacked.path().join("."))
+            .arg(mount.path(""));
+        assert!(copy.status().unwrap().success());
+        assert!(is_whole(&path), "{command} {options}");
+        for name in &names {
+            assert_eq!(fs::read(mount.path(name)).unwrap(), b"of another user");
+            fs::remove_file(mount.path(name)).unwrap();
+        }
+    }
+    for name in &names {
+        let made = create_new(&mount.path(name)).unwrap();
+        assert_ne!(made.metadata().unwrap().ino(), ino);
+    }
+}
+
+#[test]
+fn a_ticket_opens_its_inode_once() {
+    let Some(mount) = Mounted::new() else { return };
+    let (path, of) = secret(&mount);
+    let root = File::open(mount.path("")).unwrap();
+    let name = ticket(&root, of).unwrap();
+    let opened = create_new(&mount.path(&name)).unwrap();
+    assert_eq!(std::io::read_to_string(opened).unwrap(), "secret");
+    assert!(!mount.path(&name).exists());
+    let again = create_new(&mount.path(&name)).unwrap();
+    assert_eq!(again.metadata().unwrap().len(), 0);
+    assert!(is_whole(&path));
+}
+
+#[test]
+fn a_ticket_ends_with_its_directory() {
+    let Some(mount) = Mounted::new() else { return };
+    let (path, of) = secret(&mount);
+    let root = File::open(mount.path("")).unwrap();
+    let name = ticket(&root, of).unwrap();
+    drop(root);
+    // The kernel tells of a close a moment after it, so the name may mean the file until then.
+    eventually("the name means nothing", || {
+        let is_new = create_new(&mount.path(&name))
+            .unwrap()
+            .metadata()
+            .unwrap()
+            .len()
+            == 0;
+        is_new || mount.path(&name).exists()
+    });
+    assert!(is_whole(&path));
+}
+
+#[test]
+fn tickets_are_for_the_mount_s_own_user_alone() {
+    let Some(mount) = Mounted::new() else { return };
+    let (path, of) = secret(&mount);
+    let root = File::open(mount.path("")).unwrap();
+    let name = ticket(&root, of).unwrap();
+    as_user(NOBODY, NOBODY, || {
+        let root = File::open(mount.path("")).unwrap();
+        assert_eq!(ticket(&root, of), Err(libc::EPERM));
+        let made = create_new(&mount.path(&name)).unwrap();
+        assert_eq!(made.metadata().unwrap().uid(), NOBODY);
+    });
+    assert!(is_whole(&path));
 }

@@ -3,10 +3,11 @@
 //! copies of it.
 
 use crate::control_call::ask_mount;
+use crate::raw::number;
 use crate::record::{OPENINGS, Origin, Record};
 use crate::trust::Place;
 use crate::{placeholder, raw, settings, table, thread};
-use egeria_fs::control::{NO_DESCRIPTION_SLOT, name_by_number};
+use egeria_fs::control::{NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST};
 use egeria_fs::{InodeNumber, MAX_PATH_BYTES};
 use libc::c_int;
 use std::ffi::CString;
@@ -19,6 +20,8 @@ pub const STATUS: c_int =
 pub const DIRECTORY_STATUS: c_int = STATUS | libc::O_DIRECTORY | libc::O_NOFOLLOW;
 /// The same of a directory for paths alone.
 pub const PATH_STATUS: c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+
+const DIRECTORY: c_int = libc::O_DIRECTORY | libc::O_CLOEXEC;
 
 /// Something uses descriptors where nobody can be asked: all opens go to the kernel from now on.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
@@ -83,12 +86,13 @@ fn replace(opened: c_int, fd: c_int) {
 
 /// In the mount that it was opened in, and in no other that took its place: without it, calls on open files fail.
 fn open(record: &Record, origin: &Origin) -> Result<(c_int, u32), c_int> {
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let root = raw::openat(libc::AT_FDCWD, origin.point.as_ptr(), flags, 0);
-    if root < 0 {
-        return Err(-root as c_int);
-    }
-    let root = root as c_int;
+    let point = origin.point.as_ptr();
+    let root = number(raw::openat(
+        libc::AT_FDCWD,
+        point,
+        libc::O_PATH | DIRECTORY,
+        0,
+    ))?;
     let is_same = Place::of_directory(root).is_some_and(|at| at.mount() == Some(origin.mount));
     let opened = match is_same {
         true => open_below(root, record, origin),
@@ -117,18 +121,26 @@ fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u
             raw::close(opened);
         }
     }
-    let name = name_by_number(record.ino().0, origin.generation);
-    let name = CString::new(name).map_err(|_| libc::EIO)?;
-    let flags = flags | libc::O_CREAT | libc::O_EXCL;
-    let opened = raw::openat(root, name.as_ptr(), flags, 0);
-    if opened < 0 {
-        return Err(-opened as c_int);
-    }
-    let opened = opened as c_int;
-    if raw::facts_of(opened).is_some_and(|facts| facts.st_nlink == 0) {
-        // The kernel learns that nothing has the name by which it was opened, and shows it as deleted.
-        raw::facts_at(root, &name);
-    }
+    open_by_number(root, record, origin, flags)
+}
+
+/// By a name that the mount makes up for the inode, and that means it once.
+fn open_by_number(
+    root: c_int,
+    record: &Record,
+    origin: &Origin,
+    flags: c_int,
+) -> Result<(c_int, u32), c_int> {
+    // The mount answers for open directories alone, not for places of paths.
+    let directory = number(raw::openat(
+        root,
+        c".".as_ptr(),
+        libc::O_RDONLY | DIRECTORY,
+        0,
+    ))?;
+    let opened = open_with_ticket(directory, record, origin, flags);
+    raw::close(directory);
+    let opened = opened?;
     slot_of(record, origin, opened)
         .map(|slot| (opened, slot))
         .ok_or_else(|| {
@@ -136,6 +148,25 @@ fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u
             // The mount has ended since.
             libc::ENOTCONN
         })
+}
+
+fn open_with_ticket(
+    directory: c_int,
+    record: &Record,
+    origin: &Origin,
+    flags: c_int,
+) -> Result<c_int, c_int> {
+    let mut ticket = NumberTicket::asking(record.ino().0, origin.generation);
+    let request = u64::from(TICKET_REQUEST);
+    number(raw::ioctl(directory, request, (&raw mut ticket).cast()))?;
+    let name = ticket.name().ok_or(libc::EIO)?;
+    let flags = flags | libc::O_CREAT | libc::O_EXCL;
+    let opened = number(raw::openat(directory, name.as_ptr(), flags, 0))?;
+    if raw::facts_of(opened).is_some_and(|facts| facts.st_nlink == 0) {
+        // The kernel learns that nothing has the name by which it was opened, and shows it as deleted.
+        raw::facts_at(directory, name);
+    }
+    Ok(opened)
 }
 
 /// By the one name it has now. Who may not read it any more can still begin paths there.

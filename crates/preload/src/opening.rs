@@ -304,7 +304,7 @@ fn is_unnamed(flags: c_int) -> bool {
 /// the root.
 fn create_unnamed(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opened, PathStop> {
     let is_valid = flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_CREAT == 0;
-    if !is_valid || !way.may_add_to_root() {
+    if !is_valid || !way.may_open_by_number() {
         return Err(PathStop::Elsewhere);
     }
     let directory = way.find(flags & libc::O_NOFOLLOW == 0)?;

@@ -5,6 +5,7 @@
 //! ones. The descriptors themselves have high numbers, which programs rarely reach; they may close them.
 
 use crate::libc_threads;
+use crate::raw::number;
 use crate::{process, raw, thread};
 use libc::c_int;
 use std::io::Write;
@@ -128,13 +129,6 @@ impl Original {
         };
         raw::fcntl(number, libc::F_SETFD, flags as usize);
         Some(number)
-    }
-}
-
-fn number(answer: isize) -> Result<c_int, c_int> {
-    match answer {
-        0.. => Ok(answer as c_int),
-        _ => Err(-answer as c_int),
     }
 }
 

@@ -129,6 +129,17 @@ pub fn advise(address: *mut u8, bytes: usize, advice: c_int) -> isize {
     }
 }
 
+/// The number that a call answered, a descriptor as a rule, or its errno.
+///
+/// # Errors
+/// The errno of the call.
+pub fn number(answer: isize) -> Result<c_int, c_int> {
+    match answer {
+        0.. => Ok(answer as c_int),
+        _ => Err(-answer as c_int),
+    }
+}
+
 /// What the kernel knows of an open file.
 pub fn facts_of(fd: c_int) -> Option<libc::stat> {
     let mut facts: libc::stat = zeros();

@@ -2,14 +2,7 @@
 
 mod common;
 
-use common::{
-    Mounted, NOBODY, assert_ended_well, cost_no_requests, finish, is_root, keeps, program,
-};
-use egeria_fs::InodeNumber;
-use egeria_fs::control::name_by_number;
-use egeria_mount::MountOptions;
-use std::fs::File;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use common::{Mounted, assert_ended_well, cost_no_requests, finish, keeps, program};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -188,48 +181,4 @@ fn threads_open_and_close() {
 #[test]
 fn others_use_what_one_thread_opens() {
     keeps("opens", "others_use_what_one_thread_opens", 10_000);
-}
-
-#[test]
-fn inodes_are_opened_by_number_for_the_mount_s_own_user_alone() {
-    if !is_root() {
-        return;
-    }
-    let options = MountOptions {
-        allow_other: true,
-        ..MountOptions::default()
-    };
-    let Some(mounted) = Mounted::with(&options) else {
-        return;
-    };
-    permissions(mounted.point(), 0o777);
-    let secret = mounted.path("secret");
-    std::fs::write(&secret, "secret").unwrap();
-    permissions(&secret, 0o600);
-    let ino = InodeNumber(std::fs::metadata(&secret).unwrap().ino());
-    let generation = mounted.volume.attributes(ino).unwrap().generation;
-    let name = name_by_number(ino.0, generation);
-    let path = mounted.path(std::str::from_utf8(&name).unwrap());
-    // A program of root's opens the inode, ...
-    let opened = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path)
-        .unwrap();
-    assert_eq!(std::io::read_to_string(opened).unwrap(), "secret");
-    // ... and nothing has that name.
-    assert!(!path.exists());
-    // For another user it is a name.
-    let mut command = mounted.bare_command("setpriv");
-    command.args(["--reuid", &NOBODY.to_string(), "--clear-groups"]);
-    command.args(["sh", "-c", ": > \"$1\"", "sh"]).arg(&path);
-    assert_ended_well(&finish(&mut command), "another user");
-    assert_eq!(std::fs::read(&path).unwrap(), b"");
-    assert_eq!(std::fs::metadata(&path).unwrap().uid(), NOBODY);
-    assert_eq!(std::fs::read(&secret).unwrap(), b"secret");
-}
-
-fn permissions(path: &std::path::Path, mode: u32) {
-    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }

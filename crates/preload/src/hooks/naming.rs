@@ -31,7 +31,7 @@ fn is_removed_by_kernel(way: &Way<'_>, named: &Attributes) -> bool {
     match named.kind() {
         FileKind::Regular => {
             way.volume.is_open_in_kernel(named.ino)
-                || (way.volume.is_open(named.ino) && !way.may_add_to_root())
+                || (way.volume.is_open(named.ino) && !way.may_open_by_number())
         }
         _ => is_used_by_kernel(way, named) || way.volume.is_open(named.ino),
     }

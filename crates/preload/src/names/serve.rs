@@ -11,6 +11,7 @@ use crate::record::{Record, may_any_be_deferred};
 use crate::serve::{open_all_in_kernel, open_in_kernel};
 use crate::thread::{self, Thread};
 use crate::{errno, ownership, pins, process, raw, settings, signals};
+use egeria_fs::rights::READ;
 use egeria_fs::{Attributes, Errno, InodeNumber, PathEnd, PathStop, PathWalker, Volume};
 use libc::{c_char, c_int};
 use std::mem::MaybeUninit;
@@ -151,10 +152,11 @@ impl<'p> Way<'p> {
             .or(Err(PathStop::Elsewhere))
     }
 
-    /// Whether names can be made in the root.
-    pub fn may_add_to_root(&self) -> bool {
-        let root = self.volume.attributes(egeria_fs::InodeNumber::ROOT);
-        root.is_ok_and(|root| self.identity.credentials.may_add(&root))
+    /// Whether files can be opened by their number: by a name that is made in the root, for a process that has it open.
+    pub fn may_open_by_number(&self) -> bool {
+        let root = self.volume.attributes(InodeNumber::ROOT);
+        let credentials = &self.identity.credentials;
+        root.is_ok_and(|root| credentials.may(&root, READ) && credentials.may_add(&root))
     }
 
     /// Where the path ends.
