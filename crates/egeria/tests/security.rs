@@ -175,3 +175,61 @@ fn shell(script: &str) -> Command {
     command.args(["-c", script]);
     command
 }
+
+/// In a mount namespace with a `/dev/shm` of its own, where another user took the name of root's directory.
+const WITHOUT_OWN_NAME: &str = r#"
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mkdir /dev/shm/egeria-0 /dev/shm/egeria-0-0 /tmp/egeria-mnt.$$
+chown 65534 /dev/shm/egeria-0 /dev/shm/egeria-0-0
+echo ready
+read go
+e=$1 point=/tmp/egeria-mnt.$$
+$e mkfs --pool 0:/dev/shm/pool:64MiB && $e mount /dev/shm/pool $point &&
+$e run --volume /dev/shm/pool -- sh -c 'echo a > "$EGERIA_MOUNT/file"' && cat $point/file &&
+$e umount $point && $e check /dev/shm/pool && $e run --scratch 64MiB -- true
+status=$?
+rmdir $point
+exit $status
+"#;
+
+#[test]
+fn no_command_searches_dev_shm() {
+    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+    use std::io::{BufRead, Write};
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args([
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-ec",
+        WITHOUT_OWN_NAME,
+        "sh",
+    ]);
+    command.arg(env!("CARGO_BIN_EXE_egeria"));
+    command.env("EGERIA_PRELOAD_LIB", common::preload_library());
+    let mut child = (command.stdin(std::process::Stdio::piped()))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready\n");
+    let watching = init(CreateFlags::NONBLOCK).unwrap();
+    let memory = format!("/proc/{}/root/dev/shm", child.id());
+    add_watch(&watching, memory, WatchFlags::ACCESS).unwrap();
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let said = std::io::read_to_string(out).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    let mut room = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut events = Reader::new(&watching, &mut room);
+    while let Ok(event) = events.next() {
+        // An event without a name is about the directory itself.
+        let searched = event.file_name().is_none() && event.events().contains(ReadFlags::ACCESS);
+        assert!(!searched, "/dev/shm was read as a directory");
+    }
+}

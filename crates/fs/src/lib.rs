@@ -45,6 +45,7 @@ pub use session::admission::{LimitedBy, PoolAdmission};
 pub use session::leases::{LeaseMount, Recall, work_for_kernel};
 pub use session::patience::{lock_within_patience, wait_within_patience, within_patience};
 pub use types::*;
+pub use volume::attach::remove_sessions;
 pub use volume::create::create_volume;
 pub use volume::pool_locks::set_attach_patience;
 pub use volume::private::{PrivateMemory, check_private, create_private, is_volume_private};

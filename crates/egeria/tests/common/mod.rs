@@ -189,11 +189,12 @@ pub fn scratch_files() -> Vec<PathBuf> {
         path.file_name()
             .is_some_and(|name| name.as_bytes().starts_with(b"egeria-run-"))
     };
-    names("/dev/shm")
-        .into_iter()
-        .chain(names("/tmp"))
-        .filter(is_run)
-        .collect()
+    let place = format!("egeria-run-of-{}", rustix::process::geteuid().as_raw());
+    let own = format!("/dev/shm/{place}");
+    let own = Path::new(&own).is_dir().then(|| names(&own));
+    let places = own.into_iter().chain([names("/dev/shm"), names("/tmp")]);
+    let found = places.flatten().filter(is_run);
+    found.filter(|path| !path.ends_with(&place)).collect()
 }
 
 /// Whether an ordinary user can, as udev's rules of fuse3 let him; a container's own device may be root's alone.

@@ -15,7 +15,7 @@ use crate::session::owner_word::Era;
 use crate::space::placement::place_nodes;
 use crate::types::AllocationPolicy;
 use crate::volume::pool_locks::*;
-use crate::volume::pools::{Found, find_pools, open_pool};
+use crate::volume::pools::{Found, find_pools, open_pool, read_superblock};
 use crate::volume::segments::{self, FileIdentity, Leftover};
 use crate::volume::session_line::{SessionLine, read_session_line, write_session_line};
 use crate::volume::trust::Owner;
@@ -216,7 +216,12 @@ fn join(mut found: Found, read_only: bool, locks: &File) -> Result<Arc<Volume>, 
     let gone = || std::io::Error::from_raw_os_error(libc::ENOENT);
     let session = found
         .owner
-        .and_then(|owner| Some((owner, segments::find_segment(owner, &name)?)))
+        .and_then(|owner| {
+            Some((
+                owner,
+                segments::find_segment(owner, &found.superblock, &name)?,
+            ))
+        })
         .ok_or_else(gone)
         .and_then(|(owner, segment)| Session::join(segment, layout_of(&geometry), owner))
         .map_err(|error| join_failure(&path, &error, locks))?;
@@ -326,7 +331,7 @@ pub(crate) fn create_session(
     let owner = found.owner.filter(|_| !private);
     let segment = match owner {
         Some(owner) => owner
-            .session_directory()
+            .session_directory(&found.superblock)
             .map_err(|error| no_session(&error))?
             .join(segment_name(&found.superblock.volume, &id)),
         None => PathBuf::new(),
@@ -376,6 +381,7 @@ fn no_session(error: &std::io::Error) -> VolumeError {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
     let hint = match errno {
         libc::EACCES | libc::EPERM | libc::EROFS => "make it writable for this user",
+        libc::EEXIST => "another user took the names of this one's directories there; remove them",
         _ => "free space there or mount it larger",
     };
     failure(
@@ -391,7 +397,7 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError>
     let Some(owner) = found.owner else {
         return Ok(false);
     };
-    if segments::is_any_mapped(owner, volume) {
+    if segments::is_any_mapped(owner, &found.superblock) {
         return Err(failure(
             libc::EBUSY,
             format!(
@@ -403,7 +409,7 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError>
     }
     let stale = read_session_line(pool);
     if let Some(stale) = &stale {
-        segments::find_segment(owner, &segment_name(volume, stale))
+        segments::find_segment(owner, &found.superblock, &segment_name(volume, stale))
             .iter()
             .for_each(|path| {
                 segments::remove_segment(path);
@@ -411,6 +417,19 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError>
             });
     }
     Ok(stale.is_some())
+}
+
+/// Remove all sessions of the volume of a pool, also one in use: the volume is about to be removed.
+pub fn remove_sessions(pool: &Path) {
+    let Ok((owner, file)) = open_pool(pool) else {
+        return;
+    };
+    if let Ok((superblock, _)) = read_superblock(&file, pool) {
+        let segments = segments::segments_of(owner, &superblock);
+        segments
+            .iter()
+            .for_each(|path| segments::remove_segment(path));
+    }
 }
 
 pub(crate) fn fill_header(

@@ -3,6 +3,7 @@
 //! Locks on pools tell this for the session of those pools. They do not for the pools of a copy: same
 //! UUID, other file. Only the directories of the pools' owner are looked at: nobody else can put anything there.
 
+use crate::format::Superblock;
 use crate::volume::trust::Owner;
 use std::fs::File;
 use std::io;
@@ -45,9 +46,9 @@ pub(crate) fn remove_segment(path: &Path) {
 }
 
 /// Segments of a volume, in the directories of its owner.
-fn segments_of(owner: Owner, volume: &[u8; 16]) -> Vec<PathBuf> {
-    let prefix = format!("{}-", uuid::Uuid::from_bytes(*volume).simple());
-    let directories = owner.session_directories().into_iter();
+pub(crate) fn segments_of(owner: Owner, volume: &Superblock) -> Vec<PathBuf> {
+    let prefix = format!("{}-", uuid::Uuid::from_bytes(volume.volume).simple());
+    let directories = owner.session_directories(volume).into_iter();
     let entries = directories.flat_map(|directory| {
         let entries = std::fs::read_dir(directory).into_iter();
         entries.flatten().flatten()
@@ -60,15 +61,15 @@ fn segments_of(owner: Owner, volume: &[u8; 16]) -> Vec<PathBuf> {
 }
 
 /// Whether any process uses any session of a volume with this UUID, as far as the kernel tells.
-pub(crate) fn is_any_mapped(owner: Owner, volume: &[u8; 16]) -> bool {
+pub(crate) fn is_any_mapped(owner: Owner, volume: &Superblock) -> bool {
     let segments = segments_of(owner, volume);
     segments.iter().any(|path| is_mapped(path) == Some(true))
 }
 
 /// Where the segment of this name is, or the first place where it could be.
-pub(crate) fn find_segment(owner: Owner, name: &str) -> Option<PathBuf> {
+pub(crate) fn find_segment(owner: Owner, volume: &Superblock, name: &str) -> Option<PathBuf> {
     let places: Vec<PathBuf> = owner
-        .session_directories()
+        .session_directories(volume)
         .into_iter()
         .map(|directory| directory.join(name))
         .collect();

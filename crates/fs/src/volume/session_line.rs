@@ -23,7 +23,8 @@ impl SessionLine {
     }
 }
 
-fn boot_id() -> [u8; 16] {
+/// What tells one start of the machine from another; zeros where the kernel does not say.
+pub(crate) fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     uuid::Uuid::parse_str(text.trim())
         .map(|id| *id.as_bytes())

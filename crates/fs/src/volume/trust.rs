@@ -9,13 +9,14 @@
 //! groups = ["databases", 2001]
 //! ```
 
+use crate::format::Superblock;
 use crate::requests::VolumeError;
 use crate::requests::failure;
+use crate::volume::session_line::boot_id;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -134,40 +135,42 @@ impl Owner {
             .is_ok_and(|metadata| self.holds(&metadata))
     }
 
-    /// Directories of this owner that hold sessions: one, unless somebody else was first to use its name.
-    pub(crate) fn session_directories(self) -> Vec<PathBuf> {
-        let usual = Path::new(MEMORY).join(self.prefix());
-        if self.is_own_directory(&usual) {
-            return vec![usual];
-        }
-        let prefix = format!("{}-", self.prefix());
-        let entries = std::fs::read_dir(MEMORY).into_iter().flatten().flatten();
-        entries
-            .filter(|entry| entry.file_name().as_bytes().starts_with(prefix.as_bytes()))
-            .map(|entry| entry.path())
-            .filter(|path| self.is_own_directory(path))
-            .collect()
+    /// Where sessions of a volume can be: in the owner's directory, or, where another user took that name, in one whose
+    /// name no other user can know before it is there. No directory is searched: it may hold any number of names of others.
+    fn session_places(self, volume: &Superblock) -> [PathBuf; 2] {
+        let usual = self.prefix();
+        let other = format!("{usual}-{}", secret_name(volume));
+        [usual, other].map(|name| Path::new(MEMORY).join(name))
+    }
+
+    /// Of these, the ones that are there and this owner's.
+    pub(crate) fn session_directories(self, volume: &Superblock) -> Vec<PathBuf> {
+        let places = self.session_places(volume).into_iter();
+        places.filter(|path| self.is_own_directory(path)).collect()
     }
 
     /// The directory for a new session, made when there is none.
-    pub(crate) fn session_directory(self) -> io::Result<PathBuf> {
-        if let Some(known) = self.session_directories().into_iter().next() {
+    ///
+    /// # Errors
+    /// `EEXIST` when other users took both names; what the system says.
+    pub(crate) fn session_directory(self, volume: &Superblock) -> io::Result<PathBuf> {
+        if let Some(known) = self.session_directories(volume).into_iter().next() {
             return Ok(known);
         }
-        let usual = Path::new(MEMORY).join(self.prefix());
-        let other = || usual.with_file_name(format!("{}-{:016x}", self.prefix(), random_word()));
-        match self.make_directory(&usual) {
-            Ok(()) => Ok(usual),
-            // Somebody else has it, who must not keep this user from working.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if self.is_own_directory(&usual) {
-                    return Ok(usual);
+        let mut taken = io::Error::from_raw_os_error(libc::EEXIST);
+        for place in self.session_places(volume) {
+            match self.make_directory(&place) {
+                Ok(()) => return Ok(place),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if self.is_own_directory(&place) {
+                        return Ok(place);
+                    }
+                    taken = error;
                 }
-                let other = other();
-                self.make_directory(&other).map(|()| other)
+                Err(error) => return Err(error),
             }
-            Err(error) => Err(error),
         }
+        Err(taken)
     }
 
     fn make_directory(self, path: &Path) -> io::Result<()> {
@@ -262,10 +265,12 @@ fn open_raw(name: &Path, flags: i32) -> io::Result<File> {
     Ok(rustix::fs::open(name, flags, Mode::empty())?.into())
 }
 
-fn random_word() -> u64 {
-    let mut word = [0u8; 8];
-    let _ = rustix::rand::getrandom(&mut word, rustix::rand::GetRandomFlags::empty());
-    u64::from_ne_bytes(word)
+/// A name that follows from what only the owner of a volume can read, and from when the machine was started: what another
+/// user saw earlier tells nothing of it.
+fn secret_name(volume: &Superblock) -> uuid::fmt::Simple {
+    let boot = uuid::Uuid::from_bytes(boot_id());
+    let secret = [volume.volume, volume.secret].concat();
+    uuid::Uuid::new_v5(&boot, &secret).simple()
 }
 
 /// Groups whose members may share volumes directly: what root says, and nobody else can change.

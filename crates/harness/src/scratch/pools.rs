@@ -2,10 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use egeria_fs::{CreateOptions, PoolRequest, create_volume};
+use egeria_fs::{CreateOptions, PoolRequest, create_volume, remove_sessions};
 use egeria_watch::own;
 use rustix::fs::{FlockOperation, flock};
 
@@ -14,10 +14,10 @@ use super::mount_point::detach;
 use crate::SCRATCH_PREFIX;
 use crate::error::{Error, Result};
 
-/// Where sessions are.
-const MEMORY: &str = "/dev/shm";
+/// What names of pools begin with.
+const POOL: &str = "pool";
 
-/// Held locked while the scratch volume is in use; holds the volume's UUID.
+/// Held locked while the scratch volume is in use.
 const LOCK: &str = "lock";
 
 /// Says where the scratch volume is mounted.
@@ -27,7 +27,7 @@ const MOUNT: &str = "mount";
 pub struct ScratchPools {
     directory: PathBuf,
     pools: Vec<PoolRequest>,
-    lock: File,
+    _lock: File,
 }
 
 impl ScratchPools {
@@ -41,21 +41,21 @@ impl ScratchPools {
         pool_bytes: u64,
         options: &CreateOptions,
     ) -> Result<ScratchPools> {
-        sweep(memory);
-        let (directory, lock) = locked_directory(memory)?;
+        let own = own_directory(memory);
+        own.iter().for_each(|directory| sweep(directory));
+        let (directory, lock) = locked_directory(own.as_deref().unwrap_or(memory))?;
         let pool = |&node: &u16| PoolRequest {
             node,
-            path: directory.join(format!("pool{node}")),
+            path: directory.join(format!("{POOL}{node}")),
             bytes: Some(pool_bytes),
         };
         let pools = nodes.iter().map(pool).collect();
         let scratch = ScratchPools {
             directory,
             pools,
-            lock,
+            _lock: lock,
         };
-        let volume = create_volume(&scratch.pools, options).map_err(Error::failed)?;
-        let _ = (&scratch.lock).write_all(volume.simple().to_string().as_bytes());
+        create_volume(&scratch.pools, options).map_err(Error::failed)?;
         Ok(scratch)
     }
 
@@ -87,24 +87,20 @@ impl Drop for ScratchPools {
 /// Removes the session of a scratch volume, should one be left: whoever still uses the volume lost its
 /// mount, or the process that would have removed it was killed.
 fn remove_session(directory: &Path) {
-    let volume = fs::read_to_string(directory.join(LOCK)).unwrap_or_default();
-    let is_volume = volume.len() == 32 && volume.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let places = session_directories().into_iter().filter(|_| is_volume);
-    for entry in places.flat_map(fs::read_dir).flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&volume) {
-            let _ = fs::remove_file(entry.path());
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(POOL) {
+            remove_sessions(&entry.path());
         }
     }
 }
 
-/// Sessions of a user are in directories of his in DRAM.
-fn session_directories() -> Vec<PathBuf> {
-    let prefix = format!("egeria-{}", own::user());
-    let entries = fs::read_dir(MEMORY).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
-        .filter_map(|entry| own::directory(&entry.path()).ok())
-        .collect()
+/// The directory of this user that scratch volumes are in, so that what killed processes left is found without looking
+/// through what others have in `memory`; `None` when another user took its name.
+fn own_directory(memory: &Path) -> Option<PathBuf> {
+    let path = memory.join(format!("{SCRATCH_PREFIX}of-{}", own::user()));
+    // There already, as a rule.
+    let _ = fs::DirBuilder::new().mode(0o700).create(&path);
+    own::directory(&path).ok()
 }
 
 fn locked_directory(memory: &Path) -> Result<(PathBuf, File)> {
@@ -121,19 +117,10 @@ fn locked_directory(memory: &Path) -> Result<(PathBuf, File)> {
     Ok((directory.keep(), lock))
 }
 
-/// Removes what killed processes of this user left behind.
-fn sweep(memory: &Path) {
-    let Ok(entries) = fs::read_dir(memory) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        if entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with(SCRATCH_PREFIX)
-        {
-            sweep_one(&entry.path());
-        }
+/// Removes what killed processes of this user left behind in its directory.
+fn sweep(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        sweep_one(&entry.path());
     }
 }
 
