@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::kinds::{Metadata, Part, parts};
 use crate::path::walk;
 use crate::volume::{Volume, create_open};
+use egeria_fs::rights::Credentials;
 use egeria_fs::{
     AttributeChange, CallerDestination, CallerSource, Errno, FileKind, FileReference, Outcome,
 };
@@ -135,11 +136,35 @@ fn set_size(volume: &egeria_fs::Volume, file: FileReference, bytes: u64) -> Outc
         size_bytes: Some(bytes),
         ..AttributeChange::default()
     };
-    let clears_setid = !rustix::process::geteuid().is_root();
+    clear_privileges(volume, file)?;
     past_kernel(volume, file, || {
-        volume.set_attributes_direct(file.ino(), &change, clears_setid)
+        volume.set_attributes_direct(file.ino(), &change)
     })
     .map(drop)
+}
+
+/// Before the content changes: capabilities of the file go, and set-user-id and set-group-id bits as the kernel takes
+/// them away.
+#[inline]
+fn clear_privileges(volume: &egeria_fs::Volume, file: FileReference) -> Outcome<()> {
+    match volume.may_have_privileges(file) {
+        true => clear_what_there_is(volume, file),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+fn clear_what_there_is(volume: &egeria_fs::Volume, file: FileReference) -> Outcome<()> {
+    volume.drop_capability(file)?;
+    let clears = Credentials::of_thread().clears(&volume.attributes(file.ino())?);
+    if clears == 0 {
+        return Ok(());
+    }
+    let change = AttributeChange {
+        clears,
+        ..AttributeChange::default()
+    };
+    volume.set_attributes(file.ino(), &change).map(drop)
 }
 
 /// `EBUSY` where a kernel holds pages of the file, which it must read or change itself.
@@ -249,6 +274,7 @@ impl File {
                 false => return Err(Errno(libc::EBADF)),
             }
             let volume = &*self.volume.inner;
+            clear_privileges(volume, self.reference)?;
             past_kernel(volume, self.reference, || {
                 volume.write_direct(self.reference, offset_bytes, from)
             })
@@ -295,6 +321,7 @@ impl File {
             }
             check_range(0, from.bytes())?;
             let volume = &*self.volume.inner;
+            clear_privileges(volume, self.reference)?;
             past_kernel(volume, self.reference, || {
                 volume.append_direct(self.reference, from)
             })

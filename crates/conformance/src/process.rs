@@ -9,6 +9,7 @@ use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, set_dumpable_behavior,
     set_parent_process_death_signal,
 };
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -270,6 +271,23 @@ pub fn as_user(user: u32, group: u32, further: &[u32], body: impl FnOnce()) {
     needs_root();
     apart(|| {
         become_user(user, group, further);
+        body();
+    });
+}
+
+/// Run as this user without a capability.
+#[track_caller]
+pub fn without_capability(capability: CapabilitySet, body: impl FnOnce()) {
+    needs_root();
+    apart(|| {
+        let sets = rustix::thread::capabilities(None).expect("capabilities");
+        let rest = !capability;
+        let reduced = CapabilitySets {
+            effective: sets.effective & rest,
+            permitted: sets.permitted & rest,
+            inheritable: sets.inheritable & rest,
+        };
+        rustix::thread::set_capabilities(None, reduced).expect("fewer capabilities");
         body();
     });
 }

@@ -98,7 +98,7 @@ impl<'v> Subject<'v> {
             size_bytes: Some(FILE_BYTES),
             ..AttributeChange::default()
         };
-        let cut = self.volume.set_attributes(self.file.ino(), &change, false);
+        let cut = self.volume.set_attributes(self.file.ino(), &change);
         cut.expect("truncate");
     }
 }

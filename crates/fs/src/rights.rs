@@ -22,6 +22,21 @@ const CAP_FOWNER: u32 = 3;
 /// `CAP_FSETID`
 const CAP_FSETID: u32 = 4;
 
+/// Set-user-id and set-group-id.
+pub const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
+
+/// Bits of the mode of a file that go when its owner is changed, or its content by a thread without `CAP_FSETID`:
+/// set-user-id; set-group-id where it means execution, and for threads that are not in the file's group. As Linux does
+/// since 6.2 (`setattr_should_drop_suidgid`).
+pub fn cleared_setid(mode: u32, is_member: impl FnOnce() -> bool) -> u32 {
+    let set = mode & SETID;
+    let keeps_group = set & libc::S_ISGID == 0 || (mode & libc::S_IXGRP == 0 && is_member());
+    match keeps_group {
+        true => set & !libc::S_ISGID,
+        false => set,
+    }
+}
+
 /// The identity of a thread towards file systems, in the user namespace of the volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
@@ -36,6 +51,18 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Those of the calling thread; its effective user and group, which file systems go by unless `setfsuid` changed it.
+    pub fn of_thread() -> Credentials {
+        let sets = rustix::thread::capabilities(None);
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        Credentials {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            groups: groups.iter().map(|group| group.as_raw()).collect(),
+            capabilities: sets.map_or(0, |sets| sets.effective.bits()),
+        }
+    }
+
     fn has(&self, capability: u32) -> bool {
         self.capabilities & (1 << capability) != 0
     }
@@ -126,9 +153,12 @@ impl Credentials {
         may_user && (gid.is_none_or(own_group) || self.has(CAP_CHOWN))
     }
 
-    /// Whether set-user-id and set-group-id bits stay when the content of a file is changed.
-    pub fn keeps_setid(&self) -> bool {
-        self.has(CAP_FSETID)
+    /// Bits of the mode of a file that go when the thread changes its content.
+    pub fn clears(&self, attributes: &Attributes) -> u32 {
+        match self.has(CAP_FSETID) {
+            true => 0,
+            false => cleared_setid(attributes.mode, || self.is_member(attributes.gid)),
+        }
     }
 }
 
@@ -156,6 +186,24 @@ mod tests {
             groups: groups.to_vec(),
             capabilities: capabilities.iter().fold(0, |set, bit| set | 1 << bit),
         }
+    }
+
+    #[test]
+    fn set_ids_go_as_in_linux() {
+        let clears =
+            |mode, thread: Credentials| thread.clears(&inode(libc::S_IFREG | mode, 10, 20));
+        let (member, other) = (|| user(1, &[20], &[]), || user(1, &[], &[]));
+        assert_eq!(clears(0o666, other()), 0);
+        assert_eq!(clears(0o6777, member()), 0o6000);
+        assert_eq!(clears(0o6767, member()), 0o4000, "no program's bit");
+        assert_eq!(clears(0o6767, other()), 0o6000);
+        assert_eq!(clears(0o2666, other()), 0o2000);
+        assert_eq!(clears(0o6777, user(1, &[], &[CAP_FSETID])), 0);
+        assert_eq!(
+            clears(0o6777, user(0, &[], &[])),
+            0o6000,
+            "root without the capability"
+        );
     }
 
     #[test]

@@ -194,6 +194,8 @@ pub enum TimeChange {
 pub struct AttributeChange {
     /// Permission bits (07777).
     pub permissions: Option<u32>,
+    /// Bits of the mode that go: set-user-id and set-group-id ([`crate::rights::cleared_setid`]).
+    pub clears: u32,
     /// Owner.
     pub uid: Option<u32>,
     /// Group.

@@ -188,10 +188,8 @@ fn changes_are_for_the_inode_that_was_looked_at() {
         volume.rename(&no_directory, b"f", &no_directory, b"new", replace),
         volume.rename(&no_directory, b"f", &root, b"new", replace),
         volume.rename(&root, b"d", &no_directory, b"new", replace),
-        volume.set_attributes(&no_file, &change, false).map(drop),
-        volume
-            .set_attributes_direct(&no_file, &change, false)
-            .map(drop),
+        volume.set_attributes(&no_file, &change).map(drop),
+        volume.set_attributes_direct(&no_file, &change).map(drop),
         volume.set_xattr(&no_file, b"user.a", b"1", any),
         volume.remove_xattr(&no_file, b"user.a"),
     ] {

@@ -38,7 +38,7 @@ fn truncate(volume: &Volume, file: FileReference, size_bytes: u64) -> Outcome<()
         size_bytes: Some(size_bytes),
         ..AttributeChange::default()
     };
-    volume.set_attributes(file.ino(), &change, false).map(drop)
+    volume.set_attributes(file.ino(), &change).map(drop)
 }
 
 /// Where a file block is in pool 0.

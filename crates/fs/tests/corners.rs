@@ -169,7 +169,7 @@ fn a_directory_that_is_compacted_when_it_moves_keeps_its_names() {
             let mut pages = 1;
             while pages < PAGES {
                 let nothing = AttributeChange::default();
-                let change = || volume.set_attributes(directory, &nothing, false).map(drop);
+                let change = || volume.set_attributes(directory, &nothing).map(drop);
                 let (changed, taken) = with_failures(Resource::Blocks, 0..0, change);
                 assert_eq!(changed, Ok(()));
                 pages += taken;

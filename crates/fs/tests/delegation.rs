@@ -118,7 +118,7 @@ proptest! {
                         size_bytes: Some(bytes as u64),
                         ..AttributeChange::default()
                     };
-                    volume.set_attributes(file.ino(), &change, false).unwrap();
+                    volume.set_attributes(file.ino(), &change).unwrap();
                     expected.resize(bytes, 0);
                 }
             }

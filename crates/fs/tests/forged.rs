@@ -324,7 +324,7 @@ fn a_repair_that_does_not_work_is_not_called_one() {
             permissions: Some(0o600),
             ..AttributeChange::default()
         };
-        volume.set_attributes(file, &change, false).expect("chmod");
+        volume.set_attributes(file, &change).expect("chmod");
     });
     let state = AttributeState {
         mode: libc::S_IFREG | 0o600,

@@ -188,7 +188,7 @@ fn s20_access_times_change_by_request_only() {
         ..AttributeChange::default()
     };
     for ino in [file.ino(), ROOT] {
-        volume.set_attributes(ino, &change, false).unwrap();
+        volume.set_attributes(ino, &change).unwrap();
     }
     volume.read(file, 0, &mut [0; 4]).unwrap();
     names(&volume, ROOT);
@@ -226,7 +226,7 @@ fn s22_set_times_are_kept_to_the_nanosecond_from_1677_to_2262() {
             mtime: Some(TimeChange::At(time_ns)),
             ..AttributeChange::default()
         };
-        volume.set_attributes(ino, &change, false).unwrap();
+        volume.set_attributes(ino, &change).unwrap();
         let attributes = volume.attributes(ino).unwrap();
         assert_eq!(
             (attributes.atime_ns, attributes.mtime_ns),
@@ -444,7 +444,7 @@ fn s28_a_read_only_attach_refuses_changes_but_recovers() {
         volume.unlink(ROOT, b"file"),
         volume.remove_directory(ROOT, b"file"),
         volume.rename(ROOT, b"file", ROOT, b"new", replace),
-        volume.set_attributes(found.ino, &change, false).map(drop),
+        volume.set_attributes(found.ino, &change).map(drop),
         volume.set_xattr(found.ino, b"user.a", b"", any),
         volume.remove_xattr(found.ino, b"user.a"),
         volume.allocate(file, 0, 1, AllocateMode::Extend),
@@ -509,13 +509,9 @@ fn s35_old_bytes_of_blocks_never_show() {
             size_bytes: Some(bytes),
             ..AttributeChange::default()
         };
-        volume.set_attributes(cut.ino(), &size(100), false).unwrap();
+        volume.set_attributes(cut.ino(), &size(100)).unwrap();
         match regrow {
-            0 => drop(
-                volume
-                    .set_attributes(cut.ino(), &size(10_000), false)
-                    .is_ok(),
-            ),
+            0 => drop(volume.set_attributes(cut.ino(), &size(10_000)).is_ok()),
             1 => assert_eq!(volume.write(cut, 9_999, b"\0"), Ok(1)),
             _ => volume
                 .allocate(cut, 0, 10_000, AllocateMode::Extend)

@@ -38,7 +38,7 @@ fn truncate(volume: &Volume, file: FileReference, size_bytes: u64) {
         size_bytes: Some(size_bytes),
         ..AttributeChange::default()
     };
-    volume.set_attributes(file.ino(), &change, false).unwrap();
+    volume.set_attributes(file.ino(), &change).unwrap();
 }
 
 fn read(volume: &Volume, file: FileReference) -> Vec<u8> {

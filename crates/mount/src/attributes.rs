@@ -5,7 +5,7 @@ use crate::coherence::Range;
 use crate::convert;
 use crate::known::Held;
 use crate::leases::{self, Asker, Epoch};
-use crate::privilege::{self, Caller};
+use crate::privilege::Caller;
 use egeria_fs::{AttributeChange, Attributes, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
 use std::time::Duration;
@@ -46,8 +46,11 @@ impl Adapter {
         change: &AttributeChange,
     ) -> Outcome<FileAttr> {
         let held = self.known.hold(&self.volume, ino)?;
-        let clear_setid = self.must_clear_setid(caller, &held, change)?;
-        let changed = self.volume.set_attributes(ino, change, clear_setid);
+        let change = &AttributeChange {
+            clears: self.clears(caller, &held, change)?,
+            ..*change
+        };
+        let changed = self.volume.set_attributes(ino, change);
         self.changed(ino);
         let changed = changed?;
         // The kernel takes these in whatever happens meanwhile: so they are not to be remembered, but the next are. What is
@@ -64,42 +67,45 @@ impl Adapter {
         Ok(convert::file_attributes(&attributes))
     }
 
-    /// A change of owner clears, whoever asks; one of size when the caller is not privileged.
-    /// A request to change nothing is `chown` to nobody new. (Capabilities the kernel removes itself
-    /// before either.)
-    fn must_clear_setid(
-        &self,
-        caller: Caller,
-        held: &Held<'_>,
-        change: &AttributeChange,
-    ) -> Outcome<bool> {
+    /// Set-user-id and set-group-id bits that go: with a change of owner always, with one of size when the caller is not
+    /// privileged. A request to change nothing is `chown` to nobody new. (Capabilities the kernel removes itself before
+    /// either.)
+    fn clears(&self, caller: Caller, held: &Held<'_>, change: &AttributeChange) -> Outcome<u32> {
         let owner = change.uid.is_some() || change.gid.is_some();
         let owner = owner || *change == AttributeChange::default();
         if !owner && change.size_bytes.is_none() {
-            return Ok(false);
+            return Ok(0);
         }
         let attributes = self.volume.attributes(held.ino)?;
-        Ok(privilege::has_setid(&attributes) && (owner || !privilege::keeps_setid(caller)))
+        Ok(match owner {
+            true => caller.clears_with_owner(&attributes),
+            false if caller.keeps_setid() => 0,
+            false => caller.clears_with_content(&attributes),
+        })
     }
 
-    /// The content is about to change: capabilities go, and set-user-id and set-group-id bits when
-    /// the kernel says so.
-    pub(crate) fn clear_privileges(&self, file: FileReference, setid: bool) -> Outcome<()> {
+    /// The content is about to change: capabilities go, and set-user-id and set-group-id bits of callers without
+    /// `CAP_FSETID`, for whom `is_unprivileged` answers.
+    pub(crate) fn clear_privileges(
+        &self,
+        caller: Caller,
+        file: FileReference,
+        is_unprivileged: impl FnOnce() -> bool,
+    ) -> Outcome<()> {
         self.volume.drop_capability(file)?;
-        if setid && privilege::has_setid(&self.volume.attributes(file.ino())?) {
-            self.volume
-                .set_attributes(file.ino(), &AttributeChange::default(), true)?;
+        if !self.volume.may_have_privileges(file) || !is_unprivileged() {
+            return Ok(());
+        }
+        let clears = caller.clears_with_content(&self.volume.attributes(file.ino())?);
+        if clears != 0 {
+            let change = AttributeChange {
+                clears,
+                ..AttributeChange::default()
+            };
+            self.volume.set_attributes(file.ino(), &change)?;
             // The kernel asked for a change of content, and believes the mode to be as before.
             self.kernel.forget_attributes(file.ino());
         }
         Ok(())
-    }
-
-    /// The same, for changes of which the kernel does not say: the bits go unless the caller is
-    /// privileged.
-    pub(crate) fn clear_privileges_for(&self, caller: Caller, file: FileReference) -> Outcome<()> {
-        let attributes = self.volume.attributes(file.ino())?;
-        let setid = privilege::has_setid(&attributes) && !privilege::keeps_setid(caller);
-        self.clear_privileges(file, setid)
     }
 }

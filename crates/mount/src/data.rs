@@ -29,6 +29,7 @@ thread_local! {
 /// What of a WRITE is not its place and data.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteManner {
+    pub caller: Caller,
     pub write_flags: WriteFlags,
     /// Flags of the open file now, `F_SETFL` included.
     pub open_flags: i32,
@@ -166,7 +167,8 @@ impl Adapter {
         manner: WriteManner,
     ) -> Outcome<((u64, usize), Option<Keeping>)> {
         let setid = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
-        self.clear_privileges(open.file, manner.write_flags.contains(setid))?;
+        let clears = manner.write_flags.contains(setid);
+        self.clear_privileges(manner.caller, open.file, || clears)?;
         let appends = manner.open_flags & libc::O_APPEND != 0;
         let range = || {
             let at = match appends {
@@ -241,7 +243,7 @@ impl Adapter {
     ) -> Outcome<Changed> {
         let open = self.files.get(handle)?;
         let mode = AllocateMode::of_flags(mode).ok_or(Errno(libc::EOPNOTSUPP))?;
-        self.clear_privileges_for(caller, open.file)?;
+        self.clear_privileges(caller, open.file, || !caller.keeps_setid())?;
         let (at, length_bytes) = (range.offset_bytes, range.length_bytes);
         let allocated = self.volume.allocate(open.file, at, length_bytes, mode);
         self.changed(open.ino);
@@ -270,7 +272,7 @@ impl Adapter {
     pub(crate) fn copy(&self, caller: Caller, copy: &Copy) -> Outcome<Written> {
         let to = self.files.get(copy.to)?;
         let from = self.files.get(copy.from)?;
-        self.clear_privileges_for(caller, to.file)?;
+        self.clear_privileges(caller, to.file, || !caller.keeps_setid())?;
         let mut keeping = Vec::new();
         let bytes = self.copy_between(&from, &to, copy, &mut keeping)?;
         let range = Range {

@@ -90,6 +90,7 @@ impl Filesystem for Requests {
         reply: ReplyAttr,
     ) {
         let change = AttributeChange {
+            clears: 0,
             permissions: mode.map(|mode| mode & 0o7777),
             uid,
             gid,
@@ -312,6 +313,7 @@ impl Filesystem for Requests {
         reply: ReplyWrite,
     ) {
         let manner = WriteManner {
+            caller: Caller::of(request),
             write_flags,
             open_flags: flags.0,
             direct: owner.is_some(),

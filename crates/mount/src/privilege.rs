@@ -7,7 +7,8 @@
 //! looked up.
 
 use crate::leases::Asker;
-use egeria_fs::Attributes;
+use egeria_fs::rights::cleared_setid;
+use egeria_fs::{Attributes, FileKind};
 use fuser::Request;
 use procfs::FromRead;
 use procfs::process::Status;
@@ -34,41 +35,63 @@ impl Caller {
     }
 }
 
-/// `CAP_FSETID`: whoever has it may change files without clearing the bits.
+/// May change files without clearing set-user-id and set-group-id bits.
 const CAP_FSETID: u32 = 4;
 
-/// `CAP_SYS_ADMIN`: who has it may know of `trusted.` attributes.
+/// May know of `trusted.` attributes.
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// Is there anything to clear?
-pub(crate) fn has_setid(attributes: &Attributes) -> bool {
-    attributes.mode & (libc::S_ISUID | libc::S_ISGID) != 0
-        && attributes.mode & libc::S_IFMT != libc::S_IFDIR
-}
+impl Caller {
+    /// May the caller change a file without clearing the bits?
+    pub(crate) fn keeps_setid(self) -> bool {
+        self.has_capability(CAP_FSETID)
+    }
 
-/// May the caller change a file without clearing the bits?
-pub(crate) fn keeps_setid(caller: Caller) -> bool {
-    has_capability(caller, CAP_FSETID)
-}
+    /// May the caller know of `trusted.` attributes?
+    pub(crate) fn administers(self) -> bool {
+        self.has_capability(CAP_SYS_ADMIN)
+    }
 
-/// May the caller know of `trusted.` attributes?
-pub(crate) fn administers(caller: Caller) -> bool {
-    has_capability(caller, CAP_SYS_ADMIN)
-}
+    /// Set-user-id and set-group-id bits that go when the caller, who is not privileged, changes the content.
+    pub(crate) fn clears_with_content(self, attributes: &Attributes) -> u32 {
+        match attributes.kind() {
+            FileKind::Directory => 0,
+            _ => cleared_setid(attributes.mode, || self.is_member(attributes.gid)),
+        }
+    }
 
-/// A caller who cannot be looked up (another pid namespace, or gone) has it if root.
-fn has_capability(caller: Caller, capability: u32) -> bool {
-    let status = std::fs::read(format!("/proc/{}/status", caller.pid));
-    match status.ok().as_deref().and_then(effective_capabilities) {
-        Some(capabilities) => capabilities & (1 << capability) != 0,
-        None => caller.uid == 0,
+    /// Those that go when the caller changes the owner.
+    pub(crate) fn clears_with_owner(self, attributes: &Attributes) -> u32 {
+        let keeps_group = || self.is_member(attributes.gid) || self.keeps_setid();
+        match attributes.kind() {
+            FileKind::Directory => 0,
+            _ => cleared_setid(attributes.mode, keeps_group),
+        }
+    }
+
+    fn status(self) -> Option<Status> {
+        let status = std::fs::read(format!("/proc/{}/status", self.pid)).ok()?;
+        status_of(&status)
+    }
+
+    /// A caller who cannot be looked up (another pid namespace, or gone) has it if root.
+    fn has_capability(self, capability: u32) -> bool {
+        let status = self.status();
+        status.map_or(self.uid == 0, |status| {
+            status.capeff & (1 << capability) != 0
+        })
+    }
+
+    /// A caller who cannot be looked up is in one group only.
+    fn is_member(self, group: u32) -> bool {
+        let groups = || self.status().map_or(Vec::new(), |status| status.groups);
+        self.gid == group || groups().contains(&group)
     }
 }
 
 /// Of a status file. The name in it may hold any bytes, where the parser takes text only.
-fn effective_capabilities(status: &[u8]) -> Option<u64> {
-    let status = Status::from_read(String::from_utf8_lossy(status).as_bytes());
-    status.ok().map(|status| status.capeff)
+fn status_of(status: &[u8]) -> Option<Status> {
+    Status::from_read(String::from_utf8_lossy(status).as_bytes()).ok()
 }
 
 #[cfg(test)]
@@ -77,16 +100,17 @@ mod tests {
 
     #[test]
     fn capabilities_are_read_whatever_the_program_is_called() {
+        let capabilities_of = |status: &[u8]| status_of(status).map(|status| status.capeff);
         let own = std::fs::read("/proc/self/status").unwrap();
         let of = |name: &[u8]| {
             let (_, rest) = own.split_at(own.iter().position(|byte| *byte == b'\n').unwrap());
-            effective_capabilities(&[b"Name:\t", name, rest].concat())
+            capabilities_of(&[b"Name:\t", name, rest].concat())
         };
         let capabilities = of(b"cat");
         assert!(capabilities.is_some());
         for name in [&b"\xff"[..], b"CapEff:\t0", b"a b) (c", b""] {
             assert_eq!(of(name), capabilities, "{name:?}");
         }
-        assert_eq!(effective_capabilities(b"Name:\tcat\n"), None);
+        assert_eq!(capabilities_of(b"Name:\tcat\n"), None);
     }
 }

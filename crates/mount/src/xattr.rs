@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::convert;
-use crate::privilege::{self, Caller};
+use crate::privilege::Caller;
 use egeria_fs::{Errno, InodeNumber, Outcome, XattrMode};
 use fuser::ReplyXattr;
 use std::ffi::OsStr;
@@ -71,7 +71,7 @@ impl Adapter {
         let held = self.known.hold(&self.volume, ino)?;
         let mut names = self.volume.list_xattr(held.ino)?;
         let is_trusted = |name: &Vec<u8>| name.starts_with(TRUSTED);
-        if names.iter().any(is_trusted) && !privilege::administers(caller) {
+        if names.iter().any(is_trusted) && !caller.administers() {
             names.retain(|name| !is_trusted(name));
         }
         Ok(names

@@ -265,7 +265,7 @@ fn write_back_does_not_grow_the_file() {
     shared
         .mount
         .volume
-        .set_attributes(shared.ino, &cut, false)
+        .set_attributes(shared.ino, &cut)
         .unwrap();
     mapping.sync().unwrap();
     assert_eq!(shared.mount.volume.size_bytes(shared.engine), Ok(100));
@@ -532,7 +532,7 @@ fn programs_run_from_the_mount_and_are_never_stale() {
         size_bytes: Some(0),
         ..Default::default()
     };
-    mount.volume.set_attributes(ino, &cut, false).unwrap();
+    mount.volume.set_attributes(ino, &cut).unwrap();
     mount.volume.write(engine, 0, &program).unwrap();
     let output = std::process::Command::new(&binary)
         .arg("hello")

@@ -94,7 +94,7 @@ impl Tree<'_> {
         let ((directory, name), (other, other_name)) = (any(), any());
         let named = || volume.lookup(directory, name).map(|found| found.ino);
         let change = |change: AttributeChange| {
-            let changed = volume.set_attributes(named()?, &change, false);
+            let changed = volume.set_attributes(named()?, &change);
             changed.map(drop)
         };
         match random.below(12) {
@@ -360,7 +360,7 @@ fn give_to_nobody(volume: &Volume, ino: InodeNumber) {
         uid: Some(NOBODY),
         ..AttributeChange::default()
     };
-    volume.set_attributes(ino, &change, false).unwrap();
+    volume.set_attributes(ino, &change).unwrap();
 }
 
 /// A recall of attributes alone leaves the names of a file, and the kernel takes them along when it renames it.
@@ -689,7 +689,7 @@ fn a_new_owner_may_change_what_is_his() {
             uid: Some(uid),
             ..AttributeChange::default()
         };
-        mounted.volume.set_attributes(made, &change, false).unwrap();
+        mounted.volume.set_attributes(made, &change).unwrap();
         for caller in [65533, 65534] {
             let changed = as_user(caller, || {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o600))

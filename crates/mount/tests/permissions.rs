@@ -305,20 +305,21 @@ fn capabilities_go_with_a_change_of_owner_and_stay_otherwise() {
     assert_not_capable(&path, "chown to nobody new");
 }
 
-/// The bit without group execution does not mean set-group-id, and stays.
+/// The bit without group execution is no program's: it stays for members of the group, and goes for others.
 #[test]
-fn a_setgid_bit_without_group_execution_stays_on_write() {
+fn a_setgid_bit_without_group_execution_stays_for_members() {
     let Some(mount) = Mounted::new() else { return };
     let path = mount.path("mandatory");
     fs::write(&path, b"x").unwrap();
-    set_mode(&path, 0o2666);
-    as_user(NOBODY, NOBODY, || {
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .write_all(b"y")
-            .unwrap();
-    });
-    assert_eq!(mode(&path), 0o2666);
+    chown(&path, Some(0), Some(4321)).unwrap();
+    let write_as_group = |group| {
+        set_mode(&path, 0o2666);
+        as_user(NOBODY, group, || {
+            let mut file = File::options().write(true).open(&path).unwrap();
+            file.write_all(b"y").unwrap();
+        });
+        mode(&path)
+    };
+    assert_eq!(write_as_group(4321), 0o2666);
+    assert_eq!(write_as_group(NOBODY), 0o666);
 }

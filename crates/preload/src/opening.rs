@@ -6,7 +6,7 @@ use crate::table;
 use crate::{
     deferred, errno, libc_streams, locked_files, ownership, placeholder, raw, serve, thread,
 };
-use egeria_fs::rights::{READ, WRITE};
+use egeria_fs::rights::{READ, SETID, WRITE};
 use egeria_fs::{
     AttributeChange, Attributes, Errno, FileKind, FileReference, InodeNumber, NewInode, PathEnd,
     PathStop, Volume,
@@ -31,7 +31,6 @@ const KNOWN: c_int = libc::O_ACCMODE
     | O_LARGEFILE;
 const O_LARGEFILE: c_int = 0o100_000;
 /// Bits that a change of the data may have to take away.
-pub const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
 
 /// An opened inode.
 struct Opened {
@@ -197,7 +196,9 @@ fn open_existing(
     let is_protected = flags & libc::O_CREAT != 0
         && end.directory.mode & libc::S_ISVTX != 0
         && named.uid != credentials.uid;
-    if is_protected || (writes && !way.usage.is_writable()) || !credentials.may(named, wanted) {
+    let clears = truncates && named.mode & SETID != 0;
+    let is_writable = !writes || way.usage.is_writable();
+    if is_protected || clears || !is_writable || !credentials.may(named, wanted) {
         return Err(PathStop::Elsewhere);
     }
     let volume = way.volume;
@@ -246,13 +247,12 @@ fn open_directory(way: &Way<'_>, named: &Attributes, flags: c_int) -> Result<Ope
 }
 
 fn truncate(way: &Way<'_>, file: FileReference, named: &Attributes) -> Result<(), Errno> {
-    let clears = named.mode & SETID != 0 && !way.identity.credentials.keeps_setid();
     way.volume.drop_capability(file)?;
     let change = AttributeChange {
         size_bytes: Some(0),
         ..AttributeChange::default()
     };
-    let changed = way.volume.set_attributes_direct(named, &change, clears);
+    let changed = way.volume.set_attributes_direct(named, &change);
     changed.map(drop)
 }
 

@@ -4,6 +4,19 @@ use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
 use crate::{settings, signals};
 use egeria_fs::{CallerSource, Outcome};
 
+/// Whether set-user-id or set-group-id bits may have to go when the content changes, which the kernel knows. Capabilities of
+/// the file go here.
+#[inline(always)]
+pub fn has_setid(record: &Record) -> bool {
+    record.volume().may_have_privileges(record.file()) && has_setid_without_capability(record)
+}
+
+#[cold]
+fn has_setid_without_capability(record: &Record) -> bool {
+    let (volume, file) = (record.volume(), record.file());
+    volume.drop_capability(file).is_err() || volume.may_have_privileges(file)
+}
+
 /// Write at an offset.
 #[inline(always)]
 pub fn write_at(
@@ -12,7 +25,7 @@ pub fn write_at(
     buffer: *const u8,
     bytes: usize,
 ) -> Outcome<usize> {
-    if settings::file_size_limited() || is_beyond(offset_bytes, bytes) {
+    if settings::file_size_limited() || is_beyond(offset_bytes, bytes) || has_setid(record) {
         return Err(PASS);
     }
     let bytes = bytes.min(MAX_BYTES);
@@ -26,7 +39,7 @@ pub fn write_at(
 
 /// Write at the end of the file; where it landed, and how much.
 pub fn append(record: &Record, buffer: *const u8, bytes: usize) -> Outcome<(u64, usize)> {
-    if settings::file_size_limited() {
+    if settings::file_size_limited() || has_setid(record) {
         return Err(PASS);
     }
     signals::before_write(bytes);

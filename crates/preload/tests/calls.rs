@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::keeps;
+use common::{Mounted, assert_ended_well, finish, is_root, keeps, program};
 
 #[test]
 fn vectors() {
@@ -52,4 +52,25 @@ fn threads_begin_at_once() {
 #[test]
 fn threads_come_and_go() {
     keeps("calls", "threads_come_and_go", 5000);
+}
+
+#[test]
+fn set_ids_stay_with_the_capability() {
+    if is_root() {
+        keeps("calls", "set_ids_stay_with_the_capability", 6);
+    }
+}
+
+#[test]
+fn set_ids_go_without_the_capability() {
+    let Some(mounted) = Mounted::new().filter(|_| is_root()) else {
+        return;
+    };
+    let rule = "set_ids_go_without_the_capability";
+    let before = mounted.volume.counters();
+    let mut command = mounted.command("setpriv");
+    command.args(["--bounding-set", "-fsetid"]);
+    command.arg(program("calls")).arg(rule);
+    assert_ended_well(&finish(&mut command), rule);
+    mounted.assert_served(&before, 6, rule);
 }

@@ -47,10 +47,7 @@ impl Volume {
         length_bytes: u64,
         mode: AllocateMode,
     ) -> Outcome<()> {
-        let rules = WriteRules {
-            direct: true,
-            clear_setid: false,
-        };
+        let rules = WriteRules { direct: true };
         self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
     }
 

@@ -56,7 +56,6 @@ impl Volume {
         let usual = bytes != 0
             && blocks.1 - blocks.0 < MAX_IN_PLACE_BLOCKS
             && inode.is_written_in_place()
-            && !rules.clear_setid
             && !self.is_read_only()
             && inode.is_time_logged(time_ns)
             // Its blocks may be those of another file, too.
@@ -207,7 +206,7 @@ mod tests {
             size_bytes: Some(0),
             ..AttributeChange::default()
         };
-        let truncate = || volume.set_attributes(file.ino(), &change, false).map(|_| 0);
+        let truncate = || volume.set_attributes(file.ino(), &change).map(|_| 0);
         assert_eq!(soon(&truncate), None, "it would take its blocks away");
         stopped.kill();
         assert_eq!(write(&volume, file, 0), Ok(BLOCK as usize));

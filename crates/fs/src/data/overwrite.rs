@@ -32,7 +32,6 @@ impl Volume {
         let usual = offset.is_multiple_of(BLOCK as u64)
             && self.path_mode() == mode
             && !self.is_read_only()
-            && !rules.clear_setid
             && !has_pairs(file.inode().root.load(Ordering::Relaxed))
             && file.inode().state.load(Ordering::Acquire) == LOADED;
         if !usual {

@@ -99,7 +99,7 @@ impl Volume {
         self.write_by(file, Target::End, from, WriteRules::default())
     }
 
-    /// As `write_from`, for preload: setuid/setgid bits are cleared when the caller is not privileged.
+    /// As `write_from`, by someone who goes past the kernel, and saw to [`Volume::may_have_privileges`].
     ///
     /// # Errors
     /// As `write_from`; `EAGAIN` when kernel-cached (decided under the inode's lock): pass the call to the kernel.
@@ -109,7 +109,7 @@ impl Volume {
         offset_bytes: u64,
         from: CallerSource<'_>,
     ) -> Outcome<usize> {
-        let rules = self.direct_rules(file);
+        let rules = WriteRules { direct: true };
         self.write_by(file, Target::At(offset_bytes), from, rules)
             .map(|(_, bytes)| bytes)
     }
@@ -123,18 +123,8 @@ impl Volume {
         file: FileReference,
         from: CallerSource<'_>,
     ) -> Outcome<(u64, usize)> {
-        let rules = self.direct_rules(file);
+        let rules = WriteRules { direct: true };
         self.write_by(file, Target::End, from, rules)
-    }
-
-    fn direct_rules(&self, file: FileReference) -> WriteRules {
-        let setid = libc::S_ISUID | libc::S_ISGID;
-        let clear = file.inode().mode.load(Ordering::Relaxed) & setid != 0
-            && !rustix::process::geteuid().is_root();
-        WriteRules {
-            direct: true,
-            clear_setid: clear,
-        }
     }
 
     fn write_by(
@@ -469,7 +459,7 @@ impl<'a> Write<'a, '_> {
         let time_ns = self.volume.now_ns();
         self.volume.compact_if_due(locked, self.operation);
         let mut staged = Staged::begin(locked, Need::Ordinary)?;
-        self.stage(locked, &mut staged, new_size, time_ns, rules)?;
+        self.stage(&mut staged, new_size, time_ns)?;
         for mapping in &self.mappings {
             locked
                 .index()
@@ -490,36 +480,13 @@ impl<'a> Write<'a, '_> {
             inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
             inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
             inode.note_logged_time(time_ns);
-            if rules.clear_setid {
-                inode.mode.store(
-                    without_setid(inode.mode.load(Ordering::Relaxed)),
-                    Ordering::Relaxed,
-                );
-            }
             Ok(())
         })?;
         operation.finish();
         Ok(())
     }
 
-    fn stage(
-        &mut self,
-        locked: &Locked<'_>,
-        staged: &mut Staged,
-        size_bytes: u64,
-        time_ns: i64,
-        rules: WriteRules,
-    ) -> Outcome<()> {
-        if rules.clear_setid {
-            let state = locked.attribute_state();
-            // With the new size: the old one, applied twice, would cut the write off.
-            let state = AttributeState {
-                mode: without_setid(state.mode),
-                size_bytes,
-                ..state
-            };
-            staged.add(self.operation, &Entry::Attributes(state), time_ns)?;
-        }
+    fn stage(&mut self, staged: &mut Staged, size_bytes: u64, time_ns: i64) -> Outcome<()> {
         if self.mappings.is_empty() {
             // All bytes went in place behind the end of file: only the size is news.
             let mapping = Mapping {
@@ -567,16 +534,6 @@ fn zero(
     Access::upkeep(volume, run, |pool| {
         pool.zero(run.at, run.bytes).map_err(Errno::from)
     })
-}
-
-/// The mode after a write by somebody unprivileged: no setuid; no setgid where it means execution.
-pub(crate) fn without_setid(mode: u32) -> u32 {
-    let setgid = if mode & libc::S_IXGRP != 0 {
-        libc::S_ISGID
-    } else {
-        0
-    };
-    mode & !(libc::S_ISUID | setgid)
 }
 
 impl Volume {

@@ -9,8 +9,6 @@ use crate::types::{Errno, Outcome};
 pub(crate) struct WriteRules {
     /// Fail with `EAGAIN` when the kernel holds pages of the inode.
     pub(crate) direct: bool,
-    /// Take setuid and setgid bits off.
-    pub(crate) clear_setid: bool,
 }
 
 impl WriteRules {

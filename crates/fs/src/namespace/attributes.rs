@@ -2,17 +2,18 @@
 
 use crate::data::checksums::{ATTRIBUTE, NewSums};
 use crate::data::mapping::Mapping;
-use crate::data::write::{MAX_FILE_BYTES, without_setid};
+use crate::data::write::MAX_FILE_BYTES;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
 use crate::log::staging::Staged;
+use crate::rights::SETID;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::striping;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::volume::{FileReference, Volume};
 use std::sync::atomic::Ordering;
 
 /// Namespaces of extended attributes that are kept.
@@ -25,8 +26,7 @@ const XATTRS_UNKNOWN: u16 = 1;
 const NO_CAPABILITY: u16 = 2;
 
 impl Volume {
-    /// Change attributes in one commit. Changing owner, or the size by someone not privileged, is
-    /// told by the caller through `clear_setid`.
+    /// Change attributes in one commit. Which bits a change of owner or size clears is the caller's matter.
     ///
     /// # Errors
     /// For a size: `EFBIG` beyond the largest file, `EISDIR` and `EINVAL` for other kinds of inodes; what [every
@@ -35,13 +35,8 @@ impl Volume {
         &self,
         inode: impl Into<InodeHandle>,
         change: &AttributeChange,
-        clear_setid: bool,
     ) -> Outcome<Attributes> {
-        let rules = WriteRules {
-            direct: false,
-            clear_setid,
-        };
-        self.change_attributes(inode.into(), change, rules)
+        self.change_attributes(inode.into(), change, WriteRules::default())
     }
 
     /// As `set_attributes`, by someone who goes past the kernel.
@@ -52,13 +47,8 @@ impl Volume {
         &self,
         inode: impl Into<InodeHandle>,
         change: &AttributeChange,
-        clear_setid: bool,
     ) -> Outcome<Attributes> {
-        let rules = WriteRules {
-            direct: true,
-            clear_setid,
-        };
-        self.change_attributes(inode.into(), change, rules)
+        self.change_attributes(inode.into(), change, WriteRules { direct: true })
     }
 
     fn change_attributes(
@@ -88,7 +78,7 @@ impl Volume {
             }
         }
         let time_ns = self.now_ns();
-        let state = changed_state(&locked, change, rules.clear_setid, time_ns);
+        let state = changed_state(&locked, change, time_ns);
         let mut operation = Operation::new(self, locked.me);
         self.compact_if_due(&locked, &mut operation);
         let size = locked.size_bytes();
@@ -230,6 +220,15 @@ impl Volume {
         }
     }
 
+    /// Whether a change of content by a process without `CAP_FSETID` may have to take set-user-id or set-group-id bits or
+    /// capabilities away first ([`Volume::drop_capability`]). Two loads.
+    #[inline(always)]
+    pub fn may_have_privileges(&self, file: FileReference) -> bool {
+        let inode = file.inode();
+        inode.mode.load(Ordering::Relaxed) & SETID != 0
+            || inode.has_xattr.load(Ordering::Acquire) == XATTRS_UNKNOWN
+    }
+
     /// Remove a file's capabilities (`security.capability`), as local file systems do when its content or
     /// owner changes, whoever changes it. Nearly free for inodes without.
     ///
@@ -304,19 +303,12 @@ fn check_xattr_name(name: &[u8]) -> Outcome<()> {
     }
 }
 
-fn changed_state(
-    locked: &Locked<'_>,
-    change: &AttributeChange,
-    clear_setid: bool,
-    now_ns: i64,
-) -> AttributeState {
+fn changed_state(locked: &Locked<'_>, change: &AttributeChange, now_ns: i64) -> AttributeState {
     let mut state = locked.attribute_state();
     if let Some(permissions) = change.permissions {
         state.mode = (state.mode & libc::S_IFMT) | (permissions & 0o7777);
     }
-    if clear_setid {
-        state.mode = without_setid(state.mode);
-    }
+    state.mode &= !(change.clears & SETID);
     state.uid = change.uid.unwrap_or(state.uid);
     state.gid = change.gid.unwrap_or(state.gid);
     if let Some(size_bytes) = change.size_bytes {

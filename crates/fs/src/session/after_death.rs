@@ -204,7 +204,7 @@ mod tests {
         Stopped::in_child(&volume, |volume| volume.lock(other.0)).kill();
         let change = |ino| {
             volume
-                .set_attributes(ino, &AttributeChange::default(), false)
+                .set_attributes(ino, &AttributeChange::default())
                 .map(drop)
         };
         assert_eq!(unless_held_up(&stopped, || change(other)), Ok(()));
@@ -226,7 +226,7 @@ mod tests {
         let (volume, _) = new_volume(&directory);
         let busy = volume.create(ROOT, b"busy", &FILE).expect("create").ino;
         let stopped = stopped_after_a_death(&volume, busy);
-        let change = || volume.set_attributes(busy, &AttributeChange::default(), false);
+        let change = || volume.set_attributes(busy, &AttributeChange::default());
         let soon = unless_held_up(&stopped, || {
             crate::within_patience(Duration::from_millis(1), change)
         });

@@ -205,7 +205,7 @@ mod tests {
             ..Default::default()
         };
         volume
-            .set_attributes(first.ino(), &empty, false)
+            .set_attributes(first.ino(), &empty)
             .expect("truncate");
         assert_eq!(far(first, 5), Ok(()), "what was freed is there again");
     }

@@ -171,10 +171,10 @@ mod tests {
             );
             let changing = scope.spawn(|| {
                 let soon = within_patience(Duration::from_millis(1), || {
-                    volume.set_attributes(root, &nothing, false)
+                    volume.set_attributes(root, &nothing)
                 });
                 assert!(soon.is_none(), "it would have to wait");
-                volume.set_attributes(root, &nothing, false).map(drop)
+                volume.set_attributes(root, &nothing).map(drop)
             });
             let line = said
                 .recv_timeout(Duration::from_secs(600))

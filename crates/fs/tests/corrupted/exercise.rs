@@ -181,9 +181,10 @@ fn change_inode(volume: &Volume, ino: InodeNumber) {
     for size_bytes in [Some(5000), Some(1 << 40), Some(0)] {
         let change = AttributeChange {
             size_bytes,
+            clears: u32::MAX,
             ..Default::default()
         };
-        let _ = volume.set_attributes(ino, &change, true);
+        let _ = volume.set_attributes(ino, &change);
     }
     volume.close(ino);
 }

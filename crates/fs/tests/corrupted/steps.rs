@@ -82,7 +82,7 @@ pub fn allocate(volume: &Volume, path: &str, at: u64, bytes: u64, mode: Allocate
 
 pub fn change(volume: &Volume, path: &str, change: AttributeChange) {
     volume
-        .set_attributes(ino(volume, path), &change, false)
+        .set_attributes(ino(volume, path), &change)
         .expect(path);
 }
 

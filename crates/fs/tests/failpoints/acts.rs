@@ -84,7 +84,7 @@ fn allocate(volume: &Volume, at: u64, bytes: u64, mode: AllocateMode) -> Outcome
 }
 
 fn change(volume: &Volume, path: &str, change: AttributeChange) -> Outcome<usize> {
-    let changed = volume.set_attributes(find(volume, path)?, &change, false);
+    let changed = volume.set_attributes(find(volume, path)?, &change);
     changed.map(|_| 0)
 }
 

@@ -475,9 +475,7 @@ fn truncate(scene: &mut Scene) -> (Act, Verify) {
         ..Default::default()
     };
     (
-        Box::new(move |volume| {
-            assert!(volume.set_attributes(ino, &change, false).unwrap().ino.0 > 0)
-        }),
+        Box::new(move |volume| assert!(volume.set_attributes(ino, &change).unwrap().ino.0 > 0)),
         content(before, after),
     )
 }
@@ -543,9 +541,7 @@ fn change_mode(scene: &mut Scene) -> (Act, Verify) {
         ..Default::default()
     };
     (
-        Box::new(move |volume| {
-            assert!(volume.set_attributes(ino, &change, false).unwrap().ino.0 > 0)
-        }),
+        Box::new(move |volume| assert!(volume.set_attributes(ino, &change).unwrap().ino.0 > 0)),
         Box::new(move |scene| {
             let now = scene.volume.attributes(ino).unwrap();
             let state = (now.mode & 0o777, now.uid);

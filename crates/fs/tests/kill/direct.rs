@@ -154,7 +154,7 @@ fn open_truncating(scene: &mut Scene) -> (Act, Verify) {
                 size_bytes: Some(0),
                 ..AttributeChange::default()
             };
-            let cut = volume.set_attributes_direct(named.ino, &change, false);
+            let cut = volume.set_attributes_direct(named.ino, &change);
             assert!(cut.is_ok() && !volume.is_kernel_cached(file));
             volume.close(named.ino);
         }),

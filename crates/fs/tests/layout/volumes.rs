@@ -42,7 +42,7 @@ fn fill(volume: &Volume) {
             mtime: Some(TimeChange::At(-1)),
             ..AttributeChange::default()
         };
-        volume.set_attributes(cut, &change, false).unwrap();
+        volume.set_attributes(cut, &change).unwrap();
     }
     volume.close(cut);
 
@@ -108,7 +108,7 @@ fn fill_checked(volume: &Volume, directory: InodeNumber) {
                 size_bytes,
                 ..AttributeChange::default()
             };
-            volume.set_attributes(file, &change, false).unwrap();
+            volume.set_attributes(file, &change).unwrap();
         }
         volume.close(file);
     }

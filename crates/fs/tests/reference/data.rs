@@ -136,9 +136,7 @@ impl Harness {
             size_bytes: Some(to),
             ..AttributeChange::default()
         };
-        let done = self
-            .volume()
-            .set_attributes(InodeNumber(ino), &change, false);
+        let done = self.volume().set_attributes(InodeNumber(ino), &change);
         if to >= size && self.is_full(&done, 4) {
             return;
         }
@@ -252,7 +250,7 @@ impl Harness {
             group,
             atime,
             mtime,
-            clear_setid,
+            clears,
         } = operation
         else {
             return;
@@ -260,35 +258,29 @@ impl Harness {
         let ino = self.any_node(*node);
         let change = AttributeChange {
             permissions: permissions.map(u32::from),
+            clears: *clears,
             uid: owner.map(u32::from),
             gid: group.map(u32::from),
             size_bytes: None,
             atime: *atime,
             mtime: *mtime,
         };
-        let done = self
-            .volume()
-            .set_attributes(InodeNumber(ino), &change, *clear_setid);
+        let done = self.volume().set_attributes(InodeNumber(ino), &change);
         if self.is_full(&done, 4) {
             return;
         }
         assert_eq!(errno(done.map(drop)), self.model.node(ino).map(drop));
         if done.is_ok() {
-            self.changed_attributes(ino, &change, *clear_setid);
+            self.changed_attributes(ino, &change);
         }
     }
 
-    fn changed_attributes(&mut self, ino: u64, change: &AttributeChange, clear_setid: bool) {
+    fn changed_attributes(&mut self, ino: u64, change: &AttributeChange) {
         let node = self.model.node_mut(ino);
         if let Some(permissions) = change.permissions {
             node.mode = node.mode & libc::S_IFMT | permissions;
         }
-        if clear_setid {
-            node.mode &= !libc::S_ISUID;
-            if node.mode & libc::S_IXGRP != 0 {
-                node.mode &= !libc::S_ISGID;
-            }
-        }
+        node.mode &= !(change.clears & (libc::S_ISUID | libc::S_ISGID));
         node.uid = change.uid.unwrap_or(node.uid);
         node.gid = change.gid.unwrap_or(node.gid);
         let mut touched = [false, false, true];

@@ -129,7 +129,7 @@ pub enum Operation {
         group: Option<u8>,
         atime: Option<TimeChange>,
         mtime: Option<TimeChange>,
-        clear_setid: bool,
+        clears: u32,
     },
     SetXattr {
         node: Pick,
@@ -285,9 +285,9 @@ fn attribute_operation() -> impl Strategy<Value = Operation> {
         1 => Just(XattrMode::Replace)
     ];
     prop_oneof![
-        3 => (any::<u16>(), of(0..0o10000u16), of(0..3u8), of(0..3u8), of(time()), of(time()), any::<bool>())
-            .prop_map(|(node, permissions, owner, group, atime, mtime, clear_setid)| {
-                Attributes { node, permissions, owner, group, atime, mtime, clear_setid }
+        3 => (any::<u16>(), of(0..0o10000u16), of(0..3u8), of(0..3u8), of(time()), of(time()), any::<u32>())
+            .prop_map(|(node, permissions, owner, group, atime, mtime, clears)| {
+                Attributes { node, permissions, owner, group, atime, mtime, clears }
             }),
         4 => (any::<u16>(), 0..10u8, prop_oneof![0..100u16, 3700..3800u16], xattr_mode)
             .prop_map(|(node, name, length, mode)| SetXattr { node, name, length, mode }),

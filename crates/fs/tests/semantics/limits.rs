@@ -23,10 +23,8 @@ fn s15_files_reach_to_the_largest_offset() {
         size_bytes: Some(bytes),
         ..AttributeChange::default()
     };
-    volume
-        .set_attributes(file.ino(), &size(end), false)
-        .unwrap();
-    let beyond = volume.set_attributes(file.ino(), &size(end + 1), false);
+    volume.set_attributes(file.ino(), &size(end)).unwrap();
+    let beyond = volume.set_attributes(file.ino(), &size(end + 1));
     assert_eq!(failed(beyond), libc::EFBIG);
     let beyond = volume.allocate(file, end, 1, AllocateMode::Extend);
     assert_eq!(failed(beyond), libc::EFBIG);
@@ -202,7 +200,7 @@ fn s30_threads_beyond_4096_get_eagain() {
 /// A change, for which a thread takes a slot; looking needs none.
 fn use_a_slot(volume: &Volume) -> Outcome<()> {
     let nothing = AttributeChange::default();
-    volume.set_attributes(ROOT, &nothing, false).map(drop)
+    volume.set_attributes(ROOT, &nothing).map(drop)
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn s07_a_full_volume_can_be_emptied() {
         size_bytes: Some(10),
         ..AttributeChange::default()
     };
-    volume.set_attributes(small.ino(), &change, false).unwrap();
+    volume.set_attributes(small.ino(), &change).unwrap();
     volume.remove_directory(ROOT, b"a").unwrap();
     let mode = AllocateMode::PunchHole;
     volume.allocate(file, 0, 1 << 20, mode).unwrap();
@@ -245,7 +245,7 @@ fn s13_growing_by_zeroes_changes_the_modification_time() {
         mtime: Some(TimeChange::At(5)),
         ..AttributeChange::default()
     };
-    volume.set_attributes(file.ino(), &change, false).unwrap();
+    volume.set_attributes(file.ino(), &change).unwrap();
     let mode = AllocateMode::ZeroRange;
     volume.allocate(file, 0, 100, mode).unwrap();
     let before = volume.attributes(file.ino()).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::names::{Answer, Way, answered, by_kernel, on_open_descriptor, on_path};
 use crate::{guarded, real, settings};
-use egeria_fs::rights::WRITE;
+use egeria_fs::rights::{SETID, WRITE};
 use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, time_t, timespec, timeval, uid_t};
 
@@ -20,14 +20,16 @@ fn change(way: &Way<'_>, inode: &Attributes, change: &AttributeChange, drops: bo
     {
         return Err(PathStop::Elsewhere);
     }
-    let setid = libc::S_ISUID | libc::S_ISGID;
-    let has_setid = inode.mode & setid != 0 && inode.kind() != FileKind::Directory;
+    let has_setid = inode.mode & SETID != 0 && inode.kind() != FileKind::Directory;
+    if drops && has_setid {
+        return Err(PathStop::Elsewhere);
+    }
     let volume = way.volume;
     let dropped = match drops {
         true => volume.drop_capability(inode),
         false => Ok(()),
     };
-    let set = || volume.set_attributes(inode, change, drops && has_setid);
+    let set = || volume.set_attributes(inode, change);
     Ok(answered(dropped.and_then(|()| set()), &[]))
 }
 
@@ -239,7 +241,7 @@ fn truncate(path: *const c_char, bytes: off_t) -> c_int {
     let truncated = on_path(libc::AT_FDCWD, path, |way| {
         let found = way.find(true)?;
         let is_plain = found.kind() == FileKind::Regular
-            && found.mode & (libc::S_ISUID | libc::S_ISGID) == 0
+            && found.mode & SETID == 0
             && way.usage.is_writable()
             && way.identity.credentials.may(&found, WRITE)
             && !way.volume.is_open_in_kernel(found.ino)
@@ -254,7 +256,7 @@ fn truncate(path: *const c_char, bytes: off_t) -> c_int {
         };
         let volume = way.volume;
         let dropped = volume.drop_capability(&found);
-        let set = || volume.set_attributes_direct(&found, &wanted, false);
+        let set = || volume.set_attributes_direct(&found, &wanted);
         Ok(answered(dropped.and_then(|()| set()), &[]))
     });
     truncated.unwrap_or_else(|| real::truncate(path, bytes))

@@ -1,24 +1,18 @@
 //! Sizes and blocks of open files changed: `ftruncate`, `fallocate`.
 
 use super::passing;
-use crate::opening::SETID;
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve;
-use crate::{real, settings, table};
+use crate::{real, settings, table, writing};
 use egeria_fs::{AllocateMode, AttributeChange, Errno};
 use libc::{c_int, off_t};
 
 /// Change an open file past the kernel, unless it must see to a limit on file sizes, or to whether setuid and setgid
 /// bits stay.
 fn change(record: &Record, change: impl FnOnce() -> Result<(), Errno>) -> Reply {
-    let (volume, ino) = (record.volume(), record.ino());
-    let may_change = record.is_writable()
-        && !settings::file_size_limited()
-        && volume
-            .attributes(ino)
-            .is_ok_and(|inode| inode.mode & SETID == 0)
-        && volume.drop_capability(record.file()).is_ok();
+    let may_change =
+        record.is_writable() && !settings::file_size_limited() && !writing::has_setid(record);
     match may_change && change().is_ok() {
         true => Reply::Direct(0),
         false => Reply::Pass,
@@ -38,9 +32,7 @@ fn ftruncate(fd: c_int, bytes: off_t) -> c_int {
             ..AttributeChange::default()
         };
         change(record, || {
-            let changed = record
-                .volume()
-                .set_attributes_direct(record.ino(), &wanted, false);
+            let changed = record.volume().set_attributes_direct(record.ino(), &wanted);
             changed.map(drop)
         })
     };

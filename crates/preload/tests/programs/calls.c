@@ -2,6 +2,7 @@
 #include "rules.h"
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
+#include <sys/xattr.h>
 
 ssize_t __read_chk(int, void *, size_t, size_t);
 ssize_t __pread_chk(int, void *, size_t, off_t, size_t);
@@ -241,7 +242,42 @@ static void writes_a_little(void) {
                     "littlelittlelittlelittlelittlelittlelittlelittlelittle");
 }
 
+static mode_t mode_of(const char *name) {
+    struct stat status;
+    CHECK(stat(name, &status) == 0);
+    return status.st_mode & 07777;
+}
+
+// Each way to change a file's content, by a process without CAP_FSETID: the argument says which bits are left.
+static void changes_leave(mode_t left) {
+    const char capability[20] = {1, 0, 0, 2, 0, 0x20};
+    char block[4096] = {0}, name[2] = "a";
+    for (int way = 0; way < 6; way++, name[0]++) {
+        int fd = open(name, O_RDWR | O_CREAT, 0777);
+        CHECK(pwrite(fd, block, sizeof block, 0) == sizeof block);
+        CHECK(setxattr(name, "security.capability", capability, sizeof capability, 0) == 0);
+        CHECK(chmod(name, 06777) == 0);
+        switch (way) {
+        case 0: CHECK(pwrite(fd, "x", 1, 10) == 1); break;
+        case 1: CHECK(pwrite(fd, block, sizeof block, 0) == sizeof block); break;
+        case 2: CHECK(fcntl(fd, F_SETFL, O_APPEND) == 0 && write(fd, "x", 1) == 1); break;
+        case 3: CHECK(ftruncate(fd, 10) == 0); break;
+        case 4: CHECK(truncate(name, 10) == 0); break;
+        case 5: CHECK(close(open(name, O_WRONLY | O_TRUNC)) == 0); break;
+        }
+        CHECK(mode_of(name) == left);
+        CHECK(getxattr(name, "security.capability", NULL, 0) == -1 && errno == ENODATA);
+        CHECK(close(fd) == 0);
+    }
+}
+
+static void set_ids_go_without_the_capability(void) { changes_leave(0777); }
+
+static void set_ids_stay_with_the_capability(void) { changes_leave(06777); }
+
 static const struct rule rules[] = {
+    {"set_ids_go_without_the_capability", set_ids_go_without_the_capability},
+    {"set_ids_stay_with_the_capability", set_ids_stay_with_the_capability},
     {"vectors", vectors},
     {"fortified_and_other_names", fortified_and_other_names},
     {"syncs_are_done_already", syncs_are_done_already},

@@ -364,7 +364,7 @@ fn changed(volume: &Volume, operation: &Operation, seed: u8) -> Outcome<()> {
     use Operation::*;
     let attributes = |path: &str, change: AttributeChange| {
         let ino = ino(volume, path)?;
-        volume.set_attributes(ino, &change, false).map(drop)
+        volume.set_attributes(ino, &change).map(drop)
     };
     let allocated = |path: &str, at, bytes, mode| {
         opened(volume, ino(volume, path)?, |file| {
@@ -406,6 +406,7 @@ fn changed(volume: &Volume, operation: &Operation, seed: u8) -> Outcome<()> {
         Attributes { path } => attributes(
             path,
             AttributeChange {
+                clears: 0,
                 permissions: Some(0o6755),
                 uid: Some(7),
                 gid: Some(8),

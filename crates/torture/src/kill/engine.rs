@@ -92,7 +92,7 @@ impl Files for Engine<'_> {
             size_bytes: Some(bytes),
             ..Default::default()
         };
-        self.0.set_attributes(file.ino(), &change, false).map(drop)
+        self.0.set_attributes(file.ino(), &change).map(drop)
     }
 
     fn punch(&self, file: &FileReference, offset: u64, bytes: u64) -> Outcome<()> {

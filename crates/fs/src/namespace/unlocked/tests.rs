@@ -71,7 +71,7 @@ fn fill(volume: &Volume, has_sums: bool) -> (FileReference, InodeNumber) {
         permissions: Some(0o600),
         ..AttributeChange::default()
     };
-    volume.set_attributes(ino, &cut, false).expect("truncate");
+    volume.set_attributes(ino, &cut).expect("truncate");
     (file, directory)
 }
 

@@ -87,7 +87,7 @@ fn the_name_of_a_file_is_recalled_when_its_owner_changes() {
     let write = || assert_eq!(volume.write(file, 0, b"data"), Ok(4));
     assert_eq!((recalled(&write), recalled(&write)), (1, 0));
     let change = |change: AttributeChange| {
-        let changed = volume.set_attributes(made, &change, false);
+        let changed = volume.set_attributes(made, &change);
         assert_eq!(changed.map(|changed| changed.ino), Ok(made));
     };
     let permissions = AttributeChange {
@@ -189,9 +189,7 @@ fn a_lease_outlives_who_died_before_having_it_recalled() {
     .kill();
     let change = || {
         let nothing = AttributeChange::default();
-        volume
-            .set_attributes(made, &nothing, false)
-            .expect("a change");
+        volume.set_attributes(made, &nothing).expect("a change");
     };
     assert_eq!(beside_a_mount(&volume, change), 1);
 }

@@ -345,9 +345,10 @@ impl<'a> Exercise<'a> {
             size_bytes,
             permissions: Some(self.rng.below(0o10000) as u32),
             mtime: Some(TimeChange::At(self.rng.boundary_value() as i64)),
+            clears: self.rng.boundary_value() as u32,
             ..AttributeChange::default()
         };
-        self.note("setattr", volume.set_attributes(ino, &change, true));
+        self.note("setattr", volume.set_attributes(ino, &change));
         let value = vec![7; self.rng.index(3000)];
         let set = volume.set_xattr(ino, b"user.new", &value, XattrMode::Any);
         self.note("setxattr", set);
@@ -359,7 +360,7 @@ impl<'a> Exercise<'a> {
                 permissions,
                 ..AttributeChange::default()
             };
-            self.note("chmod", volume.set_attributes(ino, &change, false));
+            self.note("chmod", volume.set_attributes(ino, &change));
         }
     }
 
