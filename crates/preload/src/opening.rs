@@ -30,8 +30,6 @@ const KNOWN: c_int = libc::O_ACCMODE
     | libc::O_TMPFILE
     | O_LARGEFILE;
 const O_LARGEFILE: c_int = 0o100_000;
-/// Bits that a change of the data may have to take away.
-
 /// An opened inode.
 struct Opened {
     volume: &'static Volume,
