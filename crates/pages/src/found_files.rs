@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use egeria_facts::FileKey;
+use egeria_watch::living;
 
 use crate::{file, mount, users};
 
@@ -37,7 +38,7 @@ const MAX_AGE: u32 = 10;
 
 /// The link of a process to what it has open.
 pub(crate) fn link_of(process_id: u32, descriptor: u32) -> PathBuf {
-    PathBuf::from(format!("/proc/{process_id}/fd/{descriptor}"))
+    living::path(process_id, &format!("fd/{descriptor}"))
 }
 
 impl FoundFiles {

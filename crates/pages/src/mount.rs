@@ -2,6 +2,9 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+use egeria_watch::living;
 
 use crate::numa_maps::unescaped;
 
@@ -20,9 +23,12 @@ pub fn file_system(file: &File) -> Option<String> {
 pub(crate) fn answers(process_id: u32, (major, minor): (u32, u32)) -> bool {
     let device = format!("{major}:{minor}");
     let own = rustix::process::geteuid().as_raw();
-    let mut places = ["self".to_owned(), process_id.to_string()].into_iter();
-    let found = places.find_map(|place| {
-        let mounts = fs::read(format!("/proc/{place}/mountinfo")).ok()?;
+    let places: [fn(u32) -> PathBuf; 2] = [
+        |_| PathBuf::from("/proc/self/mountinfo"),
+        |process_id| living::path(process_id, "mountinfo"),
+    ];
+    let found = places.into_iter().find_map(|place| {
+        let mounts = fs::read(place(process_id)).ok()?;
         is_another_s(&mounts, &device, own)
     });
     found == Some(false)

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufReader};
 
+use egeria_watch::living;
+
 use crate::numa_maps::Memory;
 
 /// What a process has mapped, by node. The kernel walks all its page tables for that, which takes about a second for 100 GiB.
@@ -10,7 +12,7 @@ use crate::numa_maps::Memory;
 /// # Errors
 /// `ENOENT` or `ESRCH` when it is gone or the kernel has no NUMA support, `EACCES` when it is another user's.
 pub fn memory(process_id: u32) -> io::Result<Memory> {
-    let file = File::open(format!("/proc/{process_id}/numa_maps"))?;
+    let file = File::open(living::path(process_id, "numa_maps"))?;
     Memory::read(BufReader::with_capacity(1 << 16, file))
 }
 
@@ -22,7 +24,7 @@ pub fn open_files(process_id: u32, max: usize) -> io::Result<Vec<OpenFile>> {
     use std::os::unix::fs::MetadataExt;
     let mut files: Vec<OpenFile> = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for entry in std::fs::read_dir(format!("/proc/{process_id}/fd"))?.flatten() {
+    for entry in std::fs::read_dir(living::path(process_id, "fd"))?.flatten() {
         let link = entry.path();
         // A regular file's link is its path; a pipe's or a socket's does not begin with a slash.
         let Ok(path) = std::fs::read_link(&link) else {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use egeria_watch::task;
+use egeria_watch::{living, task};
 
 /// Descriptors and mappings looked at, of all processes together.
 const MAX_LOOKED_AT: u64 = 2_000_000;
@@ -78,14 +78,14 @@ fn look(process_id: u32, used: &Used, left: &mut u64) -> io::Result<User> {
         open: 0,
         mapped: 0,
     };
-    for entry in fs::read_dir(format!("/proc/{process_id}/fd"))?.flatten() {
+    for entry in fs::read_dir(living::path(process_id, "fd"))?.flatten() {
         if *left == 0 {
             return Ok(user);
         }
         *left -= 1;
         user.open += u64::from(used.is_open_as(process_id, &entry.path()));
     }
-    let maps = File::open(format!("/proc/{process_id}/maps"))?;
+    let maps = File::open(living::path(process_id, "maps"))?;
     for line in BufReader::new(maps).split(b'\n').map_while(Result::ok) {
         if *left == 0 {
             return Ok(user);
@@ -108,7 +108,7 @@ impl Used {
                 inode,
             } => {
                 let number = link.file_name().unwrap_or_default().to_string_lossy();
-                let told = inode_of(&format!("/proc/{process_id}/fdinfo/{number}"));
+                let told = inode_of(&living::path(process_id, &format!("fdinfo/{number}")));
                 match told {
                     Some(told) if told != *inode => false,
                     // Another file system may have the same number: now that can be asked.
@@ -165,7 +165,7 @@ impl Mapped {
     }
 }
 
-fn inode_of(fdinfo: &str) -> Option<u64> {
+fn inode_of(fdinfo: &Path) -> Option<u64> {
     let facts = fs::read_to_string(fdinfo).ok()?;
     value(&facts, "ino:")?.parse().ok()
 }
@@ -184,7 +184,8 @@ pub(crate) struct Open {
 
 /// What a process has open by a descriptor; `None` when it is gone, and before Linux 5.14.
 pub(crate) fn open_as(process_id: u32, descriptor: u32) -> Option<Open> {
-    let facts = fs::read_to_string(format!("/proc/{process_id}/fdinfo/{descriptor}")).ok()?;
+    let facts =
+        fs::read_to_string(living::path(process_id, &format!("fdinfo/{descriptor}"))).ok()?;
     let flags = i32::from_str_radix(value(&facts, "flags:")?, 8).ok()?;
     Some(Open {
         inode: value(&facts, "ino:")?.parse().ok()?,
