@@ -259,7 +259,7 @@ fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::values::
     });
     Ok(Machine {
         name: file.name,
-        source: Source::File(origin.to_owned()),
+        source: Source::File(origin.into()),
         nodes,
         distances,
         interconnect: Interconnect {

@@ -1,8 +1,8 @@
 //! The types that say what a machine is, and how to look things up in them.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
+
+use crate::names::NamedPath;
 
 use crate::ids::{CpuId, NodeId};
 use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect, MemoryKind};
@@ -15,9 +15,9 @@ pub const LOCAL_DISTANCE: u32 = 10;
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Source {
     /// Read from the kernel's files below this root (`/` on the running machine).
-    Sysfs(PathBuf),
+    Sysfs(NamedPath),
     /// Read from this TOML file.
-    File(PathBuf),
+    File(NamedPath),
     /// A profile that ships with Egeria.
     Profile(String),
 }

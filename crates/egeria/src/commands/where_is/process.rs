@@ -114,7 +114,7 @@ fn open_files(
         by_node.add_all(&pages.by_node);
         if pages.cached_bytes > 0 {
             files.push(FileOfMany {
-                path: open.path,
+                path: open.path.into(),
                 store: pages.store.into(),
                 bytes: pages.cached_bytes,
                 nodes: nodes::bytes_of_nodes(&pages.by_node),
