@@ -361,6 +361,31 @@ fn nothing_comes_from_elsewhere_and_nobody_else_may_ask() {
 }
 
 #[test]
+fn silent_clients_keep_nobody_out() {
+    let sandbox = Sandbox::new();
+    let log = write(&sandbox.path("log"), &story(std::process::id()));
+    let web = web([OsStr::new("--log"), log.as_os_str()]);
+    let connect = || TcpStream::connect(&web.address).unwrap();
+    // Some say nothing, some half of a request, and some ask and take no answer.
+    let parts: [&[u8]; 3] = [
+        b"",
+        b"GET /sta",
+        b"GET /history HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ];
+    let silent: Vec<TcpStream> = (0..200)
+        .map(|number| {
+            let mut stream = connect();
+            stream.write_all(parts[number % parts.len()]).unwrap();
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        assert!(web.document("/state").is_object());
+    }
+    drop(silent);
+}
+
+#[test]
 fn a_socket_is_its_user_s_and_goes_at_the_end() {
     let sandbox = Sandbox::new();
     let log = write(&sandbox.path("log"), &story(std::process::id()));
