@@ -8,8 +8,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,7 @@ use common::{Background, Sandbox, can_mount, egeria, eventually, kill, run};
 use decisions::*;
 use egeria_machine::NodeId;
 use egeria_steward::{NodeRecord, ThreadRecord, WindowRecord};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -311,6 +314,48 @@ fn the_page_shows_programs_on_any_file_system_and_their_files() {
         browser.wait_for(HAS_DRAWN);
         let dom = browser.document();
         assert!(dom.contains("Read locally/s"), "{dom}");
+    }
+}
+
+/// Events that show that somebody opened or closed a file.
+fn watch(path: &Path) -> OwnedFd {
+    let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    let opened = WatchFlags::OPEN | WatchFlags::CLOSE_NOWRITE | WatchFlags::CLOSE_WRITE;
+    inotify::add_watch(&queue, path, opened).unwrap();
+    queue
+}
+
+#[test]
+fn looking_at_files_in_use_is_not_seen_by_their_watchers() {
+    let sandbox = Sandbox::new();
+    let (pool, mount) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let mut places = vec![sandbox.path("file")];
+    if can_mount() {
+        run(["mount".as_ref(), pool.as_os_str(), mount.as_os_str()]).ok();
+        places.push(mount.join("file"));
+    }
+    for path in &places {
+        let mut options = fs::File::options();
+        let file = options.read(true).write(true).create(true).open(path);
+        let _load = Load::on(file.unwrap());
+        let watched = watch(path);
+        let web = web(["--window", "100", "--all"]);
+        let mut windows = Vec::new();
+        eventually("several windows have been looked at", || {
+            let shown = web.document("/state")["window"].clone();
+            if !shown.is_null() && !windows.contains(&shown) {
+                windows.push(shown);
+            }
+            windows.len() > 5
+        });
+        let own = std::process::id().to_string();
+        run(["where", "--observe", "1", &own]).ok();
+        let mut events = [0; 4096];
+        let seen = rustix::io::read(&watched, &mut events);
+        assert_eq!(seen, Err(rustix::io::Errno::AGAIN), "{path:?}: {events:x?}");
+    }
+    if can_mount() {
+        run(["umount".as_ref(), mount.as_os_str()]).ok();
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use egeria_facts::FileKey;
 use egeria_watch::living;
 
-use crate::{file, mount, users};
+use crate::{borrowed, mount, users};
 
 /// Files by the keys that facts give them. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ impl FoundFiles {
         if !is_it || !mount::answers(found.process_id, found.device) {
             return Err(gone());
         }
-        let opened = file::open(&link_of(found.process_id, found.descriptor))?;
+        let opened = borrowed::file(found.process_id, found.descriptor)?;
         match identity_of(&opened)? == found.identity {
             true => Ok(opened),
             false => Err(gone()),

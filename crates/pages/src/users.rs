@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 use egeria_watch::{living, task};
 
+use crate::borrowed;
+use crate::mount::Mounts;
+
 /// Descriptors and mappings looked at, of all processes together.
 const MAX_LOOKED_AT: u64 = 2_000_000;
 
@@ -111,9 +114,12 @@ impl Used {
                 let told = inode_of(&living::path(process_id, &format!("fdinfo/{number}")));
                 match told {
                     Some(told) if told != *inode => false,
-                    // Another file system may have the same number: now that can be asked.
-                    Some(_) => fs::metadata(link)
-                        .is_ok_and(|found| (found.dev(), found.ino()) == (*device, *inode)),
+                    // Another file system may have the same number: that is asked, if it is known to answer.
+                    Some(_) => {
+                        answers(process_id, link, *device)
+                            && fs::metadata(link)
+                                .is_ok_and(|found| (found.dev(), found.ino()) == (*device, *inode))
+                    }
                     // Before Linux 5.14.
                     None => fs::read_link(link).is_ok_and(|found| found == *path),
                 }
@@ -141,6 +147,14 @@ impl Used {
             }
         }
     }
+}
+
+/// Whether the file system of an open file may be asked: it does not wait for another user, or is the one that was asked already.
+fn answers(process_id: u32, link: &Path, device: u64) -> bool {
+    borrowed::number(link).is_some_and(|descriptor| {
+        let mounts = Mounts::of(process_id);
+        mounts.is_on(process_id, descriptor, device) || mounts.answer(process_id, descriptor)
+    })
 }
 
 struct Mapped {
