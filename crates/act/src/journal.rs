@@ -45,6 +45,7 @@ pub enum JournalError {
 #[derive(Serialize, Deserialize)]
 struct Head {
     steward: u32,
+    #[serde(with = "egeria_machine::exact_path")]
     log: PathBuf,
 }
 

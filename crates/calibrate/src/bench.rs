@@ -220,7 +220,7 @@ impl<'a> Bench<'a> {
             let mut memory = MeasuredMemory {
                 node: self.machine.nodes[target.node].id,
                 kind: target.kind,
-                path: target.path.clone(),
+                path: target.path.clone().map(Into::into),
                 is_direct: target.is_direct,
                 bytes: target.bytes,
                 modules: None,

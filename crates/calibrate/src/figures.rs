@@ -1,8 +1,6 @@
 //! What was measured.
 
-use std::path::PathBuf;
-
-use egeria_machine::{MemoryKind, NodeId};
+use egeria_machine::{MemoryKind, NamedPath, NodeId};
 use serde::Serialize;
 
 /// Everything that was measured on a machine. Bandwidths count each byte once, loaded or stored.
@@ -40,7 +38,7 @@ pub struct MeasuredMemory {
     /// What it was taken for: a node's own memory is DRAM, that of a node without CPUs an expander, a pool persistent.
     pub kind: MemoryKind,
     /// Where a pool is.
-    pub path: Option<PathBuf>,
+    pub path: Option<NamedPath>,
     /// Whether stores reach it without the page cache.
     pub is_direct: bool,
     /// Size of the medium, bytes; 0 when unknown.
@@ -58,7 +56,7 @@ impl MeasuredMemory {
             MemoryKind::Expander => "CXL",
         };
         let path = self.path.as_ref();
-        let path = path.map(|path| format!(" {}", path.display()));
+        let path = path.map(|path| format!(" {path}"));
         format!("node {} {kind}{}", self.node.0, path.unwrap_or_default())
     }
 }

@@ -80,7 +80,7 @@ fn without_error_numbers(line: &str) -> String {
 fn said(line: &str, status: u8) -> ExitCode {
     let line: Vec<&str> = line.split_whitespace().collect();
     let line = without_error_numbers(&line.join(" "));
-    stderr::complain(&stderr::printable(&line));
+    stderr::complain(&egeria_machine::printable(&line));
     ExitCode::from(status)
 }
 

@@ -1,8 +1,11 @@
 //! Manual pages, generated from the command line itself: a subcommand that every program here has.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use egeria_machine::NamedPath;
+use egeria_watch::own;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -21,7 +24,7 @@ pub struct Arguments {
 #[derive(Serialize)]
 struct Document {
     /// Pages written.
-    files: Vec<PathBuf>,
+    files: Vec<NamedPath>,
     /// The page itself, when it is not written.
     page: Option<String>,
 }
@@ -40,7 +43,7 @@ pub fn run(arguments: &Arguments, command: clap::Command, format: Format) -> Out
         None => document
             .files
             .iter()
-            .map(|file| format!("{}\n", file.display()))
+            .map(|file| format!("{file}\n"))
             .collect(),
     })
 }
@@ -60,7 +63,7 @@ fn one_page(command: clap::Command) -> Outcome<Document> {
     })
 }
 
-fn write_pages(command: clap::Command, directory: &std::path::Path) -> Outcome<Document> {
+fn write_pages(command: clap::Command, directory: &Path) -> Outcome<Document> {
     let failed = |error| {
         Failure::io(
             "write manual pages to",
@@ -70,23 +73,31 @@ fn write_pages(command: clap::Command, directory: &std::path::Path) -> Outcome<D
         )
     };
     std::fs::create_dir_all(directory).map_err(failed)?;
-    clap_mangen::generate_to(command.clone(), directory).map_err(failed)?;
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
     let mut files = Vec::new();
-    page_names(&command, command.get_name(), &mut files);
-    Ok(Document {
-        files: files
-            .iter()
-            .map(|name| directory.join(name))
-            .filter(|file| file.exists())
-            .collect(),
-        page: None,
-    })
+    write_page(command, directory, &mut files).map_err(failed)?;
+    Ok(Document { files, page: None })
 }
 
-/// Files that pages of a command and of those below it are written to.
-fn page_names(command: &clap::Command, name: &str, names: &mut Vec<String>) {
-    names.push(format!("{name}.1"));
-    for below in command.get_subcommands() {
-        page_names(below, &format!("{name}-{}", below.get_name()), names);
+/// The page of a command, and those of the commands below it.
+fn write_page(
+    command: clap::Command,
+    directory: &Path,
+    files: &mut Vec<NamedPath>,
+) -> io::Result<()> {
+    let below: Vec<clap::Command> = command.get_subcommands().cloned().collect();
+    if command.is_hide_set() {
+        return Ok(());
     }
+    let page = clap_mangen::Man::new(command);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    let path = directory.join(page.get_filename());
+    own::write(&path, &text)?;
+    files.push(path.into());
+    for command in below {
+        write_page(command, directory, files)?;
+    }
+    Ok(())
 }

@@ -4,10 +4,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
+use egeria_watch::own;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
-pub use crate::stderr::{complain, printable, remark, set_program};
+pub use crate::stderr::{complain, remark, set_program};
+pub use egeria_machine::{printable, printable_lines};
 
 /// Whether `--json` was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,14 +21,14 @@ pub enum Format {
 }
 
 impl Format {
-    /// Prints `document` as JSON, or what `human` makes of it.
+    /// Prints `document` as JSON, or what `human` makes of it, without what terminals would obey.
     ///
     /// # Errors
     /// When stdout cannot be written.
     pub fn print<T: Serialize>(self, document: &T, human: impl FnOnce(&T) -> String) -> Outcome {
         let mut text = match self {
-            Format::Human => human(document),
-            Format::Json => to_json(document),
+            Format::Human => printable_lines(&human(document)),
+            Format::Json => to_json(document)?,
         };
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -37,11 +39,14 @@ impl Format {
 
 /// The document as indented JSON.
 ///
-/// # Panics
-/// When it has keys that are no strings; no document of a command has.
-pub fn to_json<T: Serialize>(document: &T) -> String {
-    serde_json::to_string_pretty(document)
-        .expect("documents of this crate have string keys and finite numbers")
+/// # Errors
+/// When it holds what JSON has not; no document of a command does.
+pub fn to_json<T: Serialize>(document: &T) -> Outcome<String> {
+    serde_json::to_string_pretty(document).map_err(|error| {
+        Failure::new(format!(
+            "cannot print it as JSON: {error}; please report this"
+        ))
+    })
 }
 
 /// Writes to stdout; a reader that has gone is [`Failure::BrokenPipe`].
@@ -65,8 +70,8 @@ pub fn print(text: &[u8]) -> Outcome {
 /// # Errors
 /// When it cannot be written.
 pub fn write_page(path: &Path, page: &str) -> Outcome {
-    const HINT: &str = "name a file in a directory that can be written";
-    std::fs::write(path, page).map_err(|error| Failure::io("write", path, &error, HINT))
+    const HINT: &str = "name a new file, or one of your own";
+    own::write(path, page.as_bytes()).map_err(|error| Failure::io("write", path, &error, HINT))
 }
 
 /// A table with these headers; columns whose header begins with `>` are right-aligned.

@@ -1,7 +1,7 @@
 //! Signals that ask to stop. Commands that make mounts or scratch files install [`Signals`], so
 //! that a stop is an error on the way out, past every clean-up, and not the end of the process.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ struct State {
     /// Whether `first` is set, for those who only ask that.
     stop: AtomicBool,
     duty: Mutex<Duty>,
+    /// How long a command may take to end once a signal asked it to; 0: as long as it needs.
+    end_within_ms: AtomicU64,
 }
 
 /// The installed handlers; they stay for the life of the process.
@@ -56,6 +58,7 @@ impl Signals {
             first: AtomicI32::new(0),
             stop: AtomicBool::new(false),
             duty: Mutex::new(Duty::Note),
+            end_within_ms: AtomicU64::new(0),
         });
         let shared = state.clone();
         std::thread::Builder::new()
@@ -66,7 +69,16 @@ impl Signals {
                 }
             })
             .map_err(failed)?;
+        // A thread that waits for a file system in a way that only death ends would otherwise be chosen, and never run a handler.
+        leave_to_others(&STOPPING);
         Ok(Signals { state })
+    }
+
+    /// For commands that leave nothing to clean up: a signal ends the process after this time at the latest. Its threads may be in
+    /// calls of a file system that never answers.
+    pub fn end_within(&self, limit: Duration) {
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.state.end_within_ms.store(limit_ms, Ordering::Release);
     }
 
     /// An error once somebody asked to stop.
@@ -146,13 +158,27 @@ impl State {
 
     fn arrived(&self, signal: i32, code: i32) {
         match &mut *self.lock() {
-            Duty::Note => self.note(signal),
+            Duty::Note => {
+                self.note(signal);
+                self.end_soon(signal);
+            }
             Duty::Forward(child) => forward(signal, code, *child),
             Duty::Call(action) => {
                 self.note(signal);
                 action(signal);
             }
         }
+    }
+
+    /// Waits on the thread that takes signals: there is nothing else left for it to do.
+    fn end_soon(&self, signal: i32) {
+        let limit_ms = self.end_within_ms.load(Ordering::Acquire);
+        if limit_ms == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(limit_ms));
+        // SAFETY: it takes a number and does not return; other threads end where they are, and what they hold ends with them.
+        unsafe { libc::_exit(128 + signal) }
     }
 
     fn note(&self, signal: i32) {
@@ -171,6 +197,19 @@ fn forward(signal: i32, code: i32, child: Pid) {
     }
     if let Some(signal) = Signal::from_named_raw(signal) {
         let _ = kill_process(child, signal);
+    }
+}
+
+/// This thread, and those it starts from now on, take none of these signals.
+fn leave_to_others(signals: &[i32]) {
+    // SAFETY: an all-zero set is a set, which sigemptyset and sigaddset change and pthread_sigmask reads.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in signals {
+            libc::sigaddset(&mut set, *signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
     }
 }
 

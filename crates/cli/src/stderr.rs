@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
+use egeria_machine::printable_lines;
+
 static PROGRAM: OnceLock<&'static str> = OnceLock::new();
 
 /// What the lines of [`complain`] begin with; without it `egeria`.
@@ -13,16 +15,11 @@ pub fn set_program(name: &'static str) {
 /// A remark on stderr, `PROGRAM: …`. Nobody may be there to read it.
 pub fn complain(line: &str) {
     let program = PROGRAM.get().copied().unwrap_or("egeria");
-    let _ = writeln!(io::stderr().lock(), "{program}: {line}");
+    let _ = writeln!(io::stderr().lock(), "{program}: {}", printable_lines(line));
 }
 
-/// Text on stderr as it is. Nobody may be there to read it.
+/// Lines on stderr. Nobody may be there to read it.
 pub fn remark(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
-}
-
-/// Text from elsewhere as it may be shown: who made a name is not who looks, and terminals obey bytes.
-pub fn printable(text: &str) -> String {
-    let shown = |letter: char| if letter.is_control() { '?' } else { letter };
-    text.chars().map(shown).collect()
+    let text = printable_lines(text.trim_end());
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }

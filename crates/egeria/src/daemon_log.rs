@@ -2,7 +2,7 @@
 //! stderr is the journal, and in a file if one was named. Commands that end by themselves print errors and nothing else.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex};
 use egeria_fs::{Severity, Volume};
 use egeria_watch::own;
 use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use egeria_cli::failure::{Failure, Outcome, reason};
+use egeria_cli::output::printable;
 
 /// Levels that are reported: `warn`, `debug`, or by module, as `info,egeria_mount=debug`.
 const VARIABLE: &str = "EGERIA_LOG";
@@ -31,12 +33,20 @@ pub const SAID: &str = "egeria::said";
 pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
     let levels = levels()?;
     let file = file.map(open).transpose()?;
-    let file = file.map(|file| fmt::layer().with_ansi(false).with_writer(Mutex::new(file)));
+    let file = file.map(|file| {
+        fmt::layer()
+            .with_ansi(false)
+            .with_writer(OneLine(Mutex::new(file)))
+    });
     // Under systemd, stderr is the journal, which is to know of levels.
     let is_journal = foreground && stderr_is_journal();
     let journal = (is_journal || !foreground).then(journal).flatten();
     let on_stderr = foreground && journal.is_none();
-    let stderr = on_stderr.then(|| fmt::layer().with_ansi(false).with_writer(std::io::stderr));
+    let stderr = on_stderr.then(|| {
+        fmt::layer()
+            .with_ansi(false)
+            .with_writer(OneLine(std::io::stderr))
+    });
     let unsaid = move || filter_fn(move |about| !(foreground && about.target() == SAID));
     let stderr = stderr.map(|layer| layer.with_filter(unsaid()));
     let journal = journal.map(|layer| layer.with_filter(unsaid()));
@@ -45,6 +55,31 @@ pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
     // It fails only when it was done before.
     let _ = registry.with(file).with(stderr).with(journal).try_init();
     Ok(())
+}
+
+/// Each report is one line, whatever the names in it hold: programs and other users make names.
+struct OneLine<W>(W);
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
+    type Writer = OneLine<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        OneLine(self.0.make_writer())
+    }
+}
+
+impl<W: Write> Write for OneLine<W> {
+    /// A report comes whole, with its line end.
+    fn write(&mut self, report: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(report);
+        let line = printable(text.strip_suffix('\n').unwrap_or(&text));
+        self.0.write_all((line + "\n").as_bytes())?;
+        Ok(report.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A volume that a long-running command has attached.

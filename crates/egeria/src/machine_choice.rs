@@ -1,11 +1,11 @@
 //! The `--machine`, `--sysfs-root` and `--alloc` arguments, shared by several commands.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use egeria_fs::{AllocationPolicy, AttachOptions, Volume};
-use egeria_machine::{Machine, MemoryKind, Source};
+use egeria_machine::{Machine, MemoryKind, NamedPath, Source};
 use egeria_watch::own;
 use serde::{Deserialize, Serialize};
 
@@ -241,7 +241,7 @@ pub struct MachineLabel {
     /// The profile's name, when it is one.
     pub profile: Option<String>,
     /// The machine file, when it is one.
-    pub file: Option<PathBuf>,
+    pub file: Option<NamedPath>,
 }
 
 impl MachineLabel {

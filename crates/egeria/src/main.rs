@@ -2,6 +2,7 @@
 
 mod account;
 mod arguments;
+mod caller;
 mod commands;
 mod configuration;
 mod control;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     // A pool that shrinks while it is mapped is an error, not the end. Without the guard it would be
     // the end, as it is for any program; nothing else changes.
     let _ = egeria_media::guard::install();
+    caller::keep_status_of_children();
     let patience = std::env::var(ATTACH_PATIENCE).ok();
     if let Some(limit_ms) = patience.and_then(|limit| limit.parse().ok()) {
         egeria_fs::set_attach_patience(Duration::from_millis(limit_ms));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egeria_fs::{AttachMode, AttachOptions, Volume};
+use egeria_machine::NamedPath;
 use serde::{Deserialize, Serialize};
 
 use crate::owner;
@@ -30,14 +31,18 @@ pub struct PoolLabel {
     /// Node it belongs to.
     pub node: u16,
     /// File or device.
-    pub path: PathBuf,
+    pub path: NamedPath,
 }
 
 /// The pools of a volume, by index.
 pub fn pool_labels(volume: &Volume) -> Vec<PoolLabel> {
     let nodes = volume.pool_nodes();
     let paths = volume.pool_paths();
-    let label = |(pool, (node, path))| PoolLabel { pool, node, path };
+    let label = |(pool, (node, path)): (usize, (u16, PathBuf))| PoolLabel {
+        pool,
+        node,
+        path: path.into(),
+    };
     nodes
         .into_iter()
         .zip(paths)

@@ -1,9 +1,7 @@
 //! What a run did: bytes by node, calls by the way they took.
 
-use std::path::PathBuf;
-
 use egeria_fs::Counters;
-use egeria_machine::{format_bandwidth, format_bytes};
+use egeria_machine::{NamedPath, format_bandwidth, format_bytes};
 use serde::Serialize;
 
 use crate::machine_choice::MachineLabel;
@@ -23,7 +21,7 @@ pub struct Summary {
     /// UUID of the volume.
     pub volume: String,
     /// Where it was mounted.
-    pub mount: PathBuf,
+    pub mount: NamedPath,
     /// The volume was made for this run.
     pub scratch: bool,
     /// The machine it ran on.
@@ -35,7 +33,7 @@ pub struct Summary {
     /// What the steward did, when there was one.
     pub steward: Option<egeria_steward::Summary>,
     /// The preload library, when one was found.
-    pub preload: Option<PathBuf>,
+    pub preload: Option<NamedPath>,
     /// Bytes read or written on the node of the thread.
     pub local_bytes: u64,
     /// Bytes read or written on other nodes.

@@ -3,14 +3,17 @@
 mod common;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::process::Signal;
 use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Sandbox, as_nobody, can_mount, egeria, finish, is_root, run};
+use common::{
+    Background, Sandbox, as_nobody, can_mount, egeria, eventually, finish, is_root, kill, run,
+};
 
 const NOBODY: u32 = 65_534;
 
@@ -356,6 +359,121 @@ fn logs_and_recordings_are_their_maker_s_alone() {
     }
     assert_eq!(fs::read(&prepared).unwrap(), b"");
     assert!(!sandbox.path("elsewhere").exists());
+}
+
+/// Commands that write the file, each with status 0 where they may.
+fn writers<'a>(file: &'a str, pool: &'a str, directory: &'a str) -> Vec<Vec<&'a str>> {
+    let run = ["run", "--no-volume", "--report", file, "--", "true"];
+    let workload = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../sim/workloads/fio-4-rw80.toml"
+    );
+    let sim = [
+        "sim",
+        "--machine",
+        "optane-2s",
+        "--compare",
+        "off",
+        "--workload",
+        workload,
+    ];
+    vec![
+        run.to_vec(),
+        [&sim[..], &["--report", file]].concat(),
+        vec!["mount", "--log", file, pool, directory],
+    ]
+}
+
+#[test]
+fn no_link_of_another_user_leads_what_commands_write_elsewhere() {
+    let Some((sandbox, theirs)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let pool = sandbox.volume("volume", "32M");
+    let directory = sandbox.directory("mnt");
+    let victim = sandbox.file("victim", "root's own");
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o644)).unwrap();
+    let (link, place) = (theirs.join("link"), theirs.join("place"));
+    symlink(&victim, &link).unwrap();
+    symlink(&sandbox.root, &place).unwrap();
+    for planted in [&link, &place] {
+        lchown(planted, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let through = place.join("victim");
+    for planted in [link, through] {
+        for command in writers(text(&planted), text(&pool), text(&directory)) {
+            let ended = run(&command);
+            assert_eq!(ended.status, 1, "{command:?}: {ended:?}");
+            assert!(ended.stderr.contains(text(&planted)), "{ended:?}");
+        }
+    }
+    let kept = fs::read_to_string(&victim).unwrap();
+    assert_eq!(kept, "root's own");
+    let mode = fs::metadata(&victim).unwrap().mode() & 0o7777;
+    assert_eq!(mode, 0o644);
+    assert!(!is_mounted(&directory));
+}
+
+#[test]
+fn own_links_lead_where_they_say_and_files_are_as_the_umask_says() {
+    let sandbox = Sandbox::new();
+    let directory = sandbox.directory("real");
+    symlink("real", sandbox.path("link")).unwrap();
+    let report = sandbox.path("link/report");
+    run(writers(text(&report), "", "")[0].clone()).ok();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+    let plain = sandbox.file("plain", "");
+    assert_eq!(mode(&directory.join("report")), mode(&plain));
+}
+
+#[test]
+fn a_file_system_below_that_never_answers_is_left_out() {
+    let Some((sandbox, _)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let directory = sandbox.directory("directory");
+    let below = sandbox.directory("directory/below");
+    sandbox.file("directory/file", "x");
+    let source = sandbox.file("source", "");
+    let more = ",allow_other";
+    let (_mount, _silent) = MountOfNobody::of_silent_server(below, &source, more);
+    let ended = run(["where", text(&directory)]).ok();
+    assert!(
+        ended.stdout.contains("1 mounts below were left out"),
+        "{ended:?}"
+    );
+    for command in ["warm", "move"] {
+        let ended = run([command, "--node", "0", text(&directory), "--json"]);
+        assert_eq!(ended.json()["files"], 1, "{command}: {ended:?}");
+    }
+}
+
+#[test]
+fn signals_end_commands_that_a_file_system_never_answers() {
+    let Some((sandbox, _)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let place = sandbox.directory("place");
+    let source = sandbox.file("source", "");
+    let (_mount, _silent) = MountOfNobody::of_silent_server(place.clone(), &source, ",allow_other");
+    let commands: [&[&str]; 3] = [
+        &["where"],
+        &["warm", "--node", "0"],
+        &["move", "--node", "0"],
+    ];
+    for command in commands {
+        let mut process = egeria(command.iter().copied().chain([text(&place)]));
+        let mut process = Background::start(&mut process);
+        let waits = format!("/proc/{}/wchan", process.id());
+        eventually("it waits for the file system", || {
+            fs::read_to_string(&waits)
+                .is_ok_and(|at| at.contains("request_wait") || at.contains("fuse"))
+        });
+        kill(process.id(), Signal::INT);
+        eventually("a signal ends it", || {
+            process.0.try_wait().unwrap().is_some()
+        });
+    }
 }
 
 #[test]

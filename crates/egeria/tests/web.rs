@@ -8,8 +8,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,7 @@ use common::{Background, Sandbox, can_mount, egeria, eventually, kill, run};
 use decisions::*;
 use egeria_machine::NodeId;
 use egeria_steward::{NodeRecord, ThreadRecord, WindowRecord};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -314,6 +317,48 @@ fn the_page_shows_programs_on_any_file_system_and_their_files() {
     }
 }
 
+/// Events that show that somebody opened or closed a file.
+fn watch(path: &Path) -> OwnedFd {
+    let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    let opened = WatchFlags::OPEN | WatchFlags::CLOSE_NOWRITE | WatchFlags::CLOSE_WRITE;
+    inotify::add_watch(&queue, path, opened).unwrap();
+    queue
+}
+
+#[test]
+fn looking_at_files_in_use_is_not_seen_by_their_watchers() {
+    let sandbox = Sandbox::new();
+    let (pool, mount) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let mut places = vec![sandbox.path("file")];
+    if can_mount() {
+        run(["mount".as_ref(), pool.as_os_str(), mount.as_os_str()]).ok();
+        places.push(mount.join("file"));
+    }
+    for path in &places {
+        let mut options = fs::File::options();
+        let file = options.read(true).write(true).create(true).open(path);
+        let _load = Load::on(file.unwrap());
+        let watched = watch(path);
+        let web = web(["--window", "100", "--all"]);
+        let mut windows = Vec::new();
+        eventually("several windows have been looked at", || {
+            let shown = web.document("/state")["window"].clone();
+            if !shown.is_null() && !windows.contains(&shown) {
+                windows.push(shown);
+            }
+            windows.len() > 5
+        });
+        let own = std::process::id().to_string();
+        run(["where", "--observe", "1", &own]).ok();
+        let mut events = [0; 4096];
+        let seen = rustix::io::read(&watched, &mut events);
+        assert_eq!(seen, Err(rustix::io::Errno::AGAIN), "{path:?}: {events:x?}");
+    }
+    if can_mount() {
+        run(["umount".as_ref(), mount.as_os_str()]).ok();
+    }
+}
+
 #[test]
 fn nothing_comes_from_elsewhere_and_nobody_else_may_ask() {
     let sandbox = Sandbox::new();
@@ -358,6 +403,31 @@ fn nothing_comes_from_elsewhere_and_nobody_else_may_ask() {
     arguments("here").refused(2, &["no port and no path"]);
     run(["web", "--all", "--log", "/log"]).refused(2, &["--log", "--all"]);
     run(["web", "--log", "/nowhere"]).refused(1, &["/nowhere"]);
+}
+
+#[test]
+fn silent_clients_keep_nobody_out() {
+    let sandbox = Sandbox::new();
+    let log = write(&sandbox.path("log"), &story(std::process::id()));
+    let web = web([OsStr::new("--log"), log.as_os_str()]);
+    let connect = || TcpStream::connect(&web.address).unwrap();
+    // Some say nothing, some half of a request, and some ask and take no answer.
+    let parts: [&[u8]; 3] = [
+        b"",
+        b"GET /sta",
+        b"GET /history HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ];
+    let silent: Vec<TcpStream> = (0..200)
+        .map(|number| {
+            let mut stream = connect();
+            stream.write_all(parts[number % parts.len()]).unwrap();
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        assert!(web.document("/state").is_object());
+    }
+    drop(silent);
 }
 
 #[test]

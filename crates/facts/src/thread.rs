@@ -119,8 +119,8 @@ pub fn printable_path(bytes: &[u8]) -> String {
 }
 
 fn printable(text: &str, max_chars: usize) -> String {
-    let shown = |letter: char| if letter.is_control() { '?' } else { letter };
-    text.chars().take(max_chars).map(shown).collect()
+    let cut: String = text.chars().take(max_chars).collect();
+    egeria_machine::printable(&cut)
 }
 
 pub(crate) fn total(bytes: &[u64]) -> u64 {

@@ -15,7 +15,7 @@
 //!     [[nodes]]
 //!     id = 0                             # ascending
 //!     cpus = "0-3"                       # real CPUs; see below
-//!     memory_bytes = 64_000_000_000      # optional
+//!     memory_bytes = 64_000_000_000      # optional; 0: the node has none
 //!     [nodes.emulated]                   # the meaning of each: EmulatedNode
 //!     cores = 4
 //!     dimms = 1
@@ -196,8 +196,8 @@ struct NodeTable {
     cpus: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cores: Option<u32>,
-    #[serde(default)]
-    memory_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     free_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,7 +259,7 @@ fn assemble(file: MachineFile, origin: &Path) -> Result<Machine, check::values::
     });
     Ok(Machine {
         name: file.name,
-        source: Source::File(origin.to_owned()),
+        source: Source::File(origin.into()),
         nodes,
         distances,
         interconnect: Interconnect {
@@ -310,8 +310,10 @@ fn assemble_node(
     let node = Node {
         id: table.id,
         cpus,
-        memory_bytes: table.memory_bytes,
-        free_bytes: table.free_bytes,
+        memory_bytes: table.memory_bytes.unwrap_or(0),
+        free_bytes: table
+            .free_bytes
+            .or(table.memory_bytes.filter(|bytes| *bytes == 0)),
         persistent_regions: table.persistent_regions,
         bandwidth: table.bandwidth,
         pool_bandwidth: table.pool_bandwidth,
@@ -373,7 +375,7 @@ pub(crate) fn write(machine: &Machine) -> String {
         id: node.id,
         cores: cores(index),
         cpus: (!shared && !node.cpus.is_empty()).then(|| format_cpu_list(&node.cpus)),
-        memory_bytes: node.memory_bytes,
+        memory_bytes: node.memory(),
         free_bytes: node.free_bytes,
         bandwidth: node.bandwidth.clone(),
         pool_bandwidth: node.pool_bandwidth,

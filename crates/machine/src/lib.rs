@@ -37,6 +37,7 @@ mod links;
 mod medium;
 mod memory;
 mod model;
+mod names;
 mod picture;
 mod profile;
 mod sources;
@@ -60,5 +61,6 @@ pub use memory::{
 pub use model::{
     AccessClass, LOCAL_DISTANCE, Machine, Node, PersistentRegion, PoolBandwidth, RegionKind, Source,
 };
+pub use names::{NamedPath, exact_path, printable, printable_lines};
 pub use table::Table;
 pub use units::{format_bandwidth, format_bytes};

@@ -58,7 +58,7 @@ impl Machine {
     /// When links or routes make no sense: a file's have been looked at when it was read.
     pub fn paths(&self) -> Result<Option<Paths>, MachineError> {
         let origin = match &self.source {
-            crate::Source::File(path) | crate::Source::Sysfs(path) => path.clone(),
+            crate::Source::File(path) | crate::Source::Sysfs(path) => path.to_path_buf(),
             crate::Source::Profile(name) => format!("profile {name}").into(),
         };
         find_paths(self).map_err(|fault| fault.of(&origin))

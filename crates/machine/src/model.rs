@@ -1,8 +1,8 @@
 //! The types that say what a machine is, and how to look things up in them.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
+
+use crate::names::NamedPath;
 
 use crate::ids::{CpuId, NodeId};
 use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect, MemoryKind};
@@ -15,9 +15,9 @@ pub const LOCAL_DISTANCE: u32 = 10;
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Source {
     /// Read from the kernel's files below this root (`/` on the running machine).
-    Sysfs(PathBuf),
+    Sysfs(NamedPath),
     /// Read from this TOML file.
-    File(PathBuf),
+    File(NamedPath),
     /// A profile that ships with Egeria.
     Profile(String),
 }
@@ -52,7 +52,7 @@ pub struct Node {
     ///
     /// On an emulated machine two nodes may stand on one CPU, see [`Machine::stand_on_cpus`].
     pub cpus: Vec<CpuId>,
-    /// DRAM (or CXL memory) of the node, bytes; 0 when unknown.
+    /// DRAM (or CXL memory) of the node, bytes; 0 also when that is unknown, see [`Node::memory`].
     pub memory_bytes: u64,
     /// Free part of it when it was read.
     pub free_bytes: Option<u64>,
@@ -66,6 +66,14 @@ pub struct Node {
     /// Memories, controllers and cache, when a file says what they are.
     #[serde(default)]
     pub hardware: Hardware,
+}
+
+impl Node {
+    /// DRAM (or CXL memory) of the node, bytes; `None` when it is unknown. Of a node without memory it is known that none is free.
+    pub fn memory(&self) -> Option<u64> {
+        let is_known = self.memory_bytes > 0 || self.free_bytes.is_some();
+        is_known.then_some(self.memory_bytes)
+    }
 }
 
 /// A piece of persistent or device-DAX memory.

@@ -127,10 +127,11 @@ impl Machine {
             .as_ref()
             .and_then(|emulated| emulated.nodes.get(index));
         let mut lines = cpu_lines(node, declared);
-        match node.memory_bytes {
-            0 if declared.is_some() => {}
-            0 => lines.push("memory unknown".to_owned()),
-            bytes => lines.push(format!("memory {}", format_bytes(bytes))),
+        match node.memory() {
+            None | Some(0) if declared.is_some() => {}
+            None => lines.push("memory unknown".to_owned()),
+            Some(0) => lines.push("no memory".to_owned()),
+            Some(bytes) => lines.push(format!("memory {}", format_bytes(bytes))),
         }
         lines.extend(region_lines(node));
         if let Some(declared) = declared {
@@ -217,6 +218,7 @@ fn cpu_lines(node: &Node, declared: Option<&EmulatedNode>) -> Vec<String> {
     let list = format_cpu_list(&node.cpus);
     match node.cpus.len() {
         0 if declared.is_some() => {}
+        0 if node.memory() == Some(0) => lines.push("no CPUs".to_owned()),
         0 => lines.push("memory only".to_owned()),
         1 => lines.push(format!("CPU {list}")),
         count => lines.extend(wrap(&format!("{count} CPUs {list}"))),

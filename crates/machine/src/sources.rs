@@ -101,7 +101,7 @@ impl Machine {
     /// When nothing is known of its memories, or the dilation is none.
     pub fn emulate(mut self, dilation: f64) -> Result<Machine, MachineError> {
         let origin = match &self.source {
-            Source::File(path) | Source::Sysfs(path) => path.clone(),
+            Source::File(path) | Source::Sysfs(path) => path.to_path_buf(),
             Source::Profile(name) => format!("profile {name}").into(),
         };
         match &mut self.emulated {

@@ -112,10 +112,10 @@ fn dash() -> String {
 }
 
 fn memory(node: &Node) -> String {
-    if node.memory_bytes == 0 {
-        dash()
-    } else {
-        format_bytes(node.memory_bytes)
+    match node.memory() {
+        None => dash(),
+        Some(0) => "none".to_owned(),
+        Some(bytes) => format_bytes(bytes),
     }
 }
 

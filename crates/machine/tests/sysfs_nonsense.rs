@@ -152,6 +152,29 @@ fn memory_sizes_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_node_without_memory_is_not_one_of_unknown_size() {
+    let tree = good_tree();
+    let (root, node) = (tree.path(), "sys/devices/system/node/node1");
+    put(root, &format!("{node}/meminfo"), b"Node 1 MemTotal: 0 kB\n");
+    put(root, &format!("{node}/cpulist"), b"\n");
+    let machine = Machine::from_sysfs(root).expect("a node may have nothing");
+    assert_eq!(machine.nodes[1].memory(), Some(0));
+    let (picture, table) = (machine.picture(), machine.table());
+    assert!(
+        picture.contains("no memory") && picture.contains("no CPUs"),
+        "{picture}"
+    );
+    assert!(!picture.contains("unknown"), "{picture}");
+    assert_eq!(table.rows[1][1..3], ["none", "none"]);
+    let again = Machine::from_toml(&machine.to_toml(), "again".as_ref()).expect("as written");
+    assert_eq!(again.nodes[1].memory(), Some(0));
+    fs::remove_file(root.join(node).join("meminfo")).expect("it is there");
+    let machine = Machine::from_sysfs(root).expect("the size may be unknown");
+    assert_eq!(machine.nodes[1].memory(), None);
+    assert!(machine.picture().contains("memory unknown"));
+}
+
+#[test]
 fn files_that_are_not_text_or_too_large_are_refused() {
     let line = error_with(&format!("{NODE}/cpulist"), b"0-1\xff\xfe");
     assert!(line.contains("it is not UTF-8 text"), "{line}");
@@ -317,7 +340,7 @@ proptest! {
                 prop_assert_eq!(machine.table().rows.len(), machine.nodes.len());
                 let mut again = Machine::from_toml(&machine.to_toml(), Path::new("again"))
                     .map_err(|error| TestCaseError::fail(error.to_string()))?;
-                again.source = Source::Sysfs(tree.path().to_owned());
+                again.source = Source::Sysfs(tree.path().into());
                 again.warnings.clone_from(&machine.warnings);
                 prop_assert_eq!(again, machine);
             }

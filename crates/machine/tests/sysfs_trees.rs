@@ -59,7 +59,7 @@ fn machine(name: &str, nodes: Vec<Node>, distances: Vec<Vec<u32>>) -> Machine {
     Machine {
         interconnect: Default::default(),
         name: name.to_owned(),
-        source: Source::Sysfs(tree(name)),
+        source: Source::Sysfs(tree(name).into()),
         nodes,
         distances,
         emulated: None,
@@ -205,7 +205,7 @@ fn every_tree_survives_toml_and_json() {
         let origin = Path::new("round-trip.toml");
         let mut again = Machine::from_toml(&found.to_toml(), origin)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(again.source, Source::File(origin.to_owned()));
+        assert_eq!(again.source, Source::File(origin.into()));
         again.source = found.source.clone();
         again.warnings = found.warnings.clone();
         assert_eq!(again, found, "{name} through TOML");

@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 
 use egeria_machine::{MAX_NODES, NodeId};
+use egeria_watch::living;
 
 /// The kernel's lines are shorter: a path of 4 KiB, each byte escaped, and numbers.
 const MAX_LINE_BYTES: u64 = 1 << 16;
@@ -39,7 +40,7 @@ impl Area {
 /// # Errors
 /// As for [`crate::process::memory`].
 pub fn of(process_id: u32) -> io::Result<Vec<Area>> {
-    let open = |name: &str| File::open(format!("/proc/{process_id}/{name}"));
+    let open = |name: &str| File::open(living::path(process_id, name));
     let facts = BufReader::with_capacity(1 << 16, open("numa_maps")?);
     let ranges = BufReader::with_capacity(1 << 16, open("maps")?);
     joined(facts, ranges)

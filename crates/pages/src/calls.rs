@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use egeria_machine::NodeId;
+use egeria_watch::living;
 
 /// `cachestat`, since Linux 6.5; the same number on all architectures.
 pub(crate) const SYS_CACHESTAT: libc::c_long = 451;
@@ -88,6 +89,14 @@ pub(crate) fn move_to(
     move_pages(process_id, addresses, Some(&nodes), flags).map(|(_, status)| status)
 }
 
+/// A thread by which the kernel finds the memory of a process.
+fn reached(process_id: u32) -> libc::pid_t {
+    match process_id {
+        THIS_PROCESS => 0,
+        other => living::thread(other) as libc::pid_t,
+    }
+}
+
 /// `move_pages`: what it answered, and the status of each page.
 fn move_pages(
     process_id: u32,
@@ -100,11 +109,12 @@ fn move_pages(
         assert_eq!(nodes.len(), addresses.len());
         nodes.as_ptr()
     });
+    let thread = reached(process_id);
     // SAFETY: arrays of as many entries as said; the kernel moves pages without changing what is in them.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
-            process_id as libc::pid_t,
+            thread,
             addresses.len(),
             addresses.as_ptr(),
             nodes,
@@ -130,11 +140,12 @@ pub(crate) fn migrate(process_id: u32, from: NodeId, to: NodeId) -> io::Result<u
         io::Result::Ok(mask)
     };
     let (from, to) = (mask(from)?, mask(to)?);
+    let thread = reached(process_id);
     // SAFETY: the kernel reads one bit less than the count given, all inside of both.
     let left = unsafe {
         libc::syscall(
             libc::SYS_migrate_pages,
-            process_id as libc::pid_t,
+            thread,
             from.len() * 64,
             from.as_ptr(),
             to.as_ptr(),

@@ -17,7 +17,7 @@ use egeria_watch::{LiveSource, Membership};
 
 use crate::file::{self, Locator};
 use crate::found_files::{FoundFile, FoundFiles, identity_of, link_of};
-use crate::{NodeBytes, mount, users};
+use crate::{NodeBytes, borrowed, mount, users};
 
 /// Files of a window, those used most.
 const MAX_FILES_OF_ALL: usize = 64;
@@ -198,9 +198,8 @@ fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
     if open.inode != each.inode || !mount::answers(process, each.device) {
         return None;
     }
-    let link = link_of(process, descriptor);
-    let path = std::fs::read_link(&link).ok()?;
-    let opened = file::open(&link).ok()?;
+    let path = std::fs::read_link(link_of(process, descriptor)).ok()?;
+    let opened = borrowed::file(process, descriptor).ok()?;
     let pages = file::look(&opened, locator).ok()?;
     let mut by_node = pages.by_node;
     if let ([node], true) = (&pages.device_nodes[..], open.is_direct) {

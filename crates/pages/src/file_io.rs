@@ -87,7 +87,7 @@ fn held(process_id: u32, locator: Option<&mut Locator>) -> NodeBytes {
         return by_node;
     };
     for open in open {
-        let looked = file::open(&open.link).and_then(|file| file::look(&file, locator));
+        let looked = open.borrow().and_then(|file| file::look(&file, locator));
         if let Ok(pages) = looked {
             by_node.add_all(&pages.by_node);
         }

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use egeria_facts::FileKey;
+use egeria_watch::living;
 
-use crate::{file, mount, users};
+use crate::{borrowed, mount, users};
 
 /// Files by the keys that facts give them. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +38,7 @@ const MAX_AGE: u32 = 10;
 
 /// The link of a process to what it has open.
 pub(crate) fn link_of(process_id: u32, descriptor: u32) -> PathBuf {
-    PathBuf::from(format!("/proc/{process_id}/fd/{descriptor}"))
+    living::path(process_id, &format!("fd/{descriptor}"))
 }
 
 impl FoundFiles {
@@ -60,7 +61,7 @@ impl FoundFiles {
         if !is_it || !mount::answers(found.process_id, found.device) {
             return Err(gone());
         }
-        let opened = file::open(&link_of(found.process_id, found.descriptor))?;
+        let opened = borrowed::file(found.process_id, found.descriptor)?;
         match identity_of(&opened)? == found.identity {
             true => Ok(opened),
             false => Err(gone()),

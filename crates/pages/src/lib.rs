@@ -10,6 +10,7 @@
 //! * [`areas`] and [`migrate`]: the memory of a process moved to other nodes.
 //! * [`accesses`]: what processes access of it.
 //! * [`file_counts`] and [`file_io`]: what they read and write of files, counted by the kernel or estimated.
+//! * [`borrowed`]: files that processes have open, without an open that others see.
 //! * [`found_files`]: the files among these, for who acts on them.
 //! * [`room`]: how much of a node's memory can be had for that.
 //!
@@ -17,6 +18,7 @@
 
 pub mod accesses;
 pub mod areas;
+pub mod borrowed;
 pub mod cached;
 mod calls;
 pub mod device;

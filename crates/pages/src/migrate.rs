@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use egeria_machine::{CpuId, Machine, NodeId};
-use egeria_watch::task;
+use egeria_watch::{living, task};
 
 use crate::areas::{self, Area};
 use crate::{calls, present};
@@ -112,7 +112,7 @@ struct Part<'a> {
 /// `EACCES`, `EINVAL` or `ENODEV` when it may not have memory of a node.
 pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<Migration> {
     let areas = areas::of(order.process_id)?;
-    let pagemap = File::open(format!("/proc/{}/pagemap", order.process_id))?;
+    let pagemap = File::open(living::path(order.process_id, "pagemap"))?;
     let process = Process {
         id: order.process_id,
         start_ticks: order.start_ticks,

@@ -2,6 +2,10 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use egeria_watch::living;
 
 use crate::numa_maps::unescaped;
 
@@ -20,20 +24,75 @@ pub fn file_system(file: &File) -> Option<String> {
 pub(crate) fn answers(process_id: u32, (major, minor): (u32, u32)) -> bool {
     let device = format!("{major}:{minor}");
     let own = rustix::process::geteuid().as_raw();
-    let mut places = ["self".to_owned(), process_id.to_string()].into_iter();
-    let found = places.find_map(|place| {
-        let mounts = fs::read(format!("/proc/{place}/mountinfo")).ok()?;
-        is_another_s(&mounts, &device, own)
+    let places: [fn(u32) -> PathBuf; 2] = [
+        |_| PathBuf::from("/proc/self/mountinfo"),
+        |process_id| living::path(process_id, "mountinfo"),
+    ];
+    let found = places.into_iter().find_map(|place| {
+        let mounts = fs::read(place(process_id)).ok()?;
+        is_another_s(&mounts, DEVICE, &device, own)
     });
     found == Some(false)
 }
 
-/// Whether the file system of a device is served by another user than root and this one; `None` where it is not mounted.
-fn is_another_s(mounts: &[u8], device: &str, own: u32) -> Option<bool> {
+/// The mounts that a process sees.
+pub(crate) struct Mounts(Vec<u8>);
+
+impl Mounts {
+    /// Those there are now; none where this process may not look.
+    pub(crate) fn of(process_id: u32) -> Mounts {
+        Mounts(fs::read(living::path(process_id, "mountinfo")).unwrap_or_default())
+    }
+
+    /// As [`answers`], of what a process has open by a descriptor. A mount that is not listed is not asked either, but the kernel's
+    /// own of anonymous files.
+    pub(crate) fn answer(&self, process_id: u32, descriptor: u32) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        let mount = mount_of(process_id, descriptor);
+        let is_another_s = mount.and_then(|mount| is_another_s(&self.0, NUMBER, &mount, own));
+        is_another_s.map_or_else(|| is_anonymous(process_id, descriptor), |it| !it)
+    }
+
+    /// Whether what a process has open by a descriptor is on this device.
+    pub(crate) fn is_on(&self, process_id: u32, descriptor: u32, device: u64) -> bool {
+        let device = format!("{}:{}", libc::major(device), libc::minor(device));
+        let mount = mount_of(process_id, descriptor).unwrap_or_default();
+        let is_it = |line: &[u8]| {
+            let mut words = line.split(|byte| *byte == b' ');
+            words.next() == Some(mount.as_bytes()) && words.nth(1) == Some(device.as_bytes())
+        };
+        self.0.split(|byte| *byte == b'\n').any(is_it)
+    }
+}
+
+/// The number of the mount that an open file of a process is on.
+fn mount_of(process_id: u32, descriptor: u32) -> Option<String> {
+    let facts =
+        fs::read_to_string(living::path(process_id, &format!("fdinfo/{descriptor}"))).ok()?;
+    let mount = facts
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:"))?;
+    Some(mount.trim().to_owned())
+}
+
+/// Whether it is a file of `memfd_create`.
+fn is_anonymous(process_id: u32, descriptor: u32) -> bool {
+    let link = living::path(process_id, &format!("fd/{descriptor}"));
+    let target = fs::read_link(link).unwrap_or_default();
+    target.as_os_str().as_bytes().starts_with(b"/memfd:")
+}
+
+/// Words of a line that name a file system.
+const NUMBER: usize = 0;
+const DEVICE: usize = 2;
+
+/// Whether the file system of the mount with this word in its line is served by another user than root and this one; `None` where there
+/// is none.
+fn is_another_s(mounts: &[u8], place: usize, named: &str, own: u32) -> Option<bool> {
     let lines = mounts.split(|byte| *byte == b'\n');
     let mut lines = lines.map(|line| line.split(|byte| *byte == b' '));
     let mut words = lines.find_map(|mut words| {
-        let is_it = words.nth(2) == Some(device.as_bytes());
+        let is_it = words.nth(place) == Some(named.as_bytes());
         is_it.then_some(words)
     })?;
     words.find(|word| *word == b"-")?;
@@ -71,13 +130,15 @@ mod tests {
         let mounts = b"21 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw,user_id=7\n\
             22 21 0:40 / /a rw - fuse.sshfs b rw,user_id=1000,group_id=1000,allow_other\n\
             23 21 0:41 / /b rw shared:2 - fuse.egeria a rw,user_id=0,group_id=0\n24 21 0:42 / /c rw - fuse c rw\n";
-        let found = |device, own| is_another_s(mounts, device, own);
+        let found = |device, own| is_another_s(mounts, DEVICE, device, own);
         assert_eq!(found("8:1", 0), Some(false));
         assert_eq!(found("0:40", 0), Some(true));
         assert_eq!(found("0:40", 1000), Some(false));
         assert_eq!(found("0:41", 1000), Some(false));
         assert_eq!(found("0:42", 0), Some(true), "nobody says who serves it");
         assert_eq!(found("0:4", 0), None);
+        assert_eq!(is_another_s(mounts, NUMBER, "22", 0), Some(true));
+        assert_eq!(is_another_s(mounts, NUMBER, "21", 0), Some(false));
     }
 
     #[test]

@@ -1,10 +1,16 @@
 //! The regular files below a directory, of its file system only; links are not followed.
 
 use std::collections::HashSet;
-use std::fs;
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 
 /// Entries looked at.
 pub const MAX_ENTRIES: u64 = 1 << 20;
@@ -22,7 +28,8 @@ pub struct Walked {
     pub is_cut: bool,
 }
 
-/// Calls `visit` for each file, once however many names it has.
+/// Calls `visit` for each file, once however many names it has. Mounts below are found by asking the kernel alone: the file system
+/// that is mounted there may never answer.
 ///
 /// # Errors
 /// When the directory itself cannot be read, and those of `visit`.
@@ -31,59 +38,124 @@ pub fn walk<E: From<io::Error>>(
     mut visit: impl FnMut(&Path) -> Result<(), E>,
 ) -> Result<Walked, E> {
     let mut walked = Walked::default();
-    let device = fs::metadata(root)?.dev();
+    let top: File = openat(CWD, root, DIRECTORY, Mode::empty())
+        .map_err(io::Error::from)?
+        .into();
+    let mut entries = Dir::read_from(&top).map_err(io::Error::from)?;
+    let mut directory = top.try_clone()?;
+    let mut way = PathBuf::new();
     let mut linked = HashSet::new();
-    let mut open = vec![fs::read_dir(root)?];
     let mut later: Vec<PathBuf> = Vec::new();
     loop {
-        let Some(directory) = open.last_mut() else {
-            // One directory is open at a time: depth and width cost only paths.
-            match later.pop().map(fs::read_dir) {
-                Some(Ok(directory)) => open.push(directory),
-                Some(Err(_)) => walked.unreadable += 1,
-                None => return Ok(walked),
-            }
-            continue;
-        };
-        let entry = match directory.next() {
-            Some(Ok(entry)) => entry,
-            Some(Err(_)) => {
+        for entry in &mut entries {
+            let Ok(entry) = entry else {
                 walked.unreadable += 1;
-                open.pop();
+                break;
+            };
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            None => {
-                open.pop();
-                continue;
+            walked.entries += 1;
+            if walked.entries > MAX_ENTRIES {
+                walked.is_cut = true;
+                return Ok(walked);
+            }
+            let found = match entry.file_type() {
+                FileType::RegularFile | FileType::Directory | FileType::Unknown => {
+                    found(&directory, name)
+                }
+                _ => continue,
+            };
+            let path = way.join(OsStr::from_bytes(name.to_bytes()));
+            match found {
+                Found::Mount => walked.mounts += 1,
+                Found::Directory => later.push(path),
+                Found::File(None) => visit(&root.join(path))?,
+                Found::File(Some(file)) if linked.insert(file) => visit(&root.join(path))?,
+                Found::File(Some(_)) | Found::Other => {}
+            }
+        }
+        // One directory is open at a time: depth and width cost only paths.
+        (way, directory, entries) = loop {
+            let Some(way) = later.pop() else {
+                return Ok(walked);
+            };
+            let opened = below(&top, &way, DIRECTORY);
+            let read = opened.and_then(|opened| Ok((Dir::read_from(&opened)?, opened)));
+            match read {
+                Ok((entries, opened)) => break (way, opened, entries),
+                Err(_) => walked.unreadable += 1,
             }
         };
-        walked.entries += 1;
-        if walked.entries > MAX_ENTRIES {
-            walked.is_cut = true;
-            return Ok(walked);
-        }
-        let Ok(kind) = entry.file_type() else {
-            continue;
-        };
-        if !kind.is_file() && !kind.is_dir() {
-            continue;
-        }
-        let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
-            continue;
-        };
-        if metadata.dev() != device {
-            walked.mounts += 1;
-        } else if metadata.is_dir() {
-            later.push(entry.path());
-        } else if metadata.nlink() < 2 || linked.insert(metadata.ino()) {
-            visit(&entry.path())?;
-        }
     }
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+/// What an entry is.
+enum Found {
+    Mount,
+    Directory,
+    /// With its device and inode, where it has several names.
+    File(Option<(u64, u64)>),
+    /// Something else, or gone.
+    Other,
+}
+
+fn found(directory: &File, name: &CStr) -> Found {
+    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    let opened = match below(directory, path, OFlags::PATH | OFlags::CLOEXEC) {
+        Ok(opened) => opened,
+        Err(Errno::XDEV) => return Found::Mount,
+        Err(_) => return Found::Other,
+    };
+    match opened.metadata() {
+        Ok(metadata) if metadata.is_dir() => Found::Directory,
+        Ok(metadata) if metadata.is_file() => {
+            let has_several = metadata.nlink() > 1;
+            Found::File(has_several.then(|| (metadata.dev(), metadata.ino())))
+        }
+        _ => Found::Other,
+    }
+}
+
+/// Opens what is below a directory and on the same mount; a mount point is `XDEV`, a link at the end itself.
+fn below(directory: &File, path: &Path, flags: OFlags) -> Result<File, Errno> {
+    let flags = flags | OFlags::NOFOLLOW;
+    let stays = ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+    match openat2(directory, path, flags, Mode::empty(), stays) {
+        // Before Linux 5.6, and in sandboxes that do not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            // As a path alone first: to open what is mounted there asks its file system.
+            let seen = openat(directory, path, OFlags::PATH | flags, Mode::empty())?.into();
+            if mount_of(&seen) != mount_of(directory) {
+                return Err(Errno::XDEV);
+            }
+            match flags.contains(OFlags::PATH) {
+                true => Ok(seen),
+                false => Ok(openat(&seen, c".", flags, Mode::empty())?.into()),
+            }
+        }
+        opened => Ok(opened?.into()),
+    }
+}
+
+/// The number of the mount that an open file is on.
+fn mount_of(file: &File) -> Option<String> {
+    let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+    let mount = facts
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:"))?;
+    Some(mount.trim().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn each_file_comes_once_and_links_are_not_followed() {

@@ -9,7 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use egeria_watch::task;
+use egeria_watch::{living, task};
+
+use crate::borrowed;
+use crate::mount::Mounts;
 
 /// Descriptors and mappings looked at, of all processes together.
 const MAX_LOOKED_AT: u64 = 2_000_000;
@@ -78,14 +81,14 @@ fn look(process_id: u32, used: &Used, left: &mut u64) -> io::Result<User> {
         open: 0,
         mapped: 0,
     };
-    for entry in fs::read_dir(format!("/proc/{process_id}/fd"))?.flatten() {
+    for entry in fs::read_dir(living::path(process_id, "fd"))?.flatten() {
         if *left == 0 {
             return Ok(user);
         }
         *left -= 1;
         user.open += u64::from(used.is_open_as(process_id, &entry.path()));
     }
-    let maps = File::open(format!("/proc/{process_id}/maps"))?;
+    let maps = File::open(living::path(process_id, "maps"))?;
     for line in BufReader::new(maps).split(b'\n').map_while(Result::ok) {
         if *left == 0 {
             return Ok(user);
@@ -108,12 +111,15 @@ impl Used {
                 inode,
             } => {
                 let number = link.file_name().unwrap_or_default().to_string_lossy();
-                let told = inode_of(&format!("/proc/{process_id}/fdinfo/{number}"));
+                let told = inode_of(&living::path(process_id, &format!("fdinfo/{number}")));
                 match told {
                     Some(told) if told != *inode => false,
-                    // Another file system may have the same number: now that can be asked.
-                    Some(_) => fs::metadata(link)
-                        .is_ok_and(|found| (found.dev(), found.ino()) == (*device, *inode)),
+                    // Another file system may have the same number: that is asked, if it is known to answer.
+                    Some(_) => {
+                        answers(process_id, link, *device)
+                            && fs::metadata(link)
+                                .is_ok_and(|found| (found.dev(), found.ino()) == (*device, *inode))
+                    }
                     // Before Linux 5.14.
                     None => fs::read_link(link).is_ok_and(|found| found == *path),
                 }
@@ -143,6 +149,14 @@ impl Used {
     }
 }
 
+/// Whether the file system of an open file may be asked: it does not wait for another user, or is the one that was asked already.
+fn answers(process_id: u32, link: &Path, device: u64) -> bool {
+    borrowed::number(link).is_some_and(|descriptor| {
+        let mounts = Mounts::of(process_id);
+        mounts.is_on(process_id, descriptor, device) || mounts.answer(process_id, descriptor)
+    })
+}
+
 struct Mapped {
     device: u64,
     inode: u64,
@@ -165,7 +179,7 @@ impl Mapped {
     }
 }
 
-fn inode_of(fdinfo: &str) -> Option<u64> {
+fn inode_of(fdinfo: &Path) -> Option<u64> {
     let facts = fs::read_to_string(fdinfo).ok()?;
     value(&facts, "ino:")?.parse().ok()
 }
@@ -184,7 +198,8 @@ pub(crate) struct Open {
 
 /// What a process has open by a descriptor; `None` when it is gone, and before Linux 5.14.
 pub(crate) fn open_as(process_id: u32, descriptor: u32) -> Option<Open> {
-    let facts = fs::read_to_string(format!("/proc/{process_id}/fdinfo/{descriptor}")).ok()?;
+    let facts =
+        fs::read_to_string(living::path(process_id, &format!("fdinfo/{descriptor}"))).ok()?;
     let flags = i32::from_str_radix(value(&facts, "flags:")?, 8).ok()?;
     Some(Open {
         inode: value(&facts, "ino:")?.parse().ok()?,

@@ -209,7 +209,7 @@ pub struct ThreadResult {
     pub local_share_after: Option<f64>,
 }
 
-/// Writes a log.
+/// Writes a log. It names its owner's programs and their threads, so the file is this user's alone.
 pub(crate) struct LogWriter {
     path: PathBuf,
     file: BufWriter<File>,
@@ -223,7 +223,7 @@ impl LogWriter {
     pub(crate) fn create(path: &Path) -> io::Result<LogWriter> {
         Ok(LogWriter {
             path: path.to_owned(),
-            file: BufWriter::new(create(path)?),
+            file: BufWriter::new(own::create_private(path)?),
             bytes: 0,
             start: String::new(),
         })
@@ -248,18 +248,10 @@ impl LogWriter {
         let mut older = self.path.clone().into_os_string();
         older.push(".old");
         std::fs::rename(&self.path, older)?;
-        self.file = BufWriter::new(create(&self.path)?);
+        self.file = BufWriter::new(own::create_private(&self.path)?);
         self.bytes = self.start.len() as u64;
         self.file.write_all(self.start.as_bytes())
     }
-}
-
-/// Empty, and its owner's alone: it names his programs and their threads.
-fn create(path: &Path) -> io::Result<File> {
-    let file = own::open(path)?;
-    own::close_to_others(&file)?;
-    file.set_len(0)?;
-    Ok(file)
 }
 
 /// Reads a log, also one that is being written: a last line without its end is left for later.

@@ -59,7 +59,7 @@ fn a_case(directory: &Path) -> std::path::PathBuf {
     assert!(report.violations > 0 && report.details.stopped);
     let case = &report.details.cases[0];
     assert!(report.text().contains("egeria-torture crash --replay"));
-    case.file.clone().expect("a file")
+    case.file.as_ref().expect("a file").to_path_buf()
 }
 
 #[test]

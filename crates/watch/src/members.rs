@@ -11,7 +11,7 @@ use egeria_fs::Volume;
 use egeria_facts::ThreadKey;
 
 use crate::live::Membership;
-use crate::{own, task};
+use crate::{living, own, task};
 
 /// A file as lines of `/proc/PID/maps` name it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,7 +106,7 @@ fn is_segment(path: &str, volume: &str) -> bool {
 
 /// The files a process has mapped shared, with their paths; none when it is gone or may not be looked at.
 fn mapped_files(process_id: u32) -> impl Iterator<Item = (MappedFile, String)> {
-    let file = File::open(format!("/proc/{process_id}/maps")).ok();
+    let file = File::open(living::path(process_id, "maps")).ok();
     let lines = file
         .into_iter()
         .flat_map(|file| BufReader::new(file).split(b'\n'));

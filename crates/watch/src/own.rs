@@ -1,25 +1,26 @@
 //! Files and directories that are this user's own. What is recorded names programs and threads, and what is
 //! left for later is believed then: nobody else may read it, or put something else in its place.
 
+mod trust;
+mod way;
+
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::CWD;
+
+pub use trust::user;
+use trust::{is_trusted, refused};
+pub use way::Way;
+use way::open_directory;
 
 const ROOT: u32 = 0;
-/// Stands for every user who has no number in this user namespace, also for the root outside of it.
-const UNMAPPED: u32 = 65_534;
 const STICKY: u32 = 0o1000;
 /// How often a file is made or opened anew that comes and goes meanwhile.
 const TRIES: usize = 8;
-
-/// The user this process acts as.
-pub fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
 
 /// A directory by its path without links, if it is this user's and nobody but he and root can write into it
 /// or put another in its place: what is done by that path is done there.
@@ -72,11 +73,6 @@ fn walk(path: &Path) -> io::Result<(PathBuf, Metadata)> {
     Ok((plain, metadata))
 }
 
-fn open_directory(at: impl AsFd, name: &Path) -> io::Result<File> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(at, name, flags, Mode::empty())?.into())
-}
-
 /// What the directory is, if names in it mean what this user or root made them mean.
 fn stable(directory: &File, path: &Path) -> io::Result<Metadata> {
     let metadata = directory.metadata()?;
@@ -96,50 +92,60 @@ fn stable(directory: &File, path: &Path) -> io::Result<Metadata> {
     Ok(metadata)
 }
 
-/// Who may do to this user what he likes anyway.
-fn is_trusted(owner: u32) -> bool {
-    owner == user() || owner == ROOT || (owner == UNMAPPED && !is_mapped(UNMAPPED))
-}
-
-/// Whether a user has a number of his own in this user namespace.
-fn is_mapped(user: u32) -> bool {
-    let Ok(map) = std::fs::read_to_string("/proc/self/uid_map") else {
-        return true;
-    };
-    let holds = |line: &str| {
-        let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
-        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) =
-            (numbers.next(), numbers.next(), numbers.next())
-        else {
-            return true;
-        };
-        (first..first.saturating_add(count)).contains(&u64::from(user))
-    };
-    map.lines().any(holds)
-}
-
-fn refused(what: String) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, what)
-}
-
 /// Opens a file of this user's for reading and writing, made for him alone (0600) when there is none, and left
-/// as it is otherwise. Links are not followed, and nothing is opened that is not such a file.
+/// as it is otherwise. Neither its name nor a directory before it may be a link of another user's, and nothing is opened
+/// that is not such a file.
 ///
 /// # Errors
 /// Those of the kernel, `InvalidInput` where something else than a file is, and `PermissionDenied` that says
 /// whose it is.
 pub fn open(path: &Path) -> io::Result<File> {
+    opened(path, 0o600)
+}
+
+/// As [`open`], then emptied and closed to others: what is for this user alone.
+///
+/// # Errors
+/// As for [`open`].
+pub fn create_private(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    close_to_others(&file)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// As [`open`], then emptied; a new file has the permissions that the umask leaves: what others may read as well.
+///
+/// # Errors
+/// As for [`open`].
+pub fn create(path: &Path) -> io::Result<File> {
+    let file = opened(path, 0o666)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Writes a file as [`create`] opens it.
+///
+/// # Errors
+/// As for [`open`].
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    create(path)?.write_all(content)
+}
+
+fn opened(path: &Path, mode: u32) -> io::Result<File> {
+    let way = Way::to(path)?;
+    let path = way.path();
     for _ in 0..TRIES {
         let made = options()
             .create_new(true)
-            .mode(0o600)
+            .mode(mode)
             .custom_flags(libc::O_NOFOLLOW)
-            .open(path);
+            .open(&path);
         match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made,
         }
-        match existing(path) {
+        match existing(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
@@ -224,6 +230,7 @@ pub fn close_to_others(file: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::trust::{UNMAPPED, is_mapped};
     use super::*;
     use std::os::unix::fs::{chown, lchown, symlink};
 
@@ -312,6 +319,47 @@ mod tests {
     }
 
     #[test]
+    fn a_link_of_another_user_is_followed_nowhere_on_the_way() {
+        let sandbox = tempfile::tempdir_in("/dev/shm").unwrap();
+        let own = make(sandbox.path().join("own"));
+        let (link, again) = (sandbox.path().join("link"), own.join("again"));
+        symlink("own", &link).unwrap();
+        symlink("../link/.", &again).unwrap();
+        let file = again.join("file");
+        write(&file, b"by own links").unwrap();
+        assert_eq!(std::fs::read(own.join("file")).unwrap(), b"by own links");
+        symlink("round", sandbox.path().join("round")).unwrap();
+        let why = create(&sandbox.path().join("round/file")).unwrap_err();
+        assert_eq!(why.raw_os_error(), Some(libc::ELOOP));
+        assert!(open(&own.join("file/")).is_err(), "the name of a directory");
+        assert!(open(&own.join("file/file")).is_err());
+        if is_root() {
+            lchown(&link, NOBODY, None).unwrap();
+            let why = write(&file, b"by another's").unwrap_err().to_string();
+            assert!(why.contains("a link of another user's"), "{why}");
+            assert_eq!(std::fs::read(own.join("file")).unwrap(), b"by own links");
+        }
+    }
+
+    #[test]
+    fn what_others_may_read_is_made_as_the_umask_says() {
+        let sandbox = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = sandbox.path().join("file");
+        write(&path, b"long").unwrap();
+        let by_std = sandbox.path().join("other");
+        std::fs::write(&by_std, "").unwrap();
+        let bits = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!(bits(&path), bits(&by_std));
+        write(&path, b"s").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"s");
+        create_private(&path).unwrap();
+        assert_eq!(
+            (bits(&path), std::fs::read(&path).unwrap().len()),
+            (0o600, 0)
+        );
+    }
+
+    #[test]
     fn a_trusted_file_is_writable_by_root_or_this_user_only() {
         let sandbox = tempfile::tempdir_in("/dev/shm").unwrap();
         let path = sandbox.path().join("file");
@@ -342,7 +390,7 @@ mod tests {
         chown(&path, NOBODY, None).unwrap();
         let why = open(&path).unwrap_err().to_string();
         assert!(why.contains("uid 65534"), "{why}");
-        rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        rustix::fs::mkfifoat(CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
         assert!(open(&pipe).is_err());
     }
 }

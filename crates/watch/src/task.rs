@@ -68,6 +68,13 @@ pub fn is_of_kernel(process_id: u32) -> Option<bool> {
     Some(flags & OF_KERNEL != 0)
 }
 
+/// Whether a thread has ended, also where it waits to be asked for its status or for other threads of its process.
+pub(crate) fn has_ended(process_id: u32, thread_id: u32) -> bool {
+    let line = StatLine::of_thread(process_id, thread_id);
+    let state = line.and_then(|line| line.field::<char>(StatLine::STATE));
+    state.is_none_or(|state| matches!(state, 'Z' | 'X' | 'x'))
+}
+
 /// A thread at one moment.
 pub(crate) struct Now {
     /// When it began, as [`start_ticks`].

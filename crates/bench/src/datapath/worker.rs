@@ -32,6 +32,7 @@ pub enum Request {
     /// Touch all pages of this process's mappings of a file.
     Prefault {
         /// The file, as the kernel names it.
+        #[serde(with = "egeria_machine::exact_path")]
         path: PathBuf,
     },
     /// Measure one case.

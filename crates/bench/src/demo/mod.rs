@@ -63,8 +63,8 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
         odin: figure(options, odin_of)?,
         relocation: figure(options, relocation_of)?,
         seconds: (start.elapsed().as_secs_f64() * 10.0).round() / 10.0,
-        html: directory.join("report.html"),
-        json: directory.join("report.json"),
+        html: directory.join("report.html").into(),
+        json: directory.join("report.json").into(),
     };
     write(&report.html, page(&report).as_bytes())?;
     let json = serde_json::to_vec_pretty(&report).map_err(Error::failed)?;
@@ -175,5 +175,5 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
             "choose another directory",
         )
     };
-    std::fs::write(path, content).map_err(failed)
+    egeria_watch::own::write(path, content).map_err(failed)
 }

@@ -1,8 +1,7 @@
 //! What the demonstration found out: rows, and a table for people.
 
-use std::path::PathBuf;
-
 use comfy_table::{CellAlignment, Table, presets};
+use egeria_machine::NamedPath;
 use serde::Serialize;
 
 use egeria_harness::text::{self, thousands};
@@ -153,9 +152,9 @@ pub struct DemoReport {
     /// Time everything took, s.
     pub seconds: f64,
     /// The page with pictures.
-    pub html: PathBuf,
+    pub html: NamedPath,
     /// This, as JSON.
-    pub json: PathBuf,
+    pub json: NamedPath,
 }
 
 impl DemoReport {
@@ -236,11 +235,7 @@ impl DemoReport {
             text.push_str(&format!("\n  {} on many files: wrong or failed", job.job));
         }
         text.push_str(&format!("\n{}", self.note()));
-        text.push_str(&format!(
-            "\nReport: {}\nFigures: {}",
-            self.html.display(),
-            self.json.display()
-        ));
+        text.push_str(&format!("\nReport: {}\nFigures: {}", self.html, self.json));
         text
     }
 

@@ -266,7 +266,7 @@ fn versions(options: &NthreadOptions<'_>) -> Vec<String> {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    std::fs::write(path, content).map_err(|error| {
+    egeria_watch::own::write(path, content).map_err(|error| {
         let doing = format!("cannot write {}", path.display());
         Error::io(doing, error, "choose another directory")
     })

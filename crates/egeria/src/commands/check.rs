@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use egeria_fs::{CheckReport, Repair, check_volume, undo_repair};
+use egeria_machine::NamedPath;
 use serde::Serialize;
 
 use crate::owner;
@@ -43,21 +44,21 @@ const UNDO_DIRECTORY: &str = "/var/lib/egeria";
 
 #[derive(Serialize)]
 struct Document {
-    pool: PathBuf,
+    pool: NamedPath,
     clean: bool,
     repaired: u64,
     inodes: u64,
     directories: u64,
     used_bytes: u64,
     /// Where the blocks that the repair changed are kept; none when nothing was repaired.
-    undo_file: Option<PathBuf>,
+    undo_file: Option<NamedPath>,
     findings: Vec<Finding>,
 }
 
 #[derive(Serialize)]
 struct UndoDocument {
-    pool: PathBuf,
-    undo: PathBuf,
+    pool: NamedPath,
+    undo: NamedPath,
     restored_blocks: u64,
 }
 
@@ -80,12 +81,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
 
 fn take_back(arguments: &Arguments, undo: &Path, format: Format) -> Outcome<ExitCode> {
     let document = UndoDocument {
-        pool: arguments.pool.clone(),
-        undo: undo.to_owned(),
+        pool: arguments.pool.clone().into(),
+        undo: undo.into(),
         restored_blocks: undo_repair(&arguments.pool, undo)?,
     };
     format.print(&document, |document| {
-        let (count, pool) = (document.restored_blocks, arguments.pool.display());
+        let (count, pool) = (document.restored_blocks, &document.pool);
         format!("{count} blocks are as before that repair; now: `egeria check {pool}`")
     })?;
     Ok(ExitCode::SUCCESS)
@@ -142,13 +143,15 @@ fn document_of(arguments: &Arguments, report: CheckReport, undo: Option<PathBuf>
         })
         .collect();
     Document {
-        pool: arguments.pool.clone(),
+        pool: arguments.pool.clone().into(),
         clean: findings.iter().all(|finding| finding.repaired),
         repaired: report.repaired,
         inodes: report.inodes,
         directories: report.directories,
         used_bytes: report.used_blocks * egeria_media::BLOCK_BYTES,
-        undo_file: undo.filter(|undo| report.repaired > 0 && undo.exists()),
+        undo_file: undo
+            .filter(|undo| report.repaired > 0 && undo.exists())
+            .map(Into::into),
         findings,
     }
 }
@@ -190,12 +193,12 @@ fn human(document: &Document) -> String {
         (0, _) => "nothing is wrong any more".to_owned(),
         (open, 0) => format!("{open} left: copy what is still readable to another volume"),
         (open, repairable) => {
-            let pool = document.pool.display();
+            let pool = &document.pool;
             format!("{open} left: `egeria check {pool} --repair` repairs {repairable}")
         }
     };
     let undo = document.undo_file.as_ref().map_or(String::new(), |undo| {
-        let (pool, undo) = (document.pool.display(), undo.display());
+        let (pool, undo) = (&document.pool, undo);
         format!("\nto take the repair back: `egeria check {pool} --undo {undo}`")
     });
     format!("{table}\n{contents}; {hint}{undo}")

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use egeria_fs::{AttachMode, AttachOptions, SpaceReport, Volume};
-use egeria_machine::format_bytes;
+use egeria_machine::{NamedPath, format_bytes};
 use egeria_media::BLOCK_BYTES;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ struct Document {
 
 #[derive(Serialize)]
 struct LeftOut {
-    directory: PathBuf,
+    directory: NamedPath,
     /// Who serves it.
     user: u32,
 }
@@ -53,7 +53,7 @@ struct LeftOut {
 struct VolumeSpace {
     volume: String,
     /// Directories it is mounted on.
-    mounts: Vec<PathBuf>,
+    mounts: Vec<NamedPath>,
     #[serde(flatten)]
     total: Space,
     /// How long accesses of striped files are delegated, if they are.
@@ -142,7 +142,7 @@ fn mounted() -> Outcome<(Vec<Outcome<VolumeSpace>>, Vec<LeftOut>)> {
     for mount in mounts()? {
         if mount.user != own {
             left_out.push(LeftOut {
-                directory: mount.directory,
+                directory: mount.directory.into(),
                 user: mount.user,
             });
         } else if !pools.contains(&mount.source) {
@@ -183,10 +183,10 @@ fn report(volume: &Volume) -> Outcome<VolumeSpace> {
     let first = pools.first().map(|pool| pool.path.clone());
     let mounts = mounts()?
         .into_iter()
-        .filter(|mount| mount.is_believed() && Some(&mount.source) == first.as_ref());
+        .filter(|mount| mount.is_believed() && Some(&*mount.source) == first.as_deref());
     Ok(VolumeSpace {
         volume: volume.uuid().to_string(),
-        mounts: mounts.map(|mount| mount.directory).collect(),
+        mounts: mounts.map(|mount| mount.directory.into()).collect(),
         total: space(None),
         delegation: delegation(volume),
         pools: pools
@@ -239,11 +239,7 @@ fn human(document: &Document) -> String {
     }
     let mut rows = Vec::new();
     for volume in &document.volumes {
-        let mounts: Vec<String> = volume
-            .mounts
-            .iter()
-            .map(|mount| mount.display().to_string())
-            .collect();
+        let mounts: Vec<String> = volume.mounts.iter().map(NamedPath::to_string).collect();
         let place = if mounts.is_empty() {
             "not mounted".to_owned()
         } else {
@@ -255,7 +251,7 @@ fn human(document: &Document) -> String {
                 "",
                 &pool.label.node.to_string(),
                 &pool.space,
-                pool.label.path.display().to_string(),
+                pool.label.path.to_string(),
             ));
         }
     }

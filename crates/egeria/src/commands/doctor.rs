@@ -134,7 +134,12 @@ fn nodes(facts: &Facts) -> String {
             true => "no CPUs".to_owned(),
             false => format!("CPUs {}", format_cpu_list(&node.cpus)),
         };
-        format!("{}: {cpus}, {}", node.id.0, format_bytes(node.memory_bytes))
+        let memory = match node.memory() {
+            None => "memory unknown".to_owned(),
+            Some(0) => "no memory".to_owned(),
+            Some(bytes) => format_bytes(bytes),
+        };
+        format!("{}: {cpus}, {memory}", node.id.0)
     });
     nodes.collect::<Vec<String>>().join("; ")
 }

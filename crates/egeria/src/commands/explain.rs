@@ -83,8 +83,8 @@ fn document(log: PathBuf, mut story: Story, arguments: &Arguments) -> Outcome<Do
     let left_out = story.events.len().saturating_sub(most);
     story.events.drain(..left_out);
     Ok(Document {
-        older_part: decision_log::older_part(&log, story.head.as_ref()),
-        log,
+        older_part: decision_log::older_part(&log, story.head.as_ref()).map(Into::into),
+        log: log.into(),
         steward: Fate::of(story.head.as_ref(), story.stop),
         left_out,
         threads,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use egeria_fs::{CreateOptions, PoolRequest, create_volume};
-use egeria_machine::format_bytes;
+use egeria_machine::{NamedPath, format_bytes};
 use egeria_media::{Access, Persistence, Pool};
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ struct Document {
 struct PoolDocument {
     pool: usize,
     node: u16,
-    path: PathBuf,
+    path: NamedPath,
     bytes: u64,
     /// `dax`, `volatile` or `page_cache`.
     persistence: &'static str,
@@ -92,7 +92,7 @@ fn document_of(volume: uuid::Uuid, pools: &[PoolRequest]) -> Document {
         PoolDocument {
             pool: index,
             node: request.node,
-            path: request.path.clone(),
+            path: request.path.clone().into(),
             bytes: pool
                 .as_ref()
                 .map(Pool::bytes)
@@ -122,7 +122,7 @@ fn human(document: &Document) -> String {
             pool.pool.to_string(),
             pool.node.to_string(),
             format_bytes(pool.bytes),
-            pool.path.display().to_string(),
+            pool.path.to_string(),
             survives.to_owned(),
         ]
     });
@@ -130,7 +130,7 @@ fn human(document: &Document) -> String {
         &[">pool", ">node", ">size", "path", "survives"],
         rows.collect(),
     );
-    let first = document.pools[0].path.display();
+    let first = &document.pools[0].path;
     format!(
         "volume {}\n{table}\nmount it: egeria mount {first} DIR",
         document.volume

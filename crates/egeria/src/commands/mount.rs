@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use egeria_fs::{AttachMode, Volume};
+use egeria_machine::NamedPath;
 use egeria_mount::{MountError, MountOptions, RequestCounts};
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +93,7 @@ struct Options {
 #[derive(Serialize, Deserialize)]
 struct Document {
     volume: String,
-    directory: PathBuf,
+    directory: NamedPath,
     pid: u32,
     read_only: bool,
     machine: Option<MachineLabel>,
@@ -128,7 +129,7 @@ impl Mount {
             ),
         };
         if let Some(log) = &options.log {
-            options.log = Some(paths::absolute(log)?);
+            options.log = Some(std::path::absolute(log).map_err(unknown_directory)?);
         }
         Ok(Mount {
             pool: paths::absolute(&pool)?,
@@ -136,6 +137,14 @@ impl Mount {
             options,
         })
     }
+}
+
+/// The process that serves opens the log, by this path: its links are looked at there.
+fn unknown_directory(error: std::io::Error) -> Failure {
+    Failure::new(format!(
+        "the working directory cannot be found: {}; name the log by its path from the root",
+        reason(&error)
+    ))
 }
 
 /// Mounts; returns when the mount answers, or with `--foreground` when it has ended.
@@ -323,7 +332,7 @@ fn announce(mount: &Mount, document: &Document, format: Format) -> Outcome {
     if !mount.options.ready {
         return format.print(document, human);
     }
-    output::print(output::to_json(document).as_bytes())?;
+    output::print(output::to_json(document)?.as_bytes())?;
     let _ = std::io::stdout().flush();
     let _ = std::env::set_current_dir("/");
     leave_terminal()
@@ -350,7 +359,7 @@ fn leave_terminal() -> Outcome {
 fn document_of(mount: &Mount, volume: &Volume, machine: Option<MachineLabel>) -> Document {
     Document {
         volume: volume.uuid().to_string(),
-        directory: mount.directory.clone(),
+        directory: mount.directory.clone().into(),
         pid: std::process::id(),
         read_only: mount.options.read_only || volume.is_read_only(),
         machine,
@@ -363,7 +372,7 @@ fn human(document: &Document) -> String {
     format!(
         "volume {} mounted on {}{}{} (process {})",
         document.volume,
-        document.directory.display(),
+        document.directory,
         if document.read_only { " read-only" } else { "" },
         remark.map_or(String::new(), |remark| format!(", {remark}")),
         document.pid

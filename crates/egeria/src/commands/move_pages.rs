@@ -62,6 +62,7 @@ pub struct Arguments {
 /// Moves until all is there, or a signal.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
+    signals.end_within(named_files::PATIENCE);
     let machine = Machine::detect()?;
     let nodes = named_files::nodes_of(&arguments.node, arguments.spread, &machine)?;
     let wish = Wish {

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use egeria_machine::{Machine, NodeId};
 use egeria_pages::tree;
@@ -10,6 +11,9 @@ use egeria_pages::warm::Plan;
 use crate::served;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::signals::Signals;
+
+/// How long work on files may go on after a signal: the file system of a named file may never answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The nodes that are asked for, or all with memory.
 pub(super) fn nodes_of(wanted: &[u16], spread: bool, machine: &Machine) -> Outcome<Vec<NodeId>> {

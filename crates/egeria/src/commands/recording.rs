@@ -3,10 +3,10 @@
 
 use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use egeria_facts::Facts;
-use egeria_machine::Machine;
+use egeria_machine::{Machine, NamedPath};
 use egeria_watch::trace::{Ending, Reader, TraceError, VERSION};
 use serde::{Serialize, Serializer};
 
@@ -46,7 +46,7 @@ fn failed(error: TraceError) -> Failure {
 /// What is known of a recording before and after its windows.
 #[derive(Serialize)]
 pub(super) struct Label {
-    path: PathBuf,
+    path: NamedPath,
     format_version: u32,
     volume: Option<String>,
     command: Vec<String>,
@@ -65,7 +65,7 @@ impl Label {
     pub(super) fn of(path: &Path, reader: &Reader) -> Label {
         let (header, machine) = (reader.header(), reader.machine());
         Label {
-            path: path.to_owned(),
+            path: path.into(),
             format_version: VERSION,
             volume: header.volume.map(|volume| volume.to_string()),
             command: header.command.clone(),
@@ -87,7 +87,7 @@ impl Label {
 
     /// For people.
     pub(super) fn text(&self, machine: &Machine) -> String {
-        let mut lines = vec![("trace", self.path.display().to_string())];
+        let mut lines = vec![("trace", self.path.to_string())];
         if !self.command.is_empty() {
             lines.push(("command", self.command.join(" ")));
         }
@@ -103,7 +103,8 @@ impl Label {
         lines.push(("machine", machine));
         lines.push(("policy", self.policy.clone()));
         lines.push(("began", utc(self.started_unix_ns)));
-        let line = |(name, value): (&str, String)| format!("{name:<8} {}\n", printable(&value));
+        let line =
+            |(name, value): (&str, String)| format!("{name:<8} {}\n", output::printable(&value));
         lines.into_iter().map(line).collect()
     }
 }
@@ -115,12 +116,6 @@ fn ending_name(ending: Option<Ending>) -> &'static str {
         Some(Ending::Cut { .. }) => "cut",
         Some(Ending::Unfinished) | None => "unfinished",
     }
-}
-
-/// What terminals would obey is left out.
-fn printable(text: &str) -> String {
-    let shown = |letter: char| if letter.is_control() { '?' } else { letter };
-    text.chars().map(shown).collect()
 }
 
 /// A wall-clock time as `2026-11-21 08:15:00 UTC`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use egeria_fs::{AttachMode, AttachOptions, ExtentReport, FileKind, FileLayout, Volume};
-use egeria_machine::format_bytes;
+use egeria_machine::{NamedPath, format_bytes};
 use egeria_media::BLOCK_BYTES;
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Document {
-    path: PathBuf,
+    path: NamedPath,
     volume: String,
     ino: u64,
     kind: &'static str,
@@ -94,7 +94,7 @@ fn document_of(arguments: &Arguments, identity: &Identity, volume: &Volume) -> O
         _ => Vec::new(),
     };
     Ok(Document {
-        path: arguments.path.clone(),
+        path: arguments.path.clone().into(),
         volume: identity.volume.to_string(),
         ino: identity.ino.0,
         kind: kind_name(identity.kind),
@@ -162,7 +162,7 @@ fn human(document: &Document, all: bool) -> String {
     let layout: String = layout.map(|layout| format!(", {layout}")).collect();
     let mut text = format!(
         "{}: {}, {} ({} allocated){layout}, inode {} of volume {}\n",
-        document.path.display(),
+        document.path,
         document.kind,
         format_bytes(document.size_bytes),
         format_bytes(document.allocated_bytes),
@@ -195,7 +195,7 @@ fn share_table(nodes: &[NodeShare]) -> String {
             format_bytes(node.bytes),
             format!("{:.0}", 100.0 * node.bytes as f64 / total as f64),
             node.extents.to_string(),
-            node.label.path.display().to_string(),
+            node.label.path.to_string(),
         ]
     });
     output::table(

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use egeria_machine::NamedPath;
 use egeria_mount::MountError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -40,7 +41,7 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Document {
-    directory: PathBuf,
+    directory: NamedPath,
     /// The mount process has closed the volume (false: it was dead, or still works).
     closed: bool,
 }
@@ -70,7 +71,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             "unmounted, but its process still works; wait for it before you check the volume",
         );
     }
-    format.print(&Document { directory, closed }, |_| String::new())
+    format.print(
+        &Document {
+            directory: directory.into(),
+            closed,
+        },
+        |_| String::new(),
+    )
 }
 
 /// Whether the mount on this directory says the truth, and soon; others are not asked who serves them.

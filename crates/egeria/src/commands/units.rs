@@ -5,6 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use egeria_machine::NamedPath;
+use egeria_watch::own;
 use serde::Serialize;
 
 use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
@@ -37,7 +39,7 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Document {
-    settings: PathBuf,
+    settings: NamedPath,
     volumes: Vec<Unit>,
 }
 
@@ -47,8 +49,8 @@ struct Unit {
     unit: String,
     steward_unit: Option<String>,
     boot: bool,
-    directory: PathBuf,
-    pools: Vec<PathBuf>,
+    directory: NamedPath,
+    pools: Vec<NamedPath>,
     user: Option<String>,
 }
 
@@ -70,7 +72,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     let volumes = configuration.volumes.iter().map(unit_of).collect();
     let document = Document {
-        settings: settings.clone(),
+        settings: settings.clone().into(),
         volumes,
     };
     format.print(&document, human)
@@ -90,15 +92,15 @@ fn unit_of((name, volume): (&String, &ConfiguredVolume)) -> Unit {
         unit: volume_unit(name),
         steward_unit: volume.steward.map(|_| steward_unit(name)),
         boot: volume.boot,
-        directory: volume.directory.clone(),
-        pools: volume.pools.clone(),
+        directory: volume.directory.clone().into(),
+        pools: volume.pools.iter().cloned().map(Into::into).collect(),
         user: volume.user.clone(),
     }
 }
 
 fn human(document: &Document) -> String {
     if document.volumes.is_empty() {
-        return format!("no volume in {}\n", document.settings.display());
+        return format!("no volume in {}\n", document.settings);
     }
     let line = |unit: &Unit| {
         let steward = unit.steward_unit.iter().map(String::as_str);
@@ -106,7 +108,7 @@ fn human(document: &Document) -> String {
         format!(
             "{} on {}{}: {}\n",
             unit.name,
-            unit.directory.display(),
+            unit.directory,
             if unit.boot { ", at boot" } else { "" },
             units.join(", ")
         )
@@ -131,7 +133,7 @@ fn write(out: &Path, name: &str, volume: &ConfiguredVolume) -> std::io::Result<(
 fn drop_in(out: &Path, unit: &str, text: &str) -> std::io::Result<()> {
     let directory = out.join(format!("{unit}.d"));
     fs::create_dir_all(&directory)?;
-    fs::write(directory.join("50-egeria-toml.conf"), text)
+    own::write(&directory.join("50-egeria-toml.conf"), text.as_bytes())
 }
 
 /// `unit` is started with `by`.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use egeria_machine::{Machine, NodeId, format_bandwidth, format_bytes};
+use egeria_machine::{Machine, NamedPath, NodeId, format_bandwidth, format_bytes};
 use egeria_pages::room;
 use egeria_pages::warm::{self, Failures, Plan};
 use serde::Serialize;
@@ -74,13 +74,14 @@ struct Node {
 
 #[derive(Serialize)]
 struct FileFailure {
-    path: PathBuf,
+    path: NamedPath,
     cause: String,
 }
 
 /// Reads and moves until all is there, or a signal.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
+    signals.end_within(named_files::PATIENCE);
     let machine = Machine::detect()?;
     let nodes = named_files::nodes_of(&arguments.node, arguments.spread, &machine)?;
     let mut plan = Plan::for_nodes(&nodes, arguments.mapped);
@@ -176,7 +177,10 @@ fn document_of(
     let nodes: Vec<Node> = nodes.collect();
     let failures = failures.into_inner().into_iter();
     let failures: Vec<FileFailure> = failures
-        .map(|(path, cause)| FileFailure { path, cause })
+        .map(|(path, cause)| FileFailure {
+            path: path.into(),
+            cause,
+        })
         .collect();
     let is_there = |node: &Node| node.there_bytes == node.bytes;
     Document {
@@ -234,7 +238,7 @@ fn human(document: &Document) -> String {
         text += "\nwhat is not cached was dropped again: a memory limit (cgroup) or other programs need the memory";
     }
     for failure in &document.failures {
-        let path = printable(&failure.path.to_string_lossy());
+        let path = &failure.path;
         text += &format!("\n{path}: {}", printable(&failure.cause));
     }
     text

@@ -1,7 +1,10 @@
 //! HTTP for few, small pages on this machine.
 
 mod address;
+mod connections;
+mod request;
 mod server;
 
 pub use address::Address;
-pub use server::{Answer, Request, Server, Site};
+pub use request::{Answer, Request, Site};
+pub use server::Server;

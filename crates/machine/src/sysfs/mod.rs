@@ -33,7 +33,7 @@ pub(crate) fn read_machine(root: &Path) -> Result<Machine, MachineError> {
     let machine = Machine {
         interconnect: Interconnect::default(),
         name: machine_name(root),
-        source: Source::Sysfs(root.to_owned()),
+        source: Source::Sysfs(root.into()),
         nodes,
         distances,
         emulated: None,
@@ -146,7 +146,8 @@ impl Tree<'_> {
         let total = bytes_of("MemTotal:").map_err(|problem| nonsense(path, problem))?;
         let free = bytes_of("MemFree:").map_err(|problem| nonsense(path, problem))?;
         let total = total.ok_or_else(|| nonsense(path, "there is no MemTotal line"))?;
-        Ok((total, free))
+        let none = (total == 0).then_some(0);
+        Ok((total, free.or(none)))
     }
 
     /// All nodes' rows; the usual 10 and 20 when the kernel shows none.

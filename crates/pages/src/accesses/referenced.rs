@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use egeria_facts::ProcessKey;
 use egeria_machine::NodeId;
-use egeria_watch::task;
+use egeria_watch::{living, task};
 
 use super::sampler::{HotPages, Sample, Sampler};
 use crate::areas::{self, Area};
@@ -146,7 +146,7 @@ impl Cleared {
 fn clear(process_id: u32) -> io::Result<()> {
     let mut file = File::options()
         .write(true)
-        .open(format!("/proc/{process_id}/clear_refs"))?;
+        .open(living::path(process_id, "clear_refs"))?;
     file.write_all(b"1")
 }
 
@@ -185,7 +185,7 @@ fn look(process: ProcessKey, since: Instant) -> io::Result<(Sample, Vec<Hot>)> {
 
 /// By the begin of each mapping, how much of it was accessed, bytes.
 fn referenced(process_id: u32) -> io::Result<HashMap<usize, u64>> {
-    let file = File::open(format!("/proc/{process_id}/smaps"))?;
+    let file = File::open(living::path(process_id, "smaps"))?;
     read_smaps(BufReader::with_capacity(1 << 16, file))
 }
 
@@ -256,7 +256,7 @@ fn pages_on(
     max: usize,
     found: &mut Vec<(usize, NodeId)>,
 ) -> io::Result<()> {
-    let pagemap = File::open(format!("/proc/{}/pagemap", process.process_id))?;
+    let pagemap = File::open(living::path(process.process_id, "pagemap"))?;
     let mut at = area.range.start;
     while at < area.range.end && found.len() < max {
         let end = at.saturating_add(BATCH_PAGES * area.page_bytes);

@@ -1,7 +1,7 @@
 //! What was measured of pools before, kept over restarts: one JSON document, by what a pool lies on.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use egeria_fs::Volume;
@@ -122,9 +122,7 @@ pub(super) fn keep(store: &Path, device: &str, found: PoolBandwidth) -> io::Resu
 }
 
 fn write(path: &Path, document: &Document) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600);
-    let file = file.open(path)?;
+    let file = own::create_private(path)?;
     serde_json::to_writer_pretty(&file, document)?;
     file.sync_all()
 }

@@ -283,7 +283,7 @@ impl Shared {
         report.details.cases.push(CaseRow {
             workload: found.workload.to_string(),
             reason: found.wrong.why.clone(),
-            file,
+            file: file.map(Into::into),
         });
         if report.violations >= MAX_VIOLATIONS {
             self.stop.store(true, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! What an exploration says at its end.
 
 use super::explore::Tally;
+use egeria_machine::NamedPath;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 /// Result of an exploration.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -56,7 +56,7 @@ pub struct CaseRow {
     /// What is wrong.
     pub reason: String,
     /// Shows it again: `egeria-torture crash --replay FILE`.
-    pub file: Option<PathBuf>,
+    pub file: Option<NamedPath>,
 }
 
 impl CrashReport {

@@ -209,7 +209,7 @@ impl TargetRun<'_, '_> {
         self.report.details.cases.push(CaseRow {
             target: self.target,
             reason: why.to_owned(),
-            file: saved.transpose()?,
+            file: saved.transpose()?.map(Into::into),
         });
         Ok(())
     }

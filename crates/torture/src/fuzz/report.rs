@@ -1,9 +1,9 @@
 //! What a run says at its end.
 
 use super::target::Target;
+use egeria_machine::NamedPath;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 /// Result of a run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -74,7 +74,7 @@ pub struct CaseRow {
     /// What is wrong.
     pub reason: String,
     /// Shows it again: `egeria-torture fuzz --replay FILE`.
-    pub file: Option<PathBuf>,
+    pub file: Option<NamedPath>,
 }
 
 impl FuzzReport {

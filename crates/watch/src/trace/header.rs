@@ -64,7 +64,7 @@ pub(super) fn write(header: &TraceHeader, machine: &Machine) -> Vec<u8> {
         volume: header.volume.as_ref().map(Uuid::to_string),
         command: header.command.iter().take(MAX_ARGUMENTS).map(cut).collect(),
         policy: cut(&header.policy),
-        source: printable_source(&machine.source),
+        source: machine.source.clone(),
         machine: machine.to_toml(),
         shared_cpus: shared_cpus(machine),
     };
@@ -99,16 +99,6 @@ pub(super) fn read(bytes: &[u8], path: &Path) -> Result<(TraceHeader, Machine), 
 fn one_line(error: &impl std::fmt::Display) -> String {
     let shown = |letter: char| if letter.is_control() { ' ' } else { letter };
     error.to_string().chars().map(shown).collect()
-}
-
-/// JSON has no paths that are not text.
-fn printable_source(source: &Source) -> Source {
-    let text = |path: &Path| path.to_string_lossy().into_owned().into();
-    match source {
-        Source::Sysfs(path) => Source::Sysfs(text(path)),
-        Source::File(path) => Source::File(text(path)),
-        Source::Profile(name) => Source::Profile(name.clone()),
-    }
 }
 
 #[cfg(test)]

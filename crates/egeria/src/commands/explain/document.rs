@@ -1,7 +1,6 @@
 //! The JSON document of a decision log.
 
-use std::path::PathBuf;
-
+use egeria_machine::NamedPath;
 use serde::Serialize;
 
 use super::super::decision_log::{Fate, Head};
@@ -11,9 +10,9 @@ use super::totals::{SeenThread, Summary};
 /// What `egeria explain --json` prints.
 #[derive(Serialize)]
 pub(super) struct Document {
-    pub(super) log: PathBuf,
+    pub(super) log: NamedPath,
     /// An earlier part of it, put aside when it grew too long.
-    pub(super) older_part: Option<PathBuf>,
+    pub(super) older_part: Option<NamedPath>,
     pub(super) start: Option<Head>,
     pub(super) steward: Fate,
     /// Events before these that `--last` left out.

@@ -42,7 +42,7 @@ pub(super) fn all(document: &Document) -> String {
 }
 
 fn heading(document: &Document) -> String {
-    let log = document.log.display();
+    let log = &document.log;
     let Some(head) = &document.start else {
         return format!("{log} does not say whose it is: its first line is missing.\n");
     };
@@ -67,7 +67,7 @@ fn heading(document: &Document) -> String {
         text.push_str(&format!("Note: {each}.\n"));
     }
     if let Some(older) = &document.older_part {
-        text.push_str(&format!("What came before: {}\n", older.display()));
+        text.push_str(&format!("What came before: {}\n", older));
     }
     text
 }

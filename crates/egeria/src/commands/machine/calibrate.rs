@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use egeria_calibrate::{CalibrateError, Calibration, Options, PoolRequest};
-use egeria_machine::{Machine, NodeId, format_bandwidth, format_bytes};
+use egeria_machine::{Machine, NamedPath, NodeId, format_bandwidth, format_bytes};
+use egeria_watch::own;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -70,7 +71,7 @@ struct Document {
     #[serde(flatten)]
     measured: Calibration,
     /// The machine file, when one was written.
-    machine_file: Option<PathBuf>,
+    machine_file: Option<NamedPath>,
     /// How far that is from the file of an emulated machine.
     against: Option<Against>,
     /// What such a file says, for the picture.
@@ -117,7 +118,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let document = Document {
         measured,
         machine,
-        machine_file: arguments.output.clone(),
+        machine_file: arguments.output.clone().map(Into::into),
         against,
     };
     format.print(&document, human)?;
@@ -193,6 +194,7 @@ fn parse_pool(text: &str) -> Result<PoolRequest, String> {
 struct Output {
     path: PathBuf,
     file: NamedTempFile,
+    way: own::Way,
 }
 
 impl Output {
@@ -206,19 +208,17 @@ impl Output {
                 "{shown} is not a file; name one that can be written"
             )));
         }
-        let directory = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
+        let way = own::Way::to(path).map_err(|error| fault(&error))?;
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix(".egeria-machine-");
         // As a shell would make it: the umask takes its part.
         let file = builder
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(directory);
+            .tempfile_in(way.directory());
         Ok(Output {
             path: path.to_owned(),
             file: file.map_err(|error| fault(&error))?,
+            way,
         })
     }
 
@@ -234,7 +234,7 @@ impl Output {
         let hint = "free some space, or name another file";
         let written = self.file.write_all(text.as_bytes());
         written.map_err(|error| Failure::io("write", &self.path, &error, hint))?;
-        let kept = self.file.persist(&self.path);
+        let kept = self.file.persist(self.way.path());
         kept.map_err(|error| Failure::io("write", &self.path, &error.error, hint))?;
         Ok(())
     }

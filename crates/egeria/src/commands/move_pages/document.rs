@@ -1,9 +1,7 @@
 //! What `egeria move` prints.
 
-use std::path::PathBuf;
-
 use egeria_cli::output::{self, printable};
-use egeria_machine::{NodeId, format_bandwidth, format_bytes};
+use egeria_machine::{NamedPath, NodeId, format_bandwidth, format_bytes};
 use egeria_pages::NodeBytes;
 use egeria_pages::migrate::{Migration, Outcome};
 use serde::Serialize;
@@ -64,7 +62,7 @@ pub(super) struct OfProcess {
 
 #[derive(Serialize)]
 pub(super) struct Problem {
-    pub(super) path: PathBuf,
+    pub(super) path: NamedPath,
     pub(super) cause: String,
 }
 
@@ -150,7 +148,7 @@ impl Document {
         lines.extend(self.bytes.left());
         let problems = self.failures.iter();
         lines.extend(problems.map(|problem| {
-            let path = printable(&problem.path.to_string_lossy());
+            let path = &problem.path;
             format!("{path}: {}", printable(&problem.cause))
         }));
         lines.join("\n")

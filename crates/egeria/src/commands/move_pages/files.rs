@@ -33,7 +33,10 @@ pub(super) fn run(paths: &[PathBuf], wish: &Wish<'_>) -> Outcome<Document> {
         bytes.pinned_bytes += (outcome.elsewhere - shared) * page_bytes;
     }
     bytes.there_bytes = by_node.total();
-    let problem = |(path, cause)| Problem { path, cause };
+    let problem = |(path, cause): (PathBuf, String)| Problem {
+        path: path.into(),
+        cause,
+    };
     let failures: Vec<Problem> = failures.into_inner().into_iter().map(problem).collect();
     Ok(Document {
         kind: "files",

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use crate::caller;
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::Format;
 use egeria_cli::preload;
@@ -34,6 +35,7 @@ pub(super) fn spawn(
         let stderr = std::io::stderr().as_fd().try_clone_to_owned();
         command.stdout(stderr.map_or(Stdio::null(), Stdio::from));
     }
+    caller::pass_on(&mut command, format == Format::Json);
     command.spawn().map_err(|error| {
         let (status, hint) = match error.kind() {
             std::io::ErrorKind::NotFound => (127, "check its name and PATH"),

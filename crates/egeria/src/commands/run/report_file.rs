@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output;
+use egeria_watch::own;
 use serde::Serialize;
 
 /// The `--report` file: opened before the command runs, so that a wrong path costs no run.
@@ -15,7 +16,7 @@ pub(super) struct ReportFile {
 impl ReportFile {
     /// Opens it.
     pub(super) fn create(path: &Path) -> Outcome<ReportFile> {
-        let file = std::fs::File::create(path).map_err(|error| {
+        let file = own::create(path).map_err(|error| {
             Failure::io(
                 "write the report",
                 path,
@@ -32,7 +33,7 @@ impl ReportFile {
     /// Writes what is told.
     pub(super) fn write(mut self, summary: &impl Serialize) -> Outcome {
         use std::io::Write;
-        let text = output::to_json(summary) + "\n";
+        let text = output::to_json(summary)? + "\n";
         self.file
             .write_all(text.as_bytes())
             .map_err(|error| Failure::io("write the report", &self.path, &error, "make room there"))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use egeria_machine::NodeId;
+use egeria_machine::{NamedPath, NodeId};
 use egeria_policy::nthread::Settings;
 use egeria_steward::WindowRecord;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub(in crate::commands) struct Label {
 /// One frame: what `--json` prints.
 #[derive(Serialize)]
 pub(in crate::commands) struct Frame {
-    pub(in crate::commands) log: Option<PathBuf>,
+    pub(in crate::commands) log: Option<NamedPath>,
     #[serde(flatten)]
     pub(in crate::commands) label: Label,
     /// `None`: no steward.
@@ -157,7 +157,7 @@ impl View {
     pub(in crate::commands) fn frame(&self, sort: Sort) -> Frame {
         let last = self.story.last.as_ref();
         Frame {
-            log: self.log.clone(),
+            log: self.log.clone().map(Into::into),
             label: self.label.clone(),
             steward: (self.log.as_ref())
                 .map(|_| Fate::of(self.story.head.as_ref(), self.story.stop)),

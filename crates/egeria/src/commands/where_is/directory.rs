@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egeria_cli::failure::Outcome;
-use egeria_cli::output::{Format, printable};
+use egeria_cli::output::Format;
 use egeria_cli::progress;
 use egeria_fs::{InodeNumber, Volume};
-use egeria_machine::{Machine, format_bytes};
+use egeria_machine::{Machine, NamedPath, format_bytes};
 use egeria_pages::NodeBytes;
 use egeria_pages::file::{self, Locator};
 use egeria_pages::tree::{self, Walked};
@@ -30,7 +30,7 @@ const SHOWN_FILES: usize = 10;
 #[derive(Serialize)]
 struct Document {
     kind: &'static str,
-    path: PathBuf,
+    path: NamedPath,
     files: u64,
     size_bytes: u64,
     held_bytes: u64,
@@ -62,7 +62,7 @@ pub(super) fn run(path: &Path, look: &Look, format: Format) -> Outcome {
     remarks.extend(of_users.remarks);
     let document = Document {
         kind: "directory",
-        path: path.to_owned(),
+        path: path.into(),
         files: sum.files,
         size_bytes: sum.size_bytes,
         held_bytes: sum.held_bytes,
@@ -192,7 +192,7 @@ impl Sum {
             let (store, by_node) = self.known.remove(&path)?;
             let nodes = nodes::bytes_of_nodes(&by_node);
             Some(FileOfMany {
-                path,
+                path: path.into(),
                 store,
                 bytes,
                 nodes,
@@ -228,7 +228,7 @@ fn of_volume(volume: &Volume, path: &Path) -> std::io::Result<(u64, u64, Store, 
 fn human(document: &Document, machine: &Machine) -> String {
     let mut text = format!(
         "{}: {} files, {}, {} of them in memory\n\n{}\n",
-        printable(&document.path.to_string_lossy()),
+        document.path,
         document.files,
         format_bytes(document.size_bytes),
         format_bytes(document.held_bytes),

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use egeria_cli::failure::Outcome;
-use egeria_cli::output::{Format, printable};
-use egeria_machine::{Machine, NodeId, format_bytes};
+use egeria_cli::output::Format;
+use egeria_machine::{Machine, NamedPath, NodeId, format_bytes};
 use egeria_pages::file::{self, FilePages};
 use egeria_pages::mount;
 use egeria_pages::users::Used;
@@ -19,7 +19,7 @@ use super::volume;
 #[derive(Serialize)]
 struct Document {
     kind: &'static str,
-    path: PathBuf,
+    path: NamedPath,
     file_system: Option<String>,
     store: Store,
     size_bytes: u64,
@@ -69,7 +69,7 @@ pub(super) fn run(path: &Path, look: &Look, format: Format) -> Outcome {
     remarks.extend(of_users.remarks);
     let document = Document {
         kind: "file",
-        path: path.to_owned(),
+        path: path.into(),
         file_system,
         store,
         size_bytes: pages.size_bytes,
@@ -95,7 +95,7 @@ fn human(document: &Document, machine: &Machine) -> String {
     };
     let mut text = format!(
         "{}: {}, {held} of them {}",
-        printable(&document.path.to_string_lossy()),
+        document.path,
         format_bytes(document.size_bytes),
         document.store.words(),
     );

@@ -1,8 +1,9 @@
 //! What the memory of a process is.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use egeria_cli::failure::{Failure, reason};
 use egeria_pages::NodeBytes;
@@ -33,7 +34,7 @@ pub(super) fn mapped_files(memory: &Memory, max: usize) -> Vec<FileOfMany> {
     files.sort_by(|one, other| other.2.cmp(&one.2).then(one.0.cmp(other.0)));
     let files = files.into_iter().take(max);
     let file = files.map(|(path, bytes, total)| FileOfMany {
-        path: OsString::from_vec(path.clone()).into(),
+        path: Path::new(OsStr::from_bytes(path)).into(),
         store: Store::PageCache,
         bytes: total,
         nodes: nodes::bytes_of_nodes(bytes),

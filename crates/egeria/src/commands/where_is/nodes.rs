@@ -1,9 +1,7 @@
 //! Nodes and users as all documents show them.
 
-use std::path::PathBuf;
-
 use egeria_cli::output::{self, printable};
-use egeria_machine::{Machine, NodeId, format_bytes, format_cpu_list};
+use egeria_machine::{Machine, NamedPath, NodeId, format_bytes, format_cpu_list};
 use egeria_pages::threads::{self, Threads};
 use egeria_pages::users::{self, Used};
 use egeria_pages::{NodeBytes, file};
@@ -289,7 +287,7 @@ impl Store {
 /// A file of many.
 #[derive(Serialize)]
 pub(super) struct FileOfMany {
-    pub(super) path: PathBuf,
+    pub(super) path: NamedPath,
     pub(super) store: Store,
     pub(super) bytes: u64,
     pub(super) nodes: Vec<BytesOfNode>,
@@ -318,7 +316,7 @@ pub(super) fn file_table(files: &[FileOfMany], shown: usize) -> String {
         vec![
             format_bytes(file.bytes),
             nodes.collect::<Vec<String>>().join(", "),
-            printable(&file.path.to_string_lossy()),
+            file.path.to_string(),
         ]
     });
     output::table(&[">held", "by node", "file"], rows.collect())

@@ -108,13 +108,21 @@ fn open_files(
     let mut by_node = NodeBytes::default();
     let (mut files, mut problem) = (Vec::new(), None);
     for open in open {
-        let looked = file::open(&open.link).and_then(|file| file::look(&file, &mut locator));
-        let Ok(pages) = looked else { continue };
+        let looked = open
+            .borrow()
+            .and_then(|file| file::look(&file, &mut locator));
+        let pages = match looked {
+            Ok(pages) => pages,
+            Err(error) => {
+                problem = problem.or(untold(&error));
+                continue;
+            }
+        };
         problem = problem.or(pages.problem);
         by_node.add_all(&pages.by_node);
         if pages.cached_bytes > 0 {
             files.push(FileOfMany {
-                path: open.path,
+                path: open.path.into(),
                 store: pages.store.into(),
                 bytes: pages.cached_bytes,
                 nodes: nodes::bytes_of_nodes(&pages.by_node),
@@ -125,6 +133,16 @@ fn open_files(
     files.sort_by(|one, other| other.bytes.cmp(&one.bytes).then(one.path.cmp(&other.path)));
     files.truncate(LISTED_FILES);
     Ok((files, by_node))
+}
+
+/// Why nothing of an open file is known, where the remedy is the user's.
+fn untold(error: &std::io::Error) -> Option<String> {
+    let cause = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => "this process may not trace it; run as root",
+        Some(libc::ENOSYS) => "the kernel is older than Linux 5.6",
+        _ => return None,
+    };
+    Some(cause.to_owned())
 }
 
 fn nodes_of(machine: &Machine, memory: &Memory, open: &NodeBytes, threads: &Threads) -> Vec<Node> {

@@ -1,0 +1,100 @@
+//! Processes whose first thread has ended: what they have is shown and moved as that of any other.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use common::{Sandbox, eventually, run};
+use egeria_harness::fork::Forked;
+use egeria_machine::NodeId;
+
+const BYTES: usize = 64 << 20;
+
+/// A process with so much memory and this file open, of which a second thread alone is left.
+fn without_first_thread(file: &Path) -> Forked {
+    let file = File::open(file).unwrap();
+    let body = move || {
+        let open = file;
+        let began = std::thread::Builder::new().spawn(move || {
+            let held = vec![1_u8; BYTES];
+            std::hint::black_box((&held, &open));
+            loop {
+                std::thread::park();
+            }
+        });
+        drop(began.unwrap());
+        // SAFETY: it ends this thread, which holds nothing that another one waits for.
+        unsafe { libc::syscall(libc::SYS_exit, 0) as i32 }
+    };
+    let process = Forked::run(body).unwrap();
+    let id = process.id();
+    eventually("its first thread has ended", || {
+        let status = fs::read_to_string(format!("/proc/{id}/status"));
+        status.is_ok_and(|status| status.contains("State:\tZ"))
+    });
+    eventually("its second thread has all its memory", || {
+        let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
+        let mut sizes =
+            threads.filter_map(|thread| fs::read_to_string(thread.path().join("statm")).ok());
+        sizes.any(|sizes| {
+            let resident = sizes
+                .split(' ')
+                .nth(1)
+                .and_then(|pages| pages.parse::<usize>().ok());
+            resident.is_some_and(|pages| pages * 4096 > BYTES)
+        })
+    });
+    process
+}
+
+fn sees_nodes() -> bool {
+    let sees = Path::new("/proc/self/numa_maps").exists();
+    if !sees {
+        eprintln!("SKIPPED: this kernel has no /proc/PID/numa_maps");
+    }
+    sees
+}
+
+#[test]
+fn a_process_without_its_first_thread_is_seen_and_moved() {
+    if !sees_nodes() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("file", &"x".repeat(8192));
+    let process = without_first_thread(&file);
+    let id = process.id().to_string();
+    let seen = run(["where", "--json", "--observe", "1", &id]).ok().json();
+    let anonymous = seen["nodes"][0]["anonymous_bytes"].as_u64().unwrap();
+    assert!(anonymous >= BYTES as u64, "{seen}");
+    assert_eq!(seen["open"][0]["bytes"], 8192, "{seen}");
+    let moved = run(["move", "--json", "--pid", &id, "--node", "0"])
+        .ok()
+        .json();
+    assert!(
+        moved["there_bytes"].as_u64().unwrap() >= BYTES as u64,
+        "{moved}"
+    );
+    let users = run(["where", "--json", "--observe", "1", file.to_str().unwrap()]);
+    let users = users.ok().json()["users"].to_string();
+    assert!(users.contains(&format!("\"process_id\":{id}")), "{users}");
+}
+
+#[test]
+fn the_steward_moves_the_memory_of_such_a_process() {
+    if !sees_nodes() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let process = without_first_thread(&sandbox.file("file", "x"));
+    let id = process.id() as u32;
+    let memory = egeria_pages::process::memory(id).unwrap();
+    assert!(memory.anonymous.of(NodeId(0)) >= BYTES as u64);
+    let began = egeria_watch::task::began(id).unwrap();
+    let target = egeria_pages::migrate::Target::Nodes(vec![NodeId(0)]);
+    let order = egeria_pages::migrate::Order::of(id, began, target);
+    let machine = egeria_machine::Machine::detect().unwrap();
+    let done = egeria_pages::migrate::run(&order, &machine, &Default::default()).unwrap();
+    assert!(done.outcome.by_node.of(NodeId(0)) >= BYTES as u64);
+}
