@@ -49,7 +49,7 @@ impl Volume {
     ) -> Outcome<()> {
         let rules = WriteRules {
             direct: true,
-            clear_setid: false,
+            ..WriteRules::default()
         };
         self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
     }

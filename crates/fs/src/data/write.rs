@@ -38,7 +38,7 @@ const COPY_UNDER_LOCK_BYTES: usize = 8192;
 
 /// Where a write goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
+pub(crate) enum Target {
     At(u64),
     End,
     /// The rest of an append: only while it is the end that its beginning made.
@@ -64,6 +64,8 @@ struct Write<'a, 'o> {
     source: CallerSource<'a>,
     bytes: usize,
     placement: Placement,
+    /// What new blocks may be taken from.
+    need: Need,
     /// Runs in file order.
     mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
     sums: NewSums,
@@ -134,10 +136,11 @@ impl Volume {
         WriteRules {
             direct: true,
             clear_setid: clear,
+            ..WriteRules::default()
         }
     }
 
-    fn write_by(
+    pub(crate) fn write_by(
         &self,
         file: FileReference,
         target: Target,
@@ -296,6 +299,7 @@ impl Volume {
             source,
             bytes,
             placement,
+            need: need_of(early.as_ref(), guess, bytes, rules),
             mappings: ArrayVec::new(),
             sums: NewSums::new(has_sums),
             access: Access::begin_long(
@@ -378,7 +382,7 @@ impl<'a> Write<'a, '_> {
             let (prefer, count) = self.placement.run_for(self.ino, block, end);
             let taken = match self
                 .operation
-                .take(self.ino, block, count, prefer, Need::Ordinary)
+                .take(self.ino, block, count, prefer, self.need)
             {
                 Ok(taken) => taken,
                 // Part of a write is better than none, as other file systems do it.
@@ -468,7 +472,7 @@ impl<'a> Write<'a, '_> {
         let new_size = size.max(self.end());
         let time_ns = self.volume.now_ns();
         self.volume.compact_if_due(locked, self.operation);
-        let mut staged = Staged::begin(locked, Need::Ordinary)?;
+        let mut staged = Staged::begin(locked, self.need)?;
         self.stage(locked, &mut staged, new_size, time_ns, rules)?;
         for mapping in &self.mappings {
             locked
@@ -546,6 +550,19 @@ impl<'a> Write<'a, '_> {
             self.volume.zero_behind_end(locked, size, self.offset)?;
         }
         Ok(())
+    }
+}
+
+/// What a write may take: of the reserve, when it brings one block and gives one up.
+fn need_of(early: Option<&Locked<'_>>, offset: u64, bytes: usize, rules: WriteRules) -> Need {
+    let has_block = |locked: &Locked<'_>| {
+        let word = locked.index().load(offset / BLOCK as u64);
+        let is_one = offset % BLOCK as u64 + bytes as u64 <= BLOCK as u64;
+        is_one && word.is_mapped() && offset + bytes as u64 <= locked.size_bytes()
+    };
+    match rules.replaces && early.is_some_and(has_block) {
+        true => Need::Replacing,
+        false => Need::Ordinary,
     }
 }
 

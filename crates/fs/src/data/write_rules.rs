@@ -11,6 +11,8 @@ pub(crate) struct WriteRules {
     pub(crate) direct: bool,
     /// Take setuid and setgid bits off.
     pub(crate) clear_setid: bool,
+    /// New data for a block that the file has may take from the reserve. For writes within one block.
+    pub(crate) replaces: bool,
 }
 
 impl WriteRules {

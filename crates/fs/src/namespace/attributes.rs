@@ -38,8 +38,8 @@ impl Volume {
         clear_setid: bool,
     ) -> Outcome<Attributes> {
         let rules = WriteRules {
-            direct: false,
             clear_setid,
+            ..WriteRules::default()
         };
         self.change_attributes(inode.into(), change, rules)
     }
@@ -57,6 +57,7 @@ impl Volume {
         let rules = WriteRules {
             direct: true,
             clear_setid,
+            ..WriteRules::default()
         };
         self.change_attributes(inode.into(), change, rules)
     }

@@ -500,6 +500,8 @@ pub struct SessionInode {
     pub layout: AtomicU32,
     /// See `data::in_place`.
     pub logged_time: AtomicU32,
+    /// See `write_back_errors`.
+    pub write_back_errors: AtomicU64,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.

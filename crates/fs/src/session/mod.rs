@@ -34,3 +34,4 @@ pub(crate) mod stuck;
 pub(crate) mod turn;
 mod wait_notes;
 mod waiting;
+pub(crate) mod write_back_errors;
