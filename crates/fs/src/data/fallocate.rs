@@ -72,7 +72,11 @@ impl Volume {
         match mode {
             AllocateMode::Extend | AllocateMode::KeepSize => {
                 let grow = mode == AllocateMode::Extend;
-                self.reserve_range(file, (offset_bytes, end), grow, rules)
+                let reserve = || self.reserve_range(file, (offset_bytes, end), grow, rules);
+                match reserve() {
+                    Err(Errno(libc::ENOSPC)) if self.reap_for_space() => reserve(),
+                    outcome => outcome,
+                }
             }
             AllocateMode::PunchHole | AllocateMode::ZeroRange | AllocateMode::ZeroRangeKeepSize => {
                 let grow = mode == AllocateMode::ZeroRange;

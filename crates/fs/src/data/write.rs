@@ -222,6 +222,7 @@ impl Volume {
         let mut landed = None;
         let mut done = 0;
         let mut at_once = MAX_COMMIT_BYTES;
+        let mut may_reap = !rules.replaces;
         loop {
             let target = match (target, landed) {
                 (Target::At(offset), _) => Target::At(offset + done as u64),
@@ -237,6 +238,9 @@ impl Volume {
                 // The data took the last block, or run of blocks, and left none for the log: less data then.
                 Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if some.bytes() > BLOCK => {
                     at_once = (some.bytes() / 2).next_multiple_of(BLOCK);
+                }
+                Err(Errno(libc::ENOSPC)) if may_reap && self.reap_for_space() => {
+                    (may_reap, at_once) = (false, MAX_COMMIT_BYTES);
                 }
                 Err(errno) if done == 0 => return Err(errno),
                 Err(_) => break,

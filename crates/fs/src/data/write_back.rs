@@ -23,25 +23,24 @@ impl Volume {
     /// # Errors
     /// The first of the errors of `write_from`.
     pub fn write_back(&self, file: FileReference, offset_bytes: u64, data: &[u8]) -> Outcome<()> {
+        let rules = WriteRules::default();
+        let written = self.write_by(file, Target::At(offset_bytes), data.into(), rules);
+        let mut done = match written {
+            Ok((_, written)) => written,
+            Err(errno) if patience::is_expiry(errno) => return Err(errno),
+            Err(_) => 0,
+        };
         let mut outcome = Ok(());
-        let mut done = 0;
+        // Block by block: what stands in the way of one may not be in that of the next.
         while done < data.len() {
             let offset = offset_bytes + done as u64;
             let rest = &data[done..];
-            let rules = WriteRules::default();
-            match self.write_by(file, Target::At(offset), rest.into(), rules) {
-                Ok((_, written)) if written > 0 => done += written,
+            let part = &rest[..rest.len().min(BLOCK - (offset % BLOCK as u64) as usize)];
+            match self.write_back_part(file, offset, part) {
                 Err(errno) if patience::is_expiry(errno) => return Err(errno),
-                // Of a block: what stands in the way of one may not be in that of the next.
-                _ => {
-                    let part = &rest[..rest.len().min(BLOCK - (offset % BLOCK as u64) as usize)];
-                    match self.write_back_part(file, offset, part) {
-                        Err(errno) if patience::is_expiry(errno) => return Err(errno),
-                        part => outcome = outcome.and(part),
-                    }
-                    done += part.len();
-                }
+                part => outcome = outcome.and(part),
             }
+            done += part.len();
         }
         outcome
     }
