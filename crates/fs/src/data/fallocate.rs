@@ -247,7 +247,7 @@ impl Volume {
             return Ok(());
         }
         self.compact_if_due(locked, operation);
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;
         // Without any other entry, an empty hole tells the size.
         let hole = hole.or(mappings.is_empty().then_some((0, 0)));

@@ -474,7 +474,7 @@ impl<'a> Write<'a, '_> {
         self.mappings
             .sort_unstable_by_key(|mapping| mapping.file_block);
         let new_size = size.max(self.end());
-        let time_ns = self.volume.now_ns();
+        let time_ns = self.volume.stamp_ns(locked.inode);
         self.volume.compact_if_due(locked, self.operation);
         let mut staged = Staged::begin(locked, self.need)?;
         self.stage(locked, &mut staged, new_size, time_ns, rules)?;

@@ -85,7 +85,7 @@ impl Volume {
     /// Show that the content changed, also to those who compare [`Volume::change_number`].
     fn note_change(&self, locked: &Locked<'_>) {
         let changing = WriteSection::begin(locked.inode);
-        let time_ns = self.now_ns() as u64;
+        let time_ns = self.stamp_ns(locked.inode) as u64;
         locked.inode.mtime_ns.store(time_ns, Ordering::Relaxed);
         locked.inode.ctime_ns.store(time_ns, Ordering::Relaxed);
         changing.end();

@@ -30,6 +30,7 @@ pub(crate) mod patience;
 pub(crate) mod seqlock;
 pub(crate) mod slot_ownership;
 pub(crate) mod slots;
+mod stamps;
 pub(crate) mod stuck;
 pub(crate) mod turn;
 mod wait_notes;
