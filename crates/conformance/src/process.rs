@@ -302,6 +302,15 @@ pub fn become_user(user: u32, group: u32, further: &[u32]) {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
+/// Whether this kernel is that new.
+pub fn is_kernel_since(major: u32, minor: u32) -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse().ok());
+    let version = (numbers.next().flatten(), numbers.next().flatten());
+    version >= (Some(major), Some(minor))
+}
+
 /// Skip unless this is root.
 pub fn needs_root() {
     if !rustix::process::geteuid().is_root() {

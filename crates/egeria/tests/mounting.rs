@@ -499,12 +499,47 @@ fn log_lines_for_eio_name_their_cause_and_are_rate_limited() {
     assert!(lines().all(|line| line.contains("checksum")), "{logged}");
     // The thousand may lie in two windows.
     assert!((20..=40).contains(&lines().count()), "{logged}");
-    assert!(
-        logged.contains("more requests were answered with EIO"),
-        "{logged}"
-    );
+    assert!(logged.contains("more requests failed so"), "{logged}");
     let once = format!("inode {ino}: bytes 0 to 4095");
     assert_eq!(logged.matches(&once).count(), 1, "{logged}");
+}
+
+#[test]
+fn lost_stores_are_logged() {
+    use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "16M"), sandbox.directory("mnt"));
+    let log = mount_logged(&sandbox, &pool, &directory);
+    let path = directory.join("file");
+    let file = fs::File::create_new(&path).unwrap();
+    // More than what the threads of the mount keep for themselves.
+    let bytes = 8 << 20;
+    file.set_len(bytes).unwrap();
+    let ino = file.metadata().unwrap().ino();
+    let mut filler = fs::File::create_new(directory.join("filler")).unwrap();
+    for bytes in [1 << 20, 4096] {
+        while filler.write_all(&vec![7; bytes]).is_ok() {}
+    }
+    drop((file, filler));
+    let stored = egeria_harness::fork::Forked::run(|| {
+        let file = fs::File::options().read(true).write(true).open(&path);
+        let mapping =
+            egeria_harness::memory::Mapping::of_file(&file.unwrap(), bytes as usize, true);
+        mapping.unwrap().store(0, &vec![1; bytes as usize]);
+        0
+    });
+    assert_eq!(stored.unwrap().wait().code(), Some(0));
+    run(["umount", text(&directory)]).ok();
+    let logged = fs::read_to_string(&log).unwrap();
+    let operation = format!("write of inode {ino}, ");
+    let line = logged.lines().find(|line| line.contains(&operation));
+    let line = line.unwrap_or_else(|| panic!("{logged}"));
+    assert!(line.contains("No space left on device"), "{line}");
+    assert!(line.contains("stored through a mapping"), "{line}");
 }
 
 #[test]

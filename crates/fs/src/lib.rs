@@ -44,6 +44,7 @@ pub use requests::*;
 pub use session::admission::{LimitedBy, PoolAdmission};
 pub use session::leases::{LeaseMount, Recall, work_for_kernel};
 pub use session::patience::{lock_within_patience, wait_within_patience, within_patience};
+pub use session::write_back_errors::WriteBackErrors;
 pub use types::*;
 pub use volume::attach::remove_sessions;
 pub use volume::create::create_volume;

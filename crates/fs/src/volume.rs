@@ -332,14 +332,6 @@ impl Volume {
             .ok_or(Errno(libc::EIO))
     }
 
-    /// Now, ns since the epoch, by the kernel's tick: what its own file systems stamp with.
-    pub(crate) fn now_ns(&self) -> i64 {
-        if self.clock_ns.load(Ordering::Relaxed) != 0 {
-            return self.clock_ns.fetch_add(1, Ordering::Relaxed);
-        }
-        egeria_media::clock::now_ns(libc::CLOCK_REALTIME_COARSE)
-    }
-
     /// Size now.
     ///
     /// # Errors

@@ -224,3 +224,50 @@ fn who_goes_on_writing_has_pages_mapped_ahead() {
     }
     assert!(mapped_pages() > before + 200 + 32);
 }
+
+/// Write pages back on a full volume, round after round, with checksums or without; another file has none of the space.
+fn write_back_when_full(checksum: &[u8], rounds: u8) {
+    const PAGES: usize = 64;
+    let scratch = Scratch::new(1, 8 << 20);
+    let volume = scratch.attach();
+    set_checksums(&volume, ROOT, checksum).unwrap();
+    let new = |name| {
+        let ino = volume.create(ROOT, name, &FILE).unwrap().ino;
+        volume.open(ino, None).unwrap()
+    };
+    let (file, filler) = (new(b"file"), new(b"filler"));
+    volume.write(file, 0, &[1; PAGES * 4096]).unwrap();
+    // A hole in the middle of what comes back, which there is no block for.
+    let mode = AllocateMode::PunchHole;
+    volume.allocate(file, 8 * 4096, 4096, mode).unwrap();
+    for bytes in [1 << 20, 4096] {
+        while volume.append(filler, &vec![7; bytes]).is_ok() {}
+    }
+    for round in 0..rounds {
+        let mut pages = vec![round; PAGES * 4096];
+        let written = volume.write_back(file, 0, &pages);
+        assert_eq!(written, Err(Errno(libc::ENOSPC)), "the hole");
+        pages[8 * 4096..9 * 4096].fill(0);
+        let mut read = vec![1; PAGES * 4096];
+        assert_eq!(volume.read(file, 0, &mut read), Ok(read.len()));
+        assert!(read == pages, "round {round}");
+    }
+    volume.close(filler.ino());
+    // Something can still be removed.
+    volume.unlink(ROOT, b"filler").unwrap();
+    assert_eq!(volume.write_back(file, 0, &[9; PAGES * 4096]), Ok(()));
+    volume.close(file.ino());
+    drop(volume);
+    scratch.assert_clean();
+}
+
+#[test]
+fn pages_of_written_blocks_come_back_to_a_full_volume() {
+    write_back_when_full(b"off", 200);
+}
+
+/// Each needs a block and a line of the log from the reserve, which the log of a file that is compacted does not use up.
+#[test]
+fn pages_with_checksums_come_back_to_a_full_volume() {
+    write_back_when_full(b"crc32c", 8);
+}

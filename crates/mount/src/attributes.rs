@@ -5,6 +5,7 @@ use crate::coherence::Range;
 use crate::convert;
 use crate::known::Held;
 use crate::leases::{self, Asker, Epoch};
+use crate::merge::Keeping;
 use crate::privilege::Caller;
 use egeria_fs::{AttributeChange, Attributes, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
@@ -33,7 +34,9 @@ impl Adapter {
         // Before they are read: what changes after it is recalled.
         let granted = self.leases.grant_attributes(ino);
         let attributes = self.volume.attributes(ino)?;
-        let granted = granted.filter(|epoch| self.leases.show(ino, *epoch, is_new, asker));
+        let granted = granted
+            .filter(|_| !self.may_have_stores(ino))
+            .filter(|epoch| self.leases.show(ino, *epoch, is_new, asker));
         Ok((attributes, granted))
     }
 
@@ -50,21 +53,40 @@ impl Adapter {
             clears: self.clears(caller, &held, change)?,
             ..*change
         };
-        let changed = self.volume.set_attributes(ino, change);
+        let changed = self.set_beside(&held, change);
         self.changed(ino);
-        let changed = changed?;
+        let (changed, keeping) = changed?;
         // The kernel takes these in whatever happens meanwhile: so they are not to be remembered, but the next are. What is
         // changed is no error any more.
         let shown = self.leased_attributes(ino, false, caller.asker());
         let attributes = shown.map_or(changed, |(attributes, _)| attributes);
         if let Some(size_bytes) = change.size_bytes {
+            let from_bytes = keeping
+                .as_ref()
+                .map_or(size_bytes, |keeping| keeping.from_bytes);
             let range = Range {
-                offset_bytes: size_bytes,
+                offset_bytes: from_bytes,
                 length_bytes: 0,
             };
-            self.coherence.changed(ino, held.file, range);
+            self.coherence
+                .changed_then(ino, held.file, range, move || drop(keeping));
         }
         Ok(convert::file_attributes(&attributes))
+    }
+
+    /// Change attributes; of a file that changes its size, beside stores through mappings.
+    fn set_beside(
+        &self,
+        held: &Held<'_>,
+        change: &AttributeChange,
+    ) -> Outcome<(Attributes, Option<Keeping>)> {
+        let set = || self.volume.set_attributes(held.ino, change);
+        match change.size_bytes {
+            Some(size_bytes) => {
+                self.change_beside((held.ino, held.file), || Ok((size_bytes, 0)), set)
+            }
+            None => set().map(|attributes| (attributes, None)),
+        }
     }
 
     /// Set-user-id and set-group-id bits that go: with a change of owner always, with one of size when the caller is not

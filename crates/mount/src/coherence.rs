@@ -11,7 +11,9 @@
 //!    was read between the kernel's own invalidation and the change. A writer has its answer
 //!    after that, so what returned is seen by every mapping. Until then, stores through mappings
 //!    are merged with it (module `merge`).
-//! 3. When a handle with a mark is released, the pages are dropped first, then the mark, then
+//! 3. What depends on stores into holes, of which no request tells (`st_blocks`, `SEEK_DATA`, `SEEK_HOLE`), is answered
+//!    after an invalidation, which has the kernel write its pages back; at most once for each time it got pages of holes.
+//! 4. When a handle with a mark is released, the pages are dropped first, then the mark, then
 //!    the open.
 //!
 //! Invalidations wait for pages that are locked while their READ is being served, and write
@@ -32,7 +34,7 @@ use egeria_fs::{
     within_patience,
 };
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -71,7 +73,22 @@ enum Job {
 struct Watched {
     marks: u32,
     seen: Option<u64>,
+    holes: Arc<GivenHoles>,
     merge: Arc<Merge>,
+}
+
+/// How often the kernel was given pages of holes, which programs may store into, and up to which of these it has written
+/// back and dropped them.
+#[derive(Default)]
+struct GivenHoles {
+    given: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl GivenHoles {
+    fn is_any_left(&self) -> bool {
+        self.given.load(Ordering::Acquire) > self.dropped.load(Ordering::Acquire)
+    }
 }
 
 /// A write of this mount to an inode whose pages the kernel did not have when it began, and does not get before it is
@@ -181,6 +198,37 @@ impl Coherence {
     pub(crate) fn merge(&self, ino: InodeNumber) -> Option<Arc<Merge>> {
         let marked = locked(&self.marked);
         marked.get(&ino.0).map(|watched| watched.merge.clone())
+    }
+
+    fn holes(&self, ino: InodeNumber) -> Option<Arc<GivenHoles>> {
+        let marked = locked(&self.marked);
+        marked.get(&ino.0).map(|watched| watched.holes.clone())
+    }
+
+    /// The kernel gets pages of holes; whether it had none.
+    pub(crate) fn note_given_hole(&self, ino: InodeNumber) -> bool {
+        self.holes(ino).is_some_and(|holes| {
+            let is_first = !holes.is_any_left();
+            holes.given.fetch_add(1, Ordering::AcqRel);
+            is_first
+        })
+    }
+
+    /// Whether the kernel may have pages of holes.
+    pub(crate) fn has_given_holes(&self, ino: InodeNumber) -> bool {
+        self.holes(ino).is_some_and(|holes| holes.is_any_left())
+    }
+
+    /// Do `after` when the kernel has written back what programs stored before.
+    pub(crate) fn after_stores(&self, ino: InodeNumber, after: impl FnOnce() + Send + 'static) {
+        let holes = self.holes(ino).unwrap_or_default();
+        let given = holes.given.load(Ordering::Acquire);
+        let after = move || {
+            // Pages that it got since may be there still.
+            holes.dropped.fetch_max(given, Ordering::AcqRel);
+            after();
+        };
+        self.send(ino, Range::ALL, Some(Box::new(after)));
     }
 
     /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order. `keeps_pages`: under a

@@ -2,10 +2,11 @@
 
 use crate::adapter::Adapter;
 use crate::coherence::{Range, Writing};
+use crate::failures::Operation;
 use crate::merge::{Keeping, Merge};
 use crate::open_files::OpenFile;
 use crate::privilege::Caller;
-use egeria_fs::{AllocateMode, Errno, Outcome, within_patience};
+use egeria_fs::{AllocateMode, Errno, FileReference, InodeNumber, Outcome, within_patience};
 use fuser::WriteFlags;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -44,6 +45,23 @@ pub(crate) struct Changed {
     range: Range,
     /// Let go of once announced.
     _keeping: Vec<Keeping>,
+}
+
+impl Changed {
+    /// What is kept may begin before the range, at the old end of file.
+    fn new(open: Arc<OpenFile>, range: Range, keeping: Vec<Keeping>) -> Changed {
+        let from = keeping.iter().map(|keeping| keeping.from_bytes).min();
+        let before = from.map_or(0, |from| range.offset_bytes.saturating_sub(from));
+        let range = Range {
+            offset_bytes: range.offset_bytes - before,
+            length_bytes: range.length_bytes.saturating_add(before),
+        };
+        Changed {
+            open,
+            range,
+            _keeping: keeping,
+        }
+    }
 }
 
 /// What a write did.
@@ -101,6 +119,7 @@ impl Adapter {
             }
             false => self.leases.note_other_pages(open.ino),
         }
+        self.note_given(&open, offset_bytes, buffer.len());
         let merge = self.coherence.merge(open.ino);
         let pages = merge.map(|merge| merge.begin_read(offset_bytes, buffer.len()));
         let read = self.volume.read(open.file, offset_bytes, buffer)?;
@@ -129,11 +148,7 @@ impl Adapter {
             offset_bytes,
             length_bytes: bytes as u64,
         };
-        let changed = Changed {
-            open,
-            range,
-            _keeping: keeping.into_iter().collect(),
-        };
+        let changed = Changed::new(open, range, keeping.into_iter().collect());
         Ok(Written {
             bytes,
             changed: Some(changed),
@@ -177,7 +192,7 @@ impl Adapter {
             };
             Ok((at, data.len()))
         };
-        self.write_beside(open, range, || match appends {
+        self.change_beside((open.ino, open.file), range, || match appends {
             true => self.volume.append(open.file, data),
             false => {
                 let written = self.volume.write(open.file, offset_bytes, data)?;
@@ -186,31 +201,30 @@ impl Adapter {
         })
     }
 
-    /// Write so that pages of the kernel, which may come back with stores, do not undo it.
+    /// Change the content so that pages of the kernel, which may come back with stores, do not undo it.
     ///
-    /// While a write is alone, pages are held back. It may be alone only as long as it waits for nobody: who holds the
+    /// While a change is alone, pages are held back. It may be alone only as long as it waits for nobody: who holds the
     /// inode may take what he writes from a mapping, and wait for such a page; or be stopped, for long. So it waits
     /// with pages let through, and then looks again whether the kernel has any.
-    fn write_beside(
+    pub(crate) fn change_beside<T>(
         &self,
-        open: &OpenFile,
+        (ino, file): (InodeNumber, FileReference),
         range: impl Fn() -> Outcome<(u64, usize)>,
-        write: impl Fn() -> Outcome<(u64, usize)>,
-    ) -> Outcome<((u64, usize), Option<Keeping>)> {
+        change: impl Fn() -> Outcome<T>,
+    ) -> Outcome<(T, Option<Keeping>)> {
         loop {
-            let alone = match self.coherence.writing(open.ino) {
+            let alone = match self.coherence.writing(ino) {
                 Writing::Alone(alone) => alone,
                 Writing::Beside(merge) => {
-                    let (written, keeping) =
-                        merge.write(&self.volume, open.file, range()?, write)?;
-                    return Ok((written, Some(keeping)));
+                    let (changed, keeping) = merge.change(&self.volume, file, range()?, change)?;
+                    return Ok((changed, Some(keeping)));
                 }
             };
-            if let Some(outcome) = within_patience(ALONE_PATIENCE, &write) {
-                return outcome.map(|written| (written, None));
+            if let Some(outcome) = within_patience(ALONE_PATIENCE, &change) {
+                return outcome.map(|changed| (changed, None));
             }
             drop(alone);
-            self.volume.wait_for_inode(open.ino)?;
+            self.volume.wait_for_inode(ino)?;
         }
     }
 
@@ -226,10 +240,33 @@ impl Adapter {
             .len()
             .min(usize::try_from(room_bytes).unwrap_or(usize::MAX))];
         if let Some(merge) = self.coherence.merge(open.ino) {
-            merge.write_back(&self.volume, open.file, offset_bytes, kept)?;
+            let written = merge.write_back(&self.volume, open.file, offset_bytes, kept);
             self.changed(open.ino);
+            written?;
         }
         Ok((offset_bytes, data.len()))
+    }
+
+    /// Pages could not be written back: each handle is told once, those of the kernel by the kernel.
+    pub(crate) fn note_lost_stores(&self, operation: Operation, ino: InodeNumber, errno: Errno) {
+        self.volume.note_write_back_error(ino, errno);
+        self.failures.log_lost_stores(operation, errno);
+    }
+
+    /// Whether programs may have stored into holes through mappings, of which no request has told yet.
+    pub(crate) fn may_have_stores(&self, ino: InodeNumber) -> bool {
+        self.coherence.has_given_holes(ino) && self.leases.has_writers(ino)
+    }
+
+    /// The kernel gets pages of this range. Stores into holes change what attributes show, and no request tells of them: so
+    /// the kernel remembers none.
+    fn note_given(&self, open: &OpenFile, offset_bytes: u64, bytes: usize) {
+        let end = offset_bytes.saturating_add(bytes as u64);
+        // Behind the end there is nothing but a hole.
+        let hole = self.volume.seek_hole(open.file, offset_bytes);
+        if hole.map_or(true, |hole| hole < end) && self.coherence.note_given_hole(open.ino) {
+            self.leases.changed_by_kernel(open.ino, &self.kernel);
+        }
     }
 
     /// `fallocate`. The kernel drops the pages of a hole itself; what was read of it meanwhile
@@ -245,14 +282,12 @@ impl Adapter {
         let mode = AllocateMode::of_flags(mode).ok_or(Errno(libc::EOPNOTSUPP))?;
         self.clear_privileges(caller, open.file, || !caller.keeps_setid())?;
         let (at, length_bytes) = (range.offset_bytes, range.length_bytes);
-        let allocated = self.volume.allocate(open.file, at, length_bytes, mode);
+        let bytes = usize::try_from(length_bytes).unwrap_or(usize::MAX);
+        let allocate = || self.volume.allocate(open.file, at, length_bytes, mode);
+        let allocated = self.change_beside((open.ino, open.file), || Ok((at, bytes)), allocate);
         self.changed(open.ino);
-        allocated?;
-        Ok(Changed {
-            open,
-            range,
-            _keeping: Vec::new(),
-        })
+        let (_, keeping) = allocated?;
+        Ok(Changed::new(open, range, keeping.into_iter().collect()))
     }
 
     /// `SEEK_DATA` and `SEEK_HOLE`; the kernel knows the rest.
@@ -279,11 +314,7 @@ impl Adapter {
             offset_bytes: copy.to_offset_bytes,
             length_bytes: bytes,
         };
-        let changed = Changed {
-            open: to,
-            range,
-            _keeping: keeping,
-        };
+        let changed = Changed::new(to, range, keeping);
         Ok(Written {
             bytes: bytes as usize,
             changed: Some(changed),
@@ -312,10 +343,11 @@ impl Adapter {
                     return Ok(0);
                 }
                 let range = || Ok((target, read));
-                let ((_, written), keeping) = self.write_beside(to, range, || {
-                    let written = self.volume.write(to.file, target, &buffer[..read])?;
-                    Ok((target, written))
-                })?;
+                let ((_, written), keeping) =
+                    self.change_beside((to.ino, to.file), range, || {
+                        let written = self.volume.write(to.file, target, &buffer[..read])?;
+                        Ok((target, written))
+                    })?;
                 keepings.extend(keeping);
                 Ok(written)
             });

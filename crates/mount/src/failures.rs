@@ -5,7 +5,7 @@
 //! logged.
 
 use crate::request_counts::{ErrorCause, RequestCounts, RequestKind};
-use egeria_fs::{FailureCause, Volume, forget_failure_cause};
+use egeria_fs::{Errno, FailureCause, Volume, forget_failure_cause};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -141,14 +141,29 @@ impl Failures {
         log_count(std::mem::take(&mut self.locked().left_out));
     }
 
+    /// Log that stores through a mapping could not be written: the program that made them may have ended.
+    pub(crate) fn log_lost_stores(&self, operation: Operation, errno: Errno) {
+        // `EIO` is logged with its cause, as of every request.
+        if errno != Errno(libc::EIO) {
+            let reason = rustix::io::Errno::from_raw_os_error(errno.0);
+            self.log_line(&format!(
+                "{operation}, which programs stored through a mapping, are lost: {reason}; their fsync or msync says so"
+            ));
+        }
+    }
+
     fn log(&self, operation: Operation, reason: &Reason<'_>) {
         self.counts.count_error(reason.cause());
+        self.log_line(&format!("{operation} was answered with EIO: {reason}"));
+    }
+
+    fn log_line(&self, line: &str) {
         let due = self.locked().due_at(Instant::now(), true);
         log_count(due.left_out);
         match due.line {
-            Some(false) => tracing::error!("{operation} was answered with EIO: {reason}"),
+            Some(false) => tracing::error!("{line}"),
             Some(true) => tracing::error!(
-                "{operation} was answered with EIO: {reason}; no more such lines for up to {} s, they are counted",
+                "{line}; no more such lines for up to {} s, they are counted",
                 WINDOW.as_secs()
             ),
             None => {}
@@ -187,9 +202,7 @@ impl Window {
 
 fn log_count(left_out: u64) {
     if left_out > 0 {
-        tracing::error!(
-            "{left_out} more requests were answered with EIO, and their lines left out"
-        );
+        tracing::error!("{left_out} more requests failed so, and their lines were left out");
     }
 }
 

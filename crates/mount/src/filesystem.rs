@@ -61,8 +61,9 @@ impl Filesystem for Requests {
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let asker = Asker(request.pid());
-        self.serve_or_wait(
+        self.serve_after_stores(
             Operation::of(RequestKind::Getattr, ino),
+            inode(ino),
             move |adapter| adapter.attributes(inode(ino), asker),
             |_, outcome| match outcome {
                 Ok((attributes, validity)) => reply.attr(&validity, &attributes),
@@ -318,8 +319,14 @@ impl Filesystem for Requests {
             open_flags: flags.0,
             direct: owner.is_some(),
         };
+        let operation = Operation::of(RequestKind::Write, ino).at(offset_bytes, data.len() as u64);
         let answer = move |adapter: &Adapter, outcome: Outcome<Written>| match outcome {
-            Err(error) => reply.error(errno(error)),
+            Err(error) => {
+                if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                    adapter.note_lost_stores(operation, inode(ino), error);
+                }
+                reply.error(errno(error));
+            }
             Ok(Written { bytes, changed }) if manner.direct => {
                 adapter.after_invalidation(changed, move || reply.written(bytes as u32));
             }
@@ -329,7 +336,6 @@ impl Filesystem for Requests {
             }
         };
         let caller = request.pid();
-        let operation = Operation::of(RequestKind::Write, ino).at(offset_bytes, data.len() as u64);
         self.serve(operation, |adapter| {
             let write = || adapter.write(handle.0, offset_bytes, data, manner);
             match waiting::soon(|| adapter.volume.for_caller(caller, write)) {
@@ -543,8 +549,9 @@ impl Filesystem for Requests {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.serve_or_wait(
+        self.serve_after_stores(
             Operation::of(RequestKind::Lseek, ino),
+            inode(ino),
             move |adapter| adapter.seek(handle.0, offset, whence),
             |_, outcome| match outcome {
                 Ok(found) => reply.offset(found),

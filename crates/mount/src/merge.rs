@@ -10,17 +10,24 @@
 //! ```
 //!
 //! The kernel lets one `write` at a time into a file that is mapped, so at most one old page is kept of each.
+//!
+//! What programs store behind the end of a file is not part of it. When the file grows, also by `ftruncate` or
+//! `fallocate`, the page of the old end is kept as well, and what comes back behind that end is not written.
 
-use egeria_fs::{FileReference, Outcome, Volume, lock_within_patience};
+use egeria_fs::{Errno, FileReference, Outcome, Volume, lock_within_patience};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PAGE_BYTES: usize = 4096;
+/// Of longer changes only the pages at both ends are kept: those between lose all that they held.
+const MAX_KEPT_BYTES: usize = 1 << 20;
 
 /// What a page held before a write that is under way.
 struct Kept {
     bytes: [u8; PAGE_BYTES],
+    /// How many of them were part of the file.
+    file_bytes: usize,
     writes: u32,
     /// The write is done, and the kernel has read the page since.
     is_read_anew: Arc<AtomicBool>,
@@ -39,6 +46,8 @@ pub(crate) struct Merge {
 pub(crate) struct Keeping {
     merge: Arc<Merge>,
     pages: Vec<u64>,
+    /// The first byte that the kernel may have wrong.
+    pub(crate) from_bytes: u64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -50,6 +59,20 @@ fn pages_of(offset_bytes: u64, bytes: usize) -> std::ops::Range<u64> {
     offset_bytes / page..offset_bytes.saturating_add(bytes as u64).div_ceil(page)
 }
 
+/// Of a change: its pages, and the page of the end when the file may grow.
+fn pages_to_keep(offset_bytes: u64, bytes: usize, size_bytes: u64) -> Vec<u64> {
+    let mut pages: Vec<u64> = match (pages_of(offset_bytes, bytes), bytes) {
+        (pages, ..=MAX_KEPT_BYTES) => pages.collect(),
+        (pages, _) => vec![pages.start, pages.end - 1],
+    };
+    let end = size_bytes / PAGE_BYTES as u64;
+    let grows = offset_bytes.saturating_add(bytes as u64) > size_bytes;
+    if grows && !size_bytes.is_multiple_of(PAGE_BYTES as u64) && !pages.contains(&end) {
+        pages.push(end);
+    }
+    pages
+}
+
 /// A page as the engine has it; zeros behind the end of file.
 fn page_now(volume: &Volume, file: FileReference, page: u64) -> Outcome<[u8; PAGE_BYTES]> {
     let mut bytes = [0; PAGE_BYTES];
@@ -59,38 +82,26 @@ fn page_now(volume: &Volume, file: FileReference, page: u64) -> Outcome<[u8; PAG
 }
 
 impl Merge {
-    /// Write, and keep what was there until the answer is dropped, which must be after the invalidation. `write`
-    /// says where it wrote.
-    pub(crate) fn write(
+    /// Change a range, and keep what was there until the answer is dropped, which must be after the invalidation.
+    pub(crate) fn change<T>(
         self: &Arc<Self>,
         volume: &Volume,
         file: FileReference,
         (offset_bytes, bytes): (u64, usize),
-        write: impl FnOnce() -> Outcome<(u64, usize)>,
-    ) -> Outcome<((u64, usize), Keeping)> {
+        change: impl FnOnce() -> Outcome<T>,
+    ) -> Outcome<(T, Keeping)> {
         let _writing = lock_within_patience(&self.writing)?;
+        let size_bytes = volume.size_bytes(file)?;
         let mut keeping = Keeping {
             merge: Arc::clone(self),
             pages: Vec::new(),
+            from_bytes: offset_bytes.min(size_bytes),
         };
-        for page in pages_of(offset_bytes, bytes) {
-            let now = page_now(volume, file, page)?;
-            let mut kept = locked(&self.kept);
-            let entry = kept.entry(page).or_insert_with(|| Kept {
-                bytes: now,
-                writes: 0,
-                is_read_anew: Arc::default(),
-                is_written: false,
-            });
-            if entry.is_read_anew.load(Ordering::Acquire) {
-                // The kernel has the page as it is now.
-                entry.bytes = now;
-            }
-            (entry.is_read_anew, entry.is_written) = (Arc::default(), false);
-            entry.writes += 1;
+        for page in pages_to_keep(offset_bytes, bytes, size_bytes) {
+            self.keep(volume, file, page, size_bytes)?;
             keeping.pages.push(page);
         }
-        let written = write()?;
+        let changed = change()?;
         let mut kept = locked(&self.kept);
         for page in &keeping.pages {
             if let Some(entry) = kept.get_mut(page) {
@@ -98,7 +109,41 @@ impl Merge {
             }
         }
         drop(kept);
-        Ok((written, keeping))
+        Ok((changed, keeping))
+    }
+
+    fn keep(
+        &self,
+        volume: &Volume,
+        file: FileReference,
+        page: u64,
+        size_bytes: u64,
+    ) -> Outcome<()> {
+        let bytes = page_now(volume, file, page)?;
+        let file_bytes = size_bytes.saturating_sub(page * PAGE_BYTES as u64);
+        let now = Kept {
+            bytes,
+            file_bytes: file_bytes.min(PAGE_BYTES as u64) as usize,
+            writes: 0,
+            is_read_anew: Arc::default(),
+            is_written: false,
+        };
+        let mut kept = locked(&self.kept);
+        match kept.get_mut(&page) {
+            None => _ = kept.insert(page, Kept { writes: 1, ..now }),
+            Some(entry) => {
+                let writes = entry.writes + 1;
+                // Read anew, the kernel has the page as it is now.
+                match entry.is_read_anew.load(Ordering::Acquire) {
+                    true => *entry = Kept { writes, ..now },
+                    false => {
+                        entry.writes = writes;
+                        (entry.is_read_anew, entry.is_written) = (Arc::default(), false);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Before pages are read for the kernel: those that it will have as they are after the write.
@@ -121,7 +166,7 @@ impl Merge {
         }
     }
 
-    /// Write back what the kernel sends of its pages.
+    /// Write back what the kernel sends of its pages: all that can be written, and the first error.
     pub(crate) fn write_back(
         &self,
         volume: &Volume,
@@ -130,6 +175,7 @@ impl Merge {
         data: &[u8],
     ) -> Outcome<()> {
         let _writing = lock_within_patience(&self.writing)?;
+        let mut outcome = Ok(());
         let mut at = 0;
         while at < data.len() {
             let offset = offset_bytes + at as u64;
@@ -137,18 +183,24 @@ impl Merge {
             let piece = (PAGE_BYTES - within).min(data.len() - at);
             let page = offset / PAGE_BYTES as u64;
             let stored = &data[at..at + piece];
-            match self.merged(volume, file, page, within, stored)? {
-                Some(merged) => write_all(volume, file, offset, &merged)?,
+            let (written, bytes) = match self.merged(volume, file, page, within, stored)? {
+                Some(merged) => (volume.write_back(file, offset, &merged), piece),
                 None => {
                     let plain = self.plain_bytes(offset, &data[at..]);
-                    write_all(volume, file, offset, &data[at..at + plain])?;
-                    at += plain;
-                    continue;
+                    (
+                        volume.write_back(file, offset, &data[at..at + plain]),
+                        plain,
+                    )
                 }
+            };
+            if written == Err(Errno(libc::EAGAIN)) {
+                // All of it again, by a thread that may wait.
+                return written;
             }
-            at += piece;
+            outcome = outcome.and(written);
+            at += bytes;
         }
-        Ok(())
+        outcome
     }
 
     /// Bytes from here on up to the next page of which something is kept.
@@ -173,13 +225,18 @@ impl Merge {
     ) -> Outcome<Option<Vec<u8>>> {
         let end = within + stored.len();
         let kept = locked(&self.kept);
-        let old = match kept.get(&page) {
-            Some(entry) if !entry.is_read_anew.load(Ordering::Acquire) => entry.bytes,
+        let (old, file_bytes) = match kept.get(&page) {
+            Some(entry) if !entry.is_read_anew.load(Ordering::Acquire) => {
+                (entry.bytes, entry.file_bytes)
+            }
             _ => return Ok(None),
         };
         drop(kept);
         let mut merged = page_now(volume, file, page)?[within..end].to_vec();
-        for ((now, old), stored) in merged.iter_mut().zip(&old[within..end]).zip(stored) {
+        // What was stored behind the end was not part of the file.
+        let before_end = file_bytes.saturating_sub(within);
+        let old = &old[within..end];
+        for ((now, old), stored) in merged.iter_mut().zip(old).zip(stored).take(before_end) {
             if old != stored {
                 *now = *stored;
             }
@@ -200,15 +257,4 @@ impl Drop for Keeping {
             }
         }
     }
-}
-
-fn write_all(volume: &Volume, file: FileReference, offset_bytes: u64, data: &[u8]) -> Outcome<()> {
-    let mut done = 0;
-    while done < data.len() {
-        match volume.write(file, offset_bytes + done as u64, &data[done..])? {
-            0 => return Err(egeria_fs::Errno(libc::EIO)),
-            written => done += written,
-        }
-    }
-    Ok(())
 }

@@ -178,6 +178,10 @@ impl Adapter {
         let writes = may_write(flags);
         if writes {
             self.leases.begin_writing(held.ino);
+            if self.coherence.has_given_holes(held.ino) {
+                // It may store into them.
+                self.leases.changed_by_kernel(held.ino, &self.kernel);
+            }
         }
         self.files.insert(OpenFile {
             ino: held.ino,

@@ -2,11 +2,11 @@
 
 use crate::adapter::Adapter;
 use crate::convert::{self, NO_TIME, errno};
-use crate::failures::Operation;
+use crate::failures::{self, Operation};
 use crate::names::{Found, LookedUp};
 use crate::open::DIRECT;
 use crate::waiting;
-use egeria_fs::Outcome;
+use egeria_fs::{InodeNumber, Outcome};
 use fuser::{
     FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen,
 };
@@ -28,6 +28,33 @@ impl Requests {
         adapter
             .failures
             .watch(&adapter.volume, operation, || body(adapter));
+    }
+
+    /// Serve one request about what the file holds, after the kernel has written its pages back, if programs may have stored
+    /// through mappings what the answer depends on.
+    pub(crate) fn serve_after_stores<T: 'static>(
+        &self,
+        operation: Operation,
+        ino: InodeNumber,
+        work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
+        answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
+    ) {
+        if !self.0.may_have_stores(ino) {
+            return self.serve_or_wait(operation, work, answer);
+        }
+        self.serve(operation, |adapter| {
+            failures::note_handed_on();
+            let shared = self.0.clone();
+            adapter.coherence.after_stores(ino, move || {
+                let adapter = &shared;
+                adapter.failures.watch(&adapter.volume, operation, || {
+                    match waiting::soon(|| work(adapter)) {
+                        Some(outcome) => answer(adapter, outcome),
+                        None => waiting::elsewhere(adapter, operation, work, answer),
+                    }
+                });
+            });
+        });
     }
 
     /// Serve one request that may have to wait for whoever holds an inode: then elsewhere.

@@ -70,6 +70,7 @@ calls! {
     fn memfd_create = SYS_memfd_create(name: *const libc::c_char, flags: u32);
     fn fchmod = SYS_fchmod(fd: c_int, mode: u32);
     fn dup3 = SYS_dup3(fd: c_int, to: c_int, flags: c_int);
+    fn fsync = SYS_fsync(fd: c_int);
     fn getdents64 = SYS_getdents64(fd: c_int, into: *mut c_void, bytes: usize);
     fn lseek = SYS_lseek(fd: c_int, offset: i64, whence: c_int);
     fn fcntl = SYS_fcntl(fd: c_int, command: c_int, argument: usize);

@@ -8,11 +8,12 @@ use crate::{errno, raw, settings};
 use egeria_fs::control::NO_DESCRIPTION_SLOT;
 use egeria_fs::{
     CallerDestination, DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume,
+    WriteBackErrors,
 };
 use libc::c_int;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// The most that one call moves, as in the kernel (`MAX_RW_COUNT`).
 pub const MAX_BYTES: usize = 0x7fff_f000;
@@ -49,6 +50,8 @@ pub struct Record {
     /// Where it was opened without the kernel.
     origin: Option<Origin>,
     ino: InodeNumber,
+    /// Errors of write-back that this description knows of.
+    write_back_errors: AtomicU64,
     /// Of a directory.
     reading: Option<Reading>,
     /// Next in limbo.
@@ -120,6 +123,7 @@ impl Record {
             status: found.status,
             origin: found.origin,
             ino: found.ino,
+            write_back_errors: AtomicU64::new(found.volume.write_back_errors(found.file).0),
             next: AtomicPtr::new(std::ptr::null_mut()),
         }))
     }
@@ -252,6 +256,17 @@ impl Record {
     /// The kernel may hold pages of it.
     pub fn is_kernel_cached(&self) -> bool {
         self.volume.is_kernel_cached(self.file)
+    }
+
+    /// Errors of write-back that this description knows of; it knows of `errors` from now on.
+    pub fn learn_write_back_errors(&self, errors: WriteBackErrors) -> WriteBackErrors {
+        let word = errors.seen().0;
+        WriteBackErrors(self.write_back_errors.swap(word, Ordering::Relaxed))
+    }
+
+    /// Whether there were none since the description was opened, or asked last, and there were none for it before.
+    pub fn knows_write_back_errors(&self, errors: WriteBackErrors) -> bool {
+        self.write_back_errors.load(Ordering::Relaxed) == errors.0 && !errors.is_unseen()
     }
 
     /// Read at an offset, if it goes the quick way.

@@ -20,6 +20,11 @@ fn syncs_are_done_already() {
 }
 
 #[test]
+fn lost_stores_are_told_once() {
+    keeps("calls", "lost_stores_are_told_once", 100);
+}
+
+#[test]
 fn advice_keeps_calls_direct() {
     keeps("calls", "advice_keeps_calls_direct", 104);
 }

@@ -45,6 +45,7 @@ mod locks;
 mod making;
 mod map;
 mod map_beside_write;
+mod map_stores;
 mod names;
 mod open;
 mod permissions;
@@ -78,6 +79,7 @@ pub const FAMILIES: &[&[Case]] = &[
     locks::CASES,
     map::CASES,
     map_beside_write::CASES,
+    map_stores::CASES,
     descriptors::CASES,
     control::CASES,
     programs::CASES,

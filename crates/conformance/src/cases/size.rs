@@ -9,7 +9,7 @@ cases!("size":
     truncation_refusals, truncation_moves_times, allocation_grows_or_keeps, allocated_space_counts,
     holes_are_punched, ranges_are_zeroed, allocation_refusals, allocation_moves_times,
     ranges_collapse_and_make_room, allocation_of_other_kinds, posix_fallocate_answers_errors,
-    all_that_is_free_can_be_allocated,
+    all_that_is_free_can_be_allocated, space_of_ended_processes_is_free_at_once,
 );
 
 const KEEP: i32 = FALLOC_FL_KEEP_SIZE;
@@ -327,4 +327,35 @@ fn all_that_is_free_can_be_allocated() {
     ftruncate(f.0, 0).unwrap();
     // It is free again, but for what the file system notes about it.
     assert!(free() > bytes / 10 * 9, "{} of {bytes} free", free());
+}
+
+/// Fill most of the file system and end with the file open; its name goes, and the next does the same.
+fn space_of_ended_processes_is_free_at_once() {
+    const ROUNDS: usize = 10;
+    let facts = statfs(c".").unwrap();
+    let bytes = facts.f_bavail as i64 * facts.f_bsize / 10 * 8;
+    if bytes > 1 << 30 {
+        skip("needs a file system with less than 1 GiB free");
+    }
+    let allocate = |f: i32| fallocate(f, 0, 0, bytes).unwrap();
+    let fill = |f: i32| {
+        let data = vec![7; 1 << 20];
+        for _ in 0..bytes >> 20 {
+            assert_eq!(write(f, &data), Ok(data.len()));
+        }
+    };
+    let ways: [(&str, &dyn Fn(i32)); 2] = [("fallocate", &allocate), ("write", &fill)];
+    for (way, take) in ways {
+        for round in 0..ROUNDS {
+            let taken = Child::begin(|| {
+                let f = make(c"f");
+                take(f.0);
+                std::mem::forget(f);
+            });
+            let ending = taken.ending(std::time::Duration::from_secs(20));
+            unlink(c"f").unwrap();
+            let expected = crate::process::Ending::Well;
+            assert_eq!(ending, expected, "{way}, round {round}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ cases!("times":
     times_are_set, each_time_alone_is_set_or_kept, time_refusals, times_of_links, times_far_away,
     times_move_with_modes_and_owners, reading_leaves_content_times, reading_moves_access_times,
     writing_moves_times, times_of_a_new_file, now_is_for_writers,
+    each_change_after_a_look_has_a_later_time,
 );
 
 pub(super) fn time(seconds: i64, nanoseconds: i64) -> timespec {
@@ -234,5 +235,59 @@ fn now_is_for_writers() {
         fails(EACCES, utimensat(AT_FDCWD, c"g", None, 0));
         fails(EACCES, utimensat(AT_FDCWD, c"g", Some(now), 0));
         fails(EPERM, utimensat(AT_FDCWD, c"g", Some([time(1, 0); 2]), 0));
+    });
+}
+
+/// Changes one after the other, with a look at the times between them.
+#[track_caller]
+fn later_after_each_look(path: &std::ffi::CStr, which: usize, change: impl Fn(usize)) {
+    let mut last = times(&stat(path).unwrap())[which];
+    for round in 0..100 {
+        change(round);
+        let now = times(&stat(path).unwrap())[which];
+        assert!(now > last, "{path:?}, round {round}: {now} after {last}");
+        last = now;
+    }
+}
+
+fn each_change_after_a_look_has_a_later_time() {
+    const CONTENT: usize = 1;
+    const ATTRIBUTES: usize = 2;
+    if !crate::process::is_kernel_since(6, 13) {
+        skip("older kernels stamp with their tick alone");
+    }
+    let f = make(c"f");
+    let data = vec![7; 8192];
+    later_after_each_look(c"f", CONTENT, |round| {
+        assert_eq!(
+            pwrite(f.0, &data[..4096], 4096 * (round as i64 % 4)),
+            Ok(4096)
+        );
+    });
+    later_after_each_look(c"f", CONTENT, |round| {
+        assert_eq!(pwrite(f.0, &data[..100 + round], 50), Ok(100 + round));
+    });
+    later_after_each_look(c"f", CONTENT, |round| {
+        ftruncate(f.0, 20_000 + round as i64).unwrap();
+    });
+    later_after_each_look(c"f", ATTRIBUTES, |round| {
+        fchmod(f.0, 0o600 + round as u32 % 2).unwrap();
+    });
+    later_after_each_look(c"f", ATTRIBUTES, |round| {
+        fset_xattr(f.0, c"user.round", &[round as u8]).unwrap();
+    });
+    mkdir(c"d", 0o755).unwrap();
+    later_after_each_look(c"d", CONTENT, |round| match round % 2 {
+        0 => drop(make(c"d/new")),
+        _ => unlink(c"d/new").unwrap(),
+    });
+    later_after_each_look(c"f", ATTRIBUTES, |round| match round % 2 {
+        0 => link(c"f", c"g").unwrap(),
+        _ => unlink(c"g").unwrap(),
+    });
+    let names = [c"d/one", c"d/two"];
+    drop(make(names[0]));
+    later_after_each_look(c"d", CONTENT, |round| {
+        rename(names[round % 2], names[(round + 1) % 2]).unwrap();
     });
 }

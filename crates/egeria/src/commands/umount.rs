@@ -17,8 +17,8 @@ use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::progress;
 
-/// Longest wait for the mount process to close the volume.
-const CLOSING: Duration = Duration::from_secs(60);
+/// How long the mount process may do nothing before it has closed the volume.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Arguments of `egeria umount`.
 #[derive(Args, Debug)]
@@ -61,14 +61,22 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Err(MountError::NotMounted(_)) if arguments.configured.is_some() => {}
         unmounted => unmounted?,
     }
+    let mut worked = server.and_then(cpu_ticks);
     let closed = watched.as_ref().is_some_and(|process| {
         progress::spinning("waiting for the mount process to close the volume", || {
-            ended(process, CLOSING)
+            while !ended(process, IDLE) {
+                let (before, now) = (worked, server.and_then(cpu_ticks));
+                worked = now;
+                if before == now {
+                    return false;
+                }
+            }
+            true
         })
     });
     if watched.is_some() && !closed {
         output::complain(
-            "unmounted, but its process still works; wait for it before you check the volume",
+            "unmounted, but its process neither works nor ends: it is stopped, or waits; the volume stays attached until it ends",
         );
     }
     format.print(
@@ -94,6 +102,15 @@ fn mount_process(pid: u32) -> Option<Pid> {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let is_mount = words.split(|&byte| byte == 0).nth(1) == Some(b"mount");
     Pid::from_raw(i32::try_from(pid).ok()?).filter(|_| is_mount)
+}
+
+/// The time that a process has worked; `None`: it is gone.
+fn cpu_ticks(pid: Pid) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // Behind the name, which may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
 /// Waits for the process behind a pidfd to end.

@@ -47,7 +47,7 @@ impl Volume {
         length_bytes: u64,
         mode: AllocateMode,
     ) -> Outcome<()> {
-        let rules = WriteRules { direct: true };
+        let rules = WriteRules::DIRECT;
         self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
     }
 
@@ -69,7 +69,11 @@ impl Volume {
         match mode {
             AllocateMode::Extend | AllocateMode::KeepSize => {
                 let grow = mode == AllocateMode::Extend;
-                self.reserve_range(file, (offset_bytes, end), grow, rules)
+                let reserve = || self.reserve_range(file, (offset_bytes, end), grow, rules);
+                match reserve() {
+                    Err(Errno(libc::ENOSPC)) if self.reap_for_space() => reserve(),
+                    outcome => outcome,
+                }
             }
             AllocateMode::PunchHole | AllocateMode::ZeroRange | AllocateMode::ZeroRangeKeepSize => {
                 let grow = mode == AllocateMode::ZeroRange;
@@ -240,7 +244,7 @@ impl Volume {
             return Ok(());
         }
         self.compact_if_due(locked, operation);
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;
         // Without any other entry, an empty hole tells the size.
         let hole = hole.or(mappings.is_empty().then_some((0, 0)));

@@ -52,7 +52,7 @@ impl Volume {
         let bytes = source.bytes();
         let end = offset.checked_add(bytes as u64)?;
         let blocks = (offset / BLOCK as u64, end.checked_sub(1)? / BLOCK as u64);
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_ns(inode);
         let usual = bytes != 0
             && blocks.1 - blocks.0 < MAX_IN_PLACE_BLOCKS
             && inode.is_written_in_place()

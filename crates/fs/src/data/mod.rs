@@ -15,4 +15,5 @@ pub(crate) mod relocate;
 pub(crate) mod traffic;
 pub(crate) mod verified;
 pub(crate) mod write;
+pub(crate) mod write_back;
 pub(crate) mod write_rules;

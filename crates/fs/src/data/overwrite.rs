@@ -81,7 +81,7 @@ impl Volume {
             .take(locked.ino, file_block, 1, prefer, Need::Ordinary)
             .ok()?;
         let pool = self.pool(taken.pool).ok()?;
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_ns(inode);
         let entry = Entry::Write {
             file_block,
             count: 1,

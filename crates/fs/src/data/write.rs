@@ -38,7 +38,7 @@ const COPY_UNDER_LOCK_BYTES: usize = 8192;
 
 /// Where a write goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
+pub(crate) enum Target {
     At(u64),
     End,
     /// The rest of an append: only while it is the end that its beginning made.
@@ -64,6 +64,8 @@ struct Write<'a, 'o> {
     source: CallerSource<'a>,
     bytes: usize,
     placement: Placement,
+    /// What new blocks may be taken from.
+    need: Need,
     /// Runs in file order.
     mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
     sums: NewSums,
@@ -109,7 +111,7 @@ impl Volume {
         offset_bytes: u64,
         from: CallerSource<'_>,
     ) -> Outcome<usize> {
-        let rules = WriteRules { direct: true };
+        let rules = WriteRules::DIRECT;
         self.write_by(file, Target::At(offset_bytes), from, rules)
             .map(|(_, bytes)| bytes)
     }
@@ -123,11 +125,11 @@ impl Volume {
         file: FileReference,
         from: CallerSource<'_>,
     ) -> Outcome<(u64, usize)> {
-        let rules = WriteRules { direct: true };
+        let rules = WriteRules::DIRECT;
         self.write_by(file, Target::End, from, rules)
     }
 
-    fn write_by(
+    pub(crate) fn write_by(
         &self,
         file: FileReference,
         target: Target,
@@ -209,6 +211,7 @@ impl Volume {
         let mut landed = None;
         let mut done = 0;
         let mut at_once = MAX_COMMIT_BYTES;
+        let mut may_reap = !rules.replaces;
         loop {
             let target = match (target, landed) {
                 (Target::At(offset), _) => Target::At(offset + done as u64),
@@ -224,6 +227,9 @@ impl Volume {
                 // The data took the last block, or run of blocks, and left none for the log: less data then.
                 Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if some.bytes() > BLOCK => {
                     at_once = (some.bytes() / 2).next_multiple_of(BLOCK);
+                }
+                Err(Errno(libc::ENOSPC)) if may_reap && self.reap_for_space() => {
+                    (may_reap, at_once) = (false, MAX_COMMIT_BYTES);
                 }
                 Err(errno) if done == 0 => return Err(errno),
                 Err(_) => break,
@@ -286,6 +292,7 @@ impl Volume {
             source,
             bytes,
             placement,
+            need: need_of(early.as_ref(), guess, bytes, rules),
             mappings: ArrayVec::new(),
             sums: NewSums::new(has_sums),
             access: Access::begin_long(
@@ -368,7 +375,7 @@ impl<'a> Write<'a, '_> {
             let (prefer, count) = self.placement.run_for(self.ino, block, end);
             let taken = match self
                 .operation
-                .take(self.ino, block, count, prefer, Need::Ordinary)
+                .take(self.ino, block, count, prefer, self.need)
             {
                 Ok(taken) => taken,
                 // Part of a write is better than none, as other file systems do it.
@@ -456,9 +463,9 @@ impl<'a> Write<'a, '_> {
         self.mappings
             .sort_unstable_by_key(|mapping| mapping.file_block);
         let new_size = size.max(self.end());
-        let time_ns = self.volume.now_ns();
+        let time_ns = self.volume.stamp_ns(locked.inode);
         self.volume.compact_if_due(locked, self.operation);
-        let mut staged = Staged::begin(locked, Need::Ordinary)?;
+        let mut staged = Staged::begin(locked, self.need)?;
         self.stage(&mut staged, new_size, time_ns)?;
         for mapping in &self.mappings {
             locked
@@ -513,6 +520,19 @@ impl<'a> Write<'a, '_> {
             self.volume.zero_behind_end(locked, size, self.offset)?;
         }
         Ok(())
+    }
+}
+
+/// What a write may take: of the reserve, when it brings one block and gives one up.
+fn need_of(early: Option<&Locked<'_>>, offset: u64, bytes: usize, rules: WriteRules) -> Need {
+    let has_block = |locked: &Locked<'_>| {
+        let word = locked.index().load(offset / BLOCK as u64);
+        let is_one = offset % BLOCK as u64 + bytes as u64 <= BLOCK as u64;
+        is_one && word.is_mapped() && offset + bytes as u64 <= locked.size_bytes()
+    };
+    match rules.replaces && early.is_some_and(has_block) {
+        true => Need::Replacing,
+        false => Need::Ordinary,
     }
 }
 

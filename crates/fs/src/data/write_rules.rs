@@ -9,9 +9,17 @@ use crate::types::{Errno, Outcome};
 pub(crate) struct WriteRules {
     /// Fail with `EAGAIN` when the kernel holds pages of the inode.
     pub(crate) direct: bool,
+    /// New data for a block that the file has may take from the reserve. For writes within one block.
+    pub(crate) replaces: bool,
 }
 
 impl WriteRules {
+    /// Of writers that go past the kernel.
+    pub(crate) const DIRECT: WriteRules = WriteRules {
+        direct: true,
+        replaces: false,
+    };
+
     /// The last look at whether the kernel holds pages, of direct writers.
     #[inline(always)]
     pub(crate) fn begin_commit(self, inode: &SessionInode) -> Outcome<Option<DirectCommit<'_>>> {

@@ -21,9 +21,9 @@ const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// What gives a program rights of its own.
 const CAPABILITY: &[u8] = b"security.capability";
 /// `SessionInode::has_xattr`: nobody looked for [`CAPABILITY`] since attributes were last changed.
-const XATTRS_UNKNOWN: u16 = 1;
+const XATTRS_UNKNOWN: u8 = 1;
 /// `SessionInode::has_xattr`: somebody looked, and it is not among them.
-const NO_CAPABILITY: u16 = 2;
+const NO_CAPABILITY: u8 = 2;
 
 impl Volume {
     /// Change attributes in one commit. Which bits a change of owner or size clears is the caller's matter.
@@ -48,7 +48,7 @@ impl Volume {
         inode: impl Into<InodeHandle>,
         change: &AttributeChange,
     ) -> Outcome<Attributes> {
-        self.change_attributes(inode.into(), change, WriteRules { direct: true })
+        self.change_attributes(inode.into(), change, WriteRules::DIRECT)
     }
 
     fn change_attributes(
@@ -77,7 +77,7 @@ impl Volume {
                 _ => return Err(Errno(libc::EINVAL)),
             }
         }
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_ns(locked.inode);
         let state = changed_state(&locked, change, time_ns);
         let mut operation = Operation::new(self, locked.me);
         self.compact_if_due(&locked, &mut operation);
@@ -265,7 +265,7 @@ impl Volume {
     fn commit_xattr(&self, locked: &Locked<'_>, entry: &Entry<'_>, need: Need) -> Outcome<()> {
         let mut operation = Operation::new(self, locked.me);
         self.compact_if_due(locked, &mut operation);
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;
         let position = staged.add(&mut operation, entry, time_ns)?;
         operation.commit(&[&staged])?;

@@ -160,7 +160,7 @@ impl Volume {
             },
             rdev: new.rdev,
             nlink: 1,
-            birth_ns: self.now_ns(),
+            birth_ns: self.stamp_ns(directory.inode),
             parent: directory.ino,
             checksums: directory.inode.checksums.load(Ordering::Relaxed) != 0
                 && keeps_checksums(new.mode),
@@ -356,7 +356,7 @@ impl Volume {
         self.reserve_names(&directory, 1)?;
         let mut operation = Operation::new(self, directory.me);
         self.compact_if_due(&child, &mut operation);
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_all_ns(&[&directory, &child]);
         let mut staged = Staged::begin(&directory, Need::Ordinary)?;
         let entry = Entry::NameAdd {
             ino: inode.ino.0,
@@ -457,7 +457,7 @@ impl Volume {
         position: LogPosition,
     ) -> Outcome<()> {
         let mut operation = Operation::new(self, directory.me);
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_all_ns(&[directory, child]);
         let mut staged = Staged::begin(directory, Need::Freeing)?;
         let entry = Entry::NameRemove { added: position };
         let at = staged.add(&mut operation, &entry, time_ns)?;

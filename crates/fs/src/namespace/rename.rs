@@ -333,7 +333,10 @@ impl Volume {
         (moved, source): (&Locked<'_>, FoundName),
         replaced: Option<(&Locked<'_>, FoundName)>,
     ) -> Outcome<()> {
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_all_ns(&[&ends.old, ends.target(), moved]);
+        let time_ns = replaced.map_or(time_ns, |(replaced, _)| {
+            time_ns.max(self.stamp_ns(replaced.inode))
+        });
         let mut operation = Operation::new(self, ends.old.me);
         self.reserve_names(ends.target(), 1)?;
         let mut changes = Changes::begin(ends, time_ns)?;
@@ -399,7 +402,7 @@ impl Volume {
         (moved, source): (&Locked<'_>, FoundName),
         (other, target): (&Locked<'_>, FoundName),
     ) -> Outcome<()> {
-        let time_ns = self.now_ns();
+        let time_ns = self.stamp_all_ns(&[&ends.old, ends.target(), moved, other]);
         let mut operation = Operation::new(self, ends.old.me);
         self.reserve_names(&ends.old, 2)?;
         self.reserve_names(ends.target(), 2)?;

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// are reaped one after another.
 const REAPING_PATIENCE: Duration = Duration::from_millis(1);
 
+/// How long another thread that reaps is waited for when there is no space.
+const REAPER_PATIENCE: Duration = Duration::from_millis(200);
+
 /// Start time of no process that uses a volume: what held the slot is gone, whatever its pid says.
 const BEFORE_EXEC: u64 = u64::MAX;
 
@@ -33,10 +36,19 @@ impl Volume {
     /// Reap dead processes now (the mount calls it twice a second): their locks, slots, opens, space. Waits for
     /// nobody for long: what somebody who may be stopped holds is left to the next call.
     pub fn reap(&self) {
-        self.do_late();
         self.session.arena().trim();
+        self.reap_within(Duration::ZERO);
+    }
+
+    /// The same, when another thread, which reaps, is to be waited for so long at most.
+    fn reap_within(&self, patience: Duration) {
+        self.do_late();
         let reaper = &self.session.header().reaper;
-        match reaper.try_lock() {
+        let acquired = match patience.is_zero() {
+            true => reaper.try_lock(),
+            false => reaper.lock_within(patience),
+        };
+        match acquired {
             Ok(Acquired::Clean) => {}
             // Every step below may be taken again from where the dead reaper stopped.
             Ok(Acquired::OwnerDied) => reaper.make_consistent(),
@@ -52,6 +64,16 @@ impl Volume {
             }
         }
         reaper.unlock();
+    }
+
+    /// There was no space: whether there is more now that what dead processes held is given back. By a thread that holds
+    /// nothing.
+    #[cold]
+    pub(crate) fn reap_for_space(&self) -> bool {
+        let free = || self.space(None).free_blocks;
+        let before = free();
+        self.reap_within(REAPER_PATIENCE);
+        free() > before
     }
 
     /// Whether a slot's process is gone. One that another pid namespace hides counts as living.

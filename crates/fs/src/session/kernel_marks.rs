@@ -67,6 +67,13 @@ impl Volume {
         file.inode().kernel_cached.load(Ordering::Relaxed) != 0
     }
 
+    /// The same, by its number.
+    #[inline]
+    pub fn has_kernel_pages(&self, ino: InodeNumber) -> bool {
+        let inode = self.inode(ino.0);
+        inode.is_ok_and(|inode| inode.kernel_cached.load(Ordering::Relaxed) != 0)
+    }
+
     /// A number that changes with every commit to an inode, for who compares it with one from before; `None`: there is no
     /// such inode. Overwrites in place do not change it: nobody makes them while the kernel holds pages.
     pub fn change_number(&self, ino: InodeNumber) -> Option<u64> {

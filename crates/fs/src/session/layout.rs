@@ -9,7 +9,7 @@ pub use places::SessionLayout;
 use super::lock::RobustMutex;
 use crate::format::{BLOCK, MAX_POOLS};
 use egeria_media::emulation::EmulatedThread;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
@@ -138,6 +138,8 @@ pub struct SessionHeader {
     pub recalled: AtomicU32,
     /// Leases to be recalled, 0: a free place.
     pub recalls: [AtomicU64; MAX_RECALLS],
+    /// See `stamps`.
+    pub last_stamp: LastStamp,
     /// Long waits of processes that have no log.
     pub wait_notes: WaitNotes,
     /// Sum of the counters of threads that ended.
@@ -429,6 +431,10 @@ pub struct ThreadSlot {
     pub recovery: RobustMutex,
 }
 
+/// The last fine time of a change, ns since the epoch (see `stamps`). On a line of its own: data paths load it.
+#[repr(C, align(128))]
+pub struct LastStamp(pub AtomicI64);
+
 /// State of an inode in the session; zeroed is "not loaded".
 #[repr(C, align(256))]
 pub struct SessionInode {
@@ -473,7 +479,9 @@ pub struct SessionInode {
     /// Log pages in the chain.
     pub log_pages: AtomicU32,
     /// 1 when an extended attribute was ever set.
-    pub has_xattr: AtomicU16,
+    pub has_xattr: AtomicU8,
+    /// 1 when its times were looked at since they changed (see `stamps`).
+    pub times_shown: AtomicU8,
     /// 1 while a direct writer, who holds the lock, is past its look at `kernel_cached`.
     pub committing: AtomicU8,
     /// 1: a file's blocks have checksums, which its index holds too; what is made in a directory gets them.
@@ -500,6 +508,8 @@ pub struct SessionInode {
     pub layout: AtomicU32,
     /// See `data::in_place`.
     pub logged_time: AtomicU32,
+    /// See `write_back_errors`.
+    pub write_back_errors: AtomicU64,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie.

@@ -46,6 +46,8 @@ const HUGE_BLOCKS: u64 = 512;
 pub(crate) enum Need {
     /// New data or names.
     Ordinary,
+    /// New data for a block that the file gives up: may take half of the reserve, so that something can still be removed.
+    Replacing,
     /// A record that something is going away: may take the reserve.
     Freeing,
 }

@@ -37,6 +37,11 @@ impl Leases {
         }
     }
 
+    /// Whether a handle of the kernel may change the file.
+    pub(crate) fn has_writers(&self, ino: InodeNumber) -> bool {
+        self.shard(ino).writers.contains_key(&ino.0)
+    }
+
     /// Whether a handle that only reads may use the page cache, and whether the pages of before are still good.
     pub(crate) fn grant_pages(&self, ino: InodeNumber) -> Option<bool> {
         if self.has_no_names || !self.may_page(ino) {

@@ -66,7 +66,9 @@ fn shown<T: Copy>(
     into: *mut T,
     make: impl FnOnce(&Way<'_>, &Attributes) -> T,
 ) -> Answer {
-    match is_plain(attributes) {
+    // What was stored through mappings is in the kernel's pages first, and counts.
+    let has_stores = || way.volume.has_kernel_pages(attributes.ino);
+    match is_plain(attributes) && !has_stores() {
         true => CallerPlace(into).fill(&[make(way, attributes)]),
         false => Answer::Kernel,
     }

@@ -1,25 +1,56 @@
-//! `fsync` and its kin: invariant 1 leaves them nothing to do, unless the kernel holds pages.
+//! `fsync` and its kin: invariant 1 leaves them nothing to do, unless the kernel holds pages, or could not write back some
+//! that it had.
 
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve_cancellable;
-use crate::{real, serve, table};
+use crate::{deferred, raw, real, serve, table};
+use egeria_fs::WriteBackErrors;
 use libc::{c_int, off_t};
 
-fn durable(record: &Record) -> Reply {
-    if record.is_kernel_cached() {
-        Reply::Pass
-    } else {
-        Reply::Direct(0)
+fn durable(record: &Record, fd: c_int) -> Reply {
+    let errors = record.volume().write_back_errors(record.file());
+    if record.is_directory() || record.knows_write_back_errors(errors) {
+        return usual(record);
+    }
+    after_errors(record, fd, errors)
+}
+
+fn usual(record: &Record) -> Reply {
+    match record.is_kernel_cached() {
+        true => Reply::Pass,
+        false => Reply::Direct(0),
+    }
+}
+
+/// Pages were lost since the description was opened, or no handle was told of it before. The kernel tells its own handles;
+/// of one that it did not have then, it knows nothing.
+#[cold]
+fn after_errors(record: &Record, fd: c_int, errors: WriteBackErrors) -> Reply {
+    let known = record.learn_write_back_errors(errors);
+    let is_first = record.volume().see_write_back_error(record.file(), errors);
+    let is_own = errors.is_new_since(known);
+    if !is_own && !is_first {
+        return usual(record);
+    }
+    let was_deferred = record.is_deferred();
+    if let Err(errno) = deferred::open_in_kernel(record, fd) {
+        return Reply::Direct(-errno as isize);
+    }
+    match raw::fsync(fd) {
+        0 if is_own && was_deferred => Reply::Direct(-errors.errno().0 as isize),
+        synced => Reply::Kernel(synced),
     }
 }
 
 fn fsync(fd: c_int) -> c_int {
-    serve_cancellable(fd, durable).map_or_else(|| real::fsync(fd), |value| value as c_int)
+    serve_cancellable(fd, |record| durable(record, fd))
+        .map_or_else(|| real::fsync(fd), |value| value as c_int)
 }
 
 fn fdatasync(fd: c_int) -> c_int {
-    serve_cancellable(fd, durable).map_or_else(|| real::fdatasync(fd), |value| value as c_int)
+    serve_cancellable(fd, |record| durable(record, fd))
+        .map_or_else(|| real::fdatasync(fd), |value| value as c_int)
 }
 
 fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: u32) -> c_int {
@@ -28,7 +59,7 @@ fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: u32) -> c_int 
         serve::open_in_kernel(fd);
         return real::sync_file_range(fd, offset, bytes, flags);
     }
-    serve_cancellable(fd, durable).map_or_else(
+    serve_cancellable(fd, usual).map_or_else(
         || real::sync_file_range(fd, offset, bytes, flags),
         |value| value as c_int,
     )

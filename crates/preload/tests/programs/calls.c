@@ -69,6 +69,37 @@ static void syncs_are_done_already(void) {
     CHECK(sync_file_range(fd, -1, 1, 0) == -1 && errno == EINVAL);
 }
 
+static void store_in_a_hole(const char *name) {
+    int fd = open(name, O_RDWR);
+    CHECK(fd >= 0);
+    char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(map != MAP_FAILED);
+    map[0] = 's';
+    // The page is written back, which does not go well.
+    CHECK(munmap(map, 4096) == 0);
+    CHECK(close(fd) == -1 && errno == ENOSPC);
+}
+
+static void lost_stores_are_told_once(void) {
+    static char data[1 << 20];
+    int one = make("f", 0), two, filler = make("filler", 0);
+    CHECK(ftruncate(one, 4096) == 0);
+    while (write(filler, data, sizeof data) == sizeof data || write(filler, data, 4096) == 4096)
+        ;
+    CHECK(errno == ENOSPC);
+    CHECK((two = open("f", O_RDONLY)) >= 0);
+    store_in_a_hole("f");
+    CHECK(fsync(one) == -1 && errno == ENOSPC && fsync(one) == 0);
+    CHECK(fdatasync(two) == -1 && errno == ENOSPC && fdatasync(two) == 0 && fsync(two) == 0);
+    CHECK(close(two) == 0);
+    // Somebody knows.
+    CHECK((two = open("f", O_RDONLY)) >= 0 && fsync(two) == 0 && close(two) == 0 && close(one) == 0);
+    store_in_a_hole("f");
+    // Nobody does.
+    CHECK((two = open("f", O_RDONLY)) >= 0 && fsync(two) == -1 && errno == ENOSPC && fsync(two) == 0);
+    CHECK((one = open("f", O_RDONLY)) >= 0 && fsync(one) == 0);
+}
+
 static void advice_keeps_calls_direct(void) {
     int fd = make("f", 0);
     char byte;
@@ -281,6 +312,7 @@ static const struct rule rules[] = {
     {"vectors", vectors},
     {"fortified_and_other_names", fortified_and_other_names},
     {"syncs_are_done_already", syncs_are_done_already},
+    {"lost_stores_are_told_once", lost_stores_are_told_once},
     {"advice_keeps_calls_direct", advice_keeps_calls_direct},
     {"copies_between_files", copies_between_files},
     {"streams_and_calls_together", streams_and_calls_together},

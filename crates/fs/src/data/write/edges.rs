@@ -5,7 +5,6 @@ use crate::data::access::{Access, Run};
 use crate::data::mapping::Mapping;
 use crate::format::*;
 use crate::session::inode::Locked;
-use crate::space::free_space::Need;
 use crate::types::*;
 use egeria_media::{CallerSource, PoolIndex, PoolOffset};
 use std::ops::Range;
@@ -65,7 +64,7 @@ impl Write<'_, '_> {
     fn take_block(&mut self, file_block: u64) -> Outcome<Extent> {
         let prefer = self.placement.pool_for(self.ino, file_block);
         self.operation
-            .take(self.ino, file_block, 1, prefer, Need::Ordinary)
+            .take(self.ino, file_block, 1, prefer, self.need)
     }
 
     /// Copy the caller's bytes to a part of a block.

@@ -7,10 +7,10 @@ impl Volume {
     fn refill(&self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
         self.give_back_late(Late::is_run);
         let free = self.free_in_maps(pool);
-        let floor = if need == Need::Ordinary {
-            RESERVE_BLOCKS
-        } else {
-            0
+        let floor = match need {
+            Need::Ordinary => RESERVE_BLOCKS,
+            Need::Replacing => RESERVE_BLOCKS / 2,
+            Need::Freeing => 0,
         };
         let tight = free < 2048 || free < self.geometry[pool].blocks / 32;
         self.tight[pool].store(tight, Ordering::Relaxed);

@@ -1,0 +1,76 @@
+//! Times of changes. They are of the kernel's tick, which is cheap to read and moves every few ms. Whoever looked at the times of an
+//! inode must see the next change of it, though: such a change gets a time to the nanosecond, as the kernel's own file
+//! systems do it since Linux 6.13 (multigrain timestamps).
+//!
+//! A change after another never has an earlier time, of whatever inodes: so the last fine time holds for all of the session
+//! until the tick is past it.
+
+use crate::session::inode::Locked;
+use crate::session::layout::SessionInode;
+use crate::volume::Volume;
+use egeria_media::clock;
+use std::sync::atomic::Ordering;
+
+/// More than a tick. A fine time that is further ahead is of before the clock was set back.
+const MAX_TICK_NS: i64 = 20_000_000;
+
+impl SessionInode {
+    /// Somebody looks at its times. Before they are read.
+    #[inline(always)]
+    pub(crate) fn note_times_shown(&self) {
+        // Mostly it is noted already, and the line stays shared.
+        if self.times_shown.load(Ordering::Relaxed) == 0 {
+            self.times_shown.store(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Volume {
+    /// Now, ns since the epoch, by the kernel's tick.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> i64 {
+        if self.clock_ns.load(Ordering::Relaxed) != 0 {
+            return self.clock_ns.fetch_add(1, Ordering::Relaxed);
+        }
+        let tick_ns = clock::now_ns(libc::CLOCK_REALTIME_COARSE);
+        let last_ns = self.session.header().last_stamp.0.load(Ordering::Relaxed);
+        match (0..MAX_TICK_NS).contains(&last_ns.saturating_sub(tick_ns)) {
+            true => last_ns,
+            false => tick_ns,
+        }
+    }
+
+    /// The time of a change of an inode: later than what was shown of it. Under its lock.
+    #[inline]
+    pub(crate) fn stamp_ns(&self, inode: &SessionInode) -> i64 {
+        let now_ns = self.now_ns();
+        match inode.times_shown.load(Ordering::Relaxed) {
+            0 => now_ns,
+            _ => self.stamp_after_look(inode, now_ns),
+        }
+    }
+
+    #[cold]
+    fn stamp_after_look(&self, inode: &SessionInode, now_ns: i64) -> i64 {
+        inode.times_shown.store(0, Ordering::Relaxed);
+        if now_ns > inode.ctime_ns.load(Ordering::Relaxed) as i64 {
+            return now_ns;
+        }
+        let fine_ns = clock::now_ns(libc::CLOCK_REALTIME);
+        // The clock may have been set back: then the last one counts no more.
+        let next = |last_ns: i64| match last_ns.saturating_sub(fine_ns) {
+            0..MAX_TICK_NS => last_ns + 1,
+            _ => fine_ns,
+        };
+        let last = &self.session.header().last_stamp.0;
+        let update = |last_ns| Some(next(last_ns));
+        let before = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+        before.map_or(fine_ns, next)
+    }
+
+    /// The same of a change of several.
+    pub(crate) fn stamp_all_ns(&self, changed: &[&Locked<'_>]) -> i64 {
+        let stamps = changed.iter().map(|locked| self.stamp_ns(locked.inode));
+        stamps.max().unwrap_or_else(|| self.now_ns())
+    }
+}
