@@ -3,8 +3,8 @@
 
 use super::map::hand_over;
 use super::{
-    asynchronous, directory, open, opened, process, read, rights, table, waiting, whereabouts,
-    write,
+    asynchronous, directory, open, opened, process, read, rights, signal, table, waiting,
+    whereabouts, write,
 };
 use crate::{errno, raw, real, signals, thread};
 use libc::{c_int, c_long, c_uint};
@@ -37,6 +37,7 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             crate::serve::open_in_kernel(fd);
             opened::arrived(real() as c_int).into()
         }
+        libc::SYS_sigaltstack => signal::sigaltstack_by_number(a, b),
         libc::SYS_fork => process::fork().into(),
         libc::SYS_chdir => whereabouts::directory_changed(real()),
         libc::SYS_fchdir => {

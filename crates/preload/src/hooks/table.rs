@@ -197,7 +197,7 @@ pub(super) fn closing<T>(fd: c_int, close: impl FnOnce() -> T) -> T {
 
 /// Close a range with `close`; `true` from it when the numbers are closed.
 pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T, bool)) -> T {
-    const BATCH: usize = 64;
+    const BATCH: usize = 16;
     // Numbers are marked a batch at a time, so that nothing is allocated: what is beyond the first
     // batch becomes unknown before the call, and again after it.
     let mut marked: [Option<descriptors::Closing>; BATCH] = [const { None }; BATCH];

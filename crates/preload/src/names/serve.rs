@@ -343,13 +343,15 @@ impl Admitted {
         // Once it is off and no pin names anything, the volumes go.
         let outcome = match pin.hold(-1, BY_PATH.as_ptr(), || !settings::is_off()) {
             true => catch_unwind(AssertUnwindSafe(|| {
-                let (volume, answer) = body(thread)?;
-                let answer = answer.unwrap_or_else(Answer::from);
-                match answer {
-                    Answer::Kernel => volume.count_passed(),
-                    _ => volume.count_direct(),
-                }
-                Some(answer)
+                thread.stacks.run(|| {
+                    let (volume, answer) = body(thread)?;
+                    let answer = answer.unwrap_or_else(Answer::from);
+                    match answer {
+                        Answer::Kernel => volume.count_passed(),
+                        _ => volume.count_direct(),
+                    }
+                    Some(answer)
+                })
             })),
             false => Ok(None),
         };
@@ -424,9 +426,11 @@ fn may_lead_inside(thread: &Thread, directory: c_int, path: *const c_char) -> bo
     if path.is_null() {
         return true;
     }
-    let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
-    let path = fetch(path, &mut room);
-    path.is_some_and(|path| thread::inside(|| start::may_lead_inside(thread, directory, path)))
+    thread::inside(|| {
+        let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
+        let path = fetch(path, &mut room);
+        path.is_some_and(|path| start::may_lead_inside(thread, directory, path))
+    })
 }
 
 /// A string of the program's, before faults come to us: only what the kernel can read is read here.
