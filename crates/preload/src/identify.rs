@@ -76,6 +76,10 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
 
 fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Found> {
     let volume = registry::attached(reply)?;
+    if volume.are_names_watched() {
+        // A process may watch it, and wants to hear of reads and writes.
+        return None;
+    }
     let ino = InodeNumber(reply.ino);
     let file = volume.open(ino, Some(reply.generation)).ok()?;
     devices::note(fd);

@@ -14,6 +14,7 @@
 //!    ├ withdraw     volumes are left before rights change
 //!    ├ names        paths that lead into volumes
 //!    ├ opening      files opened without the kernel; deferred: until it must see them
+//!    ├ watched      files whose data calls must raise events
 //!    └ directory    entries of open directories      streams    the library's own `DIR`
 //! ```
 //!
@@ -76,6 +77,7 @@ mod thread;
 mod thread_end;
 mod trust;
 mod valgrind;
+mod watched;
 mod withdraw;
 mod writing;
 mod zeros;

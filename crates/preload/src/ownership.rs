@@ -5,6 +5,7 @@ use crate::process::{prepare, wiped};
 use crate::thread::{self, Thread};
 use crate::{
     allocator, deferred, libc_streams, names, pins, process, raw, registry, settings, stack, table,
+    watched,
 };
 use std::sync::atomic::Ordering;
 
@@ -56,6 +57,7 @@ pub fn begin_in_child(thread: &Thread) {
     libc_streams::reset_in_child();
     pins::reset_in_child();
     names::reset_in_child();
+    watched::reset_in_child();
     table::forget_records();
     registry::after_fork_in_child();
     if interrupted && !thread.has(thread::FORKING) {

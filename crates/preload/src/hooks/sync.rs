@@ -1,9 +1,10 @@
 //! `fsync` and its kin: invariant 1 leaves them nothing to do, unless the kernel holds pages.
 
+use crate::names::by_kernel;
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve_cancellable;
-use crate::{real, serve, table};
+use crate::{real, table};
 use libc::{c_int, off_t};
 
 fn durable(record: &Record) -> Reply {
@@ -25,8 +26,7 @@ fn fdatasync(fd: c_int) -> c_int {
 fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: u32) -> c_int {
     let sound = offset >= 0 && bytes >= 0 && offset.checked_add(bytes).is_some() && flags & !7 == 0;
     if !sound || !table::load(fd).is_ours() {
-        serve::open_in_kernel(fd);
-        return real::sync_file_range(fd, offset, bytes, flags);
+        return by_kernel(fd).unwrap_or_else(|| real::sync_file_range(fd, offset, bytes, flags));
     }
     serve_cancellable(fd, durable).map_or_else(
         || real::sync_file_range(fd, offset, bytes, flags),
