@@ -3,7 +3,7 @@
 use crate::ownership::{FORK_LOCK, begin_in_child};
 use crate::process::{self, in_vfork_child, wiped};
 use crate::thread::{self, Thread};
-use crate::{allocator, errno, libc_streams, libc_threads, pins, registry, serve, settings, stack};
+use crate::{allocator, errno, libc_streams, libc_threads, pins, registry, serve, settings};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Descriptors become shared: private offsets go to the kernel, and no older descriptor gets one.
@@ -99,14 +99,14 @@ fn hold_all(thread: &Thread) {
     registry::hold();
     pins::hold();
     allocator::hold();
-    stack::hold();
+    thread.stacks.hold_list();
     thread.set(thread::FORKING);
     thread.leave();
 }
 
 fn release_all(thread: &Thread) {
     thread.set(thread::INSIDE);
-    stack::release();
+    thread.stacks.release_list();
     allocator::release();
     pins::release();
     registry::release();

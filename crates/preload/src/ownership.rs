@@ -4,7 +4,7 @@ use crate::lock::Lock;
 use crate::process::{prepare, wiped};
 use crate::thread::{self, Thread};
 use crate::{
-    allocator, deferred, libc_streams, names, pins, process, raw, registry, settings, stack, table,
+    allocator, deferred, libc_streams, names, pins, process, raw, registry, settings, table,
     watched,
 };
 use std::sync::atomic::Ordering;
@@ -52,7 +52,7 @@ pub fn begin_in_child(thread: &Thread) {
     process::count_share();
     FORK_LOCK.reset();
     allocator::reset_in_child();
-    stack::reset_in_child();
+    thread.stacks.reset_list_in_child();
     deferred::reset_in_child();
     libc_streams::reset_in_child();
     pins::reset_in_child();

@@ -19,7 +19,7 @@ use std::arch::{asm, global_asm};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// The engine needs 32 KiB for an attach; a frame of a signal, some 11 KiB on processors with large registers. Pages that
 /// nothing has touched cost nothing.
@@ -45,6 +45,8 @@ pub struct Stacks {
     /// The program's alternate stack.
     alternate: AtomicUsize,
     alternate_bytes: AtomicUsize,
+    /// The thread holds the list of free ones, for a fork.
+    holds_list: AtomicBool,
 }
 
 /// A function to run, and what comes of it.
@@ -160,7 +162,7 @@ impl Stacks {
     #[cold]
     #[inline(never)]
     fn take(&self) -> *mut u8 {
-        if !thread_end::report() {
+        if self.holds_list.load(Ordering::Relaxed) || !thread_end::report() {
             return null_mut();
         }
         let free = FREE.with(|free| {
@@ -177,6 +179,25 @@ impl Stacks {
         };
         self.top.store(top, Ordering::Relaxed);
         top
+    }
+
+    /// Hold those that no thread has still across a fork.
+    pub fn hold_list(&self) {
+        FREE.take();
+        self.holds_list.store(true, Ordering::Relaxed);
+    }
+
+    /// Let them go again in the parent.
+    pub fn release_list(&self) {
+        self.holds_list.store(false, Ordering::Relaxed);
+        FREE.give();
+    }
+
+    /// In a fork child: the list may have been half changed, and those of other threads are lost.
+    pub fn reset_list_in_child(&self) {
+        FREE.reset();
+        FREE.with(|free| free.0 = null_mut());
+        self.holds_list.store(false, Ordering::Relaxed);
     }
 
     /// The thread ends. It is inside, on another stack.
@@ -229,20 +250,4 @@ fn disarmed<T>(body: impl FnOnce() -> T) -> T {
         raw::sigaltstack(&raw const stack, null_mut());
     }
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
-}
-
-/// Hold those that no thread has still across a fork.
-pub fn hold() {
-    FREE.take();
-}
-
-/// Let them go again in the parent.
-pub fn release() {
-    FREE.give();
-}
-
-/// In a fork child: the list may have been half changed; those of other threads are lost.
-pub fn reset_in_child() {
-    FREE.reset();
-    FREE.with(|free| free.0 = null_mut());
 }

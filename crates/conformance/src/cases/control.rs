@@ -4,8 +4,9 @@ use super::words::*;
 use crate::call;
 
 cases!("control":
-    ready_at_any_time, epoll_refuses_files, changes_are_watched, direct_changes_are_watched, watches_by_number_count, watched_directories_tell_of_data, files_that_are_open_already_are_watched, asynchronous_calls_agree, opened_in_the_newest_way, calls_by_number_agree, unread_bytes_are_told, ioctls_of_files, sync_calls_succeed, sync_refusals, handles_open_or_are_refused,
-    advice_is_taken, temporary_names,
+    ready_at_any_time, epoll_refuses_files, asynchronous_calls_agree, opened_in_the_newest_way, calls_by_number_agree, unread_bytes_are_told, ioctls_of_files, sync_calls_succeed, sync_refusals, handles_open_or_are_refused,
+    advice_is_taken, temporary_names, changes_are_watched, direct_changes_are_watched, watches_by_number_count,
+    watched_directories_tell_of_data, files_that_are_open_already_are_watched,
 );
 
 fn ready_at_any_time() {

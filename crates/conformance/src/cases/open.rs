@@ -4,14 +4,14 @@ use super::words::*;
 use crate::call;
 
 cases!("open":
-    creates_with_the_mode_less_the_umask, what_is_missing_is_enoent, exclusively_makes_or_fails,
+    what_was_created_is_told, creates_with_the_mode_less_the_umask, what_is_missing_is_enoent, exclusively_makes_or_fails,
     creates_through_a_dangling_link, needs_directories_on_the_way, directories_are_not_written,
     truncates_when_asked, fifos_and_sockets_without_partner, device_nodes_without_driver, o_path_only_names,
     unnamed_files_get_names, unnamed_files_that_must_stay_so, direct_is_accepted, noatime_is_for_owners,
     access_modes_are_kept, relative_to_a_directory, relative_to_a_moved_directory, creat_is_open,
     mode_is_for_later_opens, in_a_removed_directory, close_on_exec, flags_are_told, a_slash_at_the_end,
     sync_flags_write, in_a_directory_without_rights, relative_to_a_directory_that_moves,
-    unnamed_files_have_group_bits, unnamed_files_beside_watches, what_was_created_is_told,
+    unnamed_files_have_group_bits, unnamed_files_beside_watches,
 );
 
 fn creates_with_the_mode_less_the_umask() {

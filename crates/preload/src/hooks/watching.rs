@@ -18,8 +18,9 @@ enum Reach {
 
 /// Before the kernel is asked to watch. Its own opening of a file is no event: that comes first.
 fn prepare(directory: c_int, path: *const c_char, follows_last: bool, reach: Reach) {
-    serve::open_all_in_kernel();
+    let mut is_in_volume = false;
     let watch = |way: &Way<'_>| {
+        is_in_volume = true;
         // Without a place in the session changes stay unseen, as those of programs that use the Rust API do.
         let _ = way.volume.watch_names();
         match path.is_null() {
@@ -32,6 +33,9 @@ fn prepare(directory: c_int, path: *const c_char, follows_last: bool, reach: Rea
         true => on_descriptor(directory, watch),
         false => on_path(directory, path, watch),
     };
+    if is_in_volume {
+        serve::open_all_in_kernel();
+    }
     if reach == Reach::All {
         let mark = |record: &Record| {
             if !record.is_directory() {
