@@ -160,6 +160,20 @@ impl Credentials {
             false => cleared_setid(attributes.mode, || self.is_member(attributes.gid)),
         }
     }
+
+    /// Permissions of a new file in a directory: of a group that comes from the directory, who is not in it makes no
+    /// programs that run as it.
+    pub fn mode_of_new(&self, directory: &Attributes, mode: u32) -> u32 {
+        const RUNS_AS_GROUP: u32 = libc::S_ISGID | libc::S_IXGRP;
+        let is_refused = mode & RUNS_AS_GROUP == RUNS_AS_GROUP
+            && directory.mode & libc::S_ISGID != 0
+            && !self.is_member(directory.gid)
+            && !self.has(CAP_FSETID);
+        match is_refused {
+            true => mode & !libc::S_ISGID,
+            false => mode,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use crate::control_call::ask_mount;
 use crate::raw::number;
 use crate::record::{OPENINGS, Origin, Record};
+use crate::sync::pause;
 use crate::trust::Place;
 use crate::{placeholder, raw, settings, table, thread};
 use egeria_fs::control::{NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST};
@@ -169,8 +170,36 @@ fn open_with_ticket(
     Ok(opened)
 }
 
-/// By the one name it has now. Who may not read it any more can still begin paths there.
+/// By the one name it has now, which may change at any time. Who may not read it any more can still begin paths there.
 fn open_directory_below(
+    root: c_int,
+    record: &Record,
+    origin: &Origin,
+    flags: c_int,
+) -> Result<(c_int, u32), c_int> {
+    // More than a second: who renames the directory all the time leaves gaps.
+    const ROUNDS: u32 = 10_000;
+    let mut round = 0;
+    loop {
+        match open_directory_at_its_path(root, record, origin, flags) {
+            Err(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)
+                if is_there(record) && round < ROUNDS =>
+            {
+                pause(&mut round);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whether the directory has not been removed.
+fn is_there(record: &Record) -> bool {
+    let found = record.volume().attributes(record.ino());
+    found.is_ok_and(|found| found.nlink > 0)
+}
+
+/// `ENOENT` also when another directory is there by now.
+fn open_directory_at_its_path(
     root: c_int,
     record: &Record,
     origin: &Origin,
@@ -183,14 +212,7 @@ fn open_directory_below(
         false => open_in_steps(root, path, flags),
     };
     if opened == -libc::EACCES as isize {
-        let bare = PATH_STATUS | libc::O_CLOEXEC;
-        let opened = open_in_steps(root, path, bare) as c_int;
-        // The number means no other inode, for the record holds it open.
-        if raw::facts_of(opened).is_some_and(|facts| facts.st_ino == record.ino().0) {
-            return Ok((opened, NO_DESCRIPTION_SLOT));
-        }
-        raw::close(opened);
-        return Err(libc::EACCES);
+        return open_bare_directory(root, record, path);
     }
     if opened < 0 {
         return Err(-opened as c_int);
@@ -202,6 +224,21 @@ fn open_directory_below(
             raw::close(opened);
             libc::ENOENT
         })
+}
+
+/// For paths alone.
+fn open_bare_directory(root: c_int, record: &Record, path: &[u8]) -> Result<(c_int, u32), c_int> {
+    let opened = open_in_steps(root, path, PATH_STATUS | libc::O_CLOEXEC);
+    if opened < 0 {
+        return Err(-opened as c_int);
+    }
+    let opened = opened as c_int;
+    // The number means no other inode, for the record holds it open.
+    if raw::facts_of(opened).is_some_and(|facts| facts.st_ino == record.ino().0) {
+        return Ok((opened, NO_DESCRIPTION_SLOT));
+    }
+    raw::close(opened);
+    Err(libc::ENOENT)
 }
 
 /// Where the directory is now, below the root; `None` when it was removed.

@@ -1,25 +1,14 @@
 //! What the engine does when a thread ends (it gives the thread's slot back), without memory from the
 //! host's allocator: a thread's first call may come from a handler that interrupted `malloc`.
 
-use crate::allocator;
 use crate::thread::{self, Ending};
+use crate::{allocator, thread_end};
 use libc::{c_int, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
-static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
-
-/// Once per process, before the first attach.
+/// Once per process, when the library is initialised; again before the first attach.
 pub fn prepare() -> bool {
-    if KEY.load(Ordering::Relaxed) != u32::MAX {
-        return true;
-    }
-    let mut key = 0;
-    // SAFETY: a place for the key, and a function of the right kind.
-    let made = unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0;
-    if made {
-        KEY.store(key, Ordering::Relaxed);
-    }
-    made
+    thread_end::prepare(thread_ends)
 }
 
 /// Remember it for the calling thread. (The main thread of a process that exits runs none: the mount
@@ -31,12 +20,9 @@ pub fn add(run: *mut c_void, object: *mut c_void) -> c_int {
         Box::into_raw(Box::new(Ending { run, object, next })),
         Ordering::Relaxed,
     );
-    // SAFETY: the key was made; any value but null has the destructor called.
-    unsafe {
-        libc::pthread_setspecific(
-            KEY.load(Ordering::Relaxed),
-            std::ptr::from_ref(endings).cast(),
-        )
+    match thread_end::report() {
+        true => 0,
+        false => libc::ENOMEM,
     }
 }
 
@@ -58,4 +44,5 @@ extern "C" fn thread_ends(_: *mut c_void) {
         }
         allocator::leave(current);
     });
+    current.end();
 }

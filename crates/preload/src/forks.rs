@@ -99,12 +99,14 @@ fn hold_all(thread: &Thread) {
     registry::hold();
     pins::hold();
     allocator::hold();
+    thread.stacks.hold_list();
     thread.set(thread::FORKING);
     thread.leave();
 }
 
 fn release_all(thread: &Thread) {
     thread.set(thread::INSIDE);
+    thread.stacks.release_list();
     allocator::release();
     pins::release();
     registry::release();

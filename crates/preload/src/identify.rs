@@ -33,7 +33,7 @@ pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Identified {
     let found = if settings::is_off() {
         None
     } else {
-        look(fd, word)
+        thread::inside(|| look(fd, word))
     };
     errno::set(error);
     let Some(found) = found else {
@@ -67,7 +67,7 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
     let reply = ask_mount(fd, place).filter(|reply| reply.kind == FileKind::Regular as u32)?;
     let own = word.tag() == Tag::Fresh && word.opened_at() == process::shares() && fd > 2;
     let opened = || catch_unwind(AssertUnwindSafe(|| open(fd, &reply, status, own)));
-    let found = thread::inside(|| admission::admitted(opened))?.unwrap_or(None);
+    let found = admission::admitted(opened)?.unwrap_or(None);
     if let (Some(_), Some(mount)) = (&found, place.mount()) {
         names::note_mount(mount);
     }
@@ -76,6 +76,10 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
 
 fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Found> {
     let volume = registry::attached(reply)?;
+    if volume.are_names_watched() {
+        // A process may watch it, and wants to hear of reads and writes.
+        return None;
+    }
     let ino = InodeNumber(reply.ino);
     let file = volume.open(ino, Some(reply.generation)).ok()?;
     devices::note(fd);

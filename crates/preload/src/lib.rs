@@ -6,6 +6,7 @@
 //!    │ offset       where read, write and lseek are: the kernel's position or a private offset
 //!    │ table        what each descriptor number is      descriptors  numbers handed out and closed
 //!    │ record       one open description of ours        registry     attached volumes
+//!    │ stack        memory of our own for all of this
 //!    │ identify     found out at the first data call    pins         who uses which record
 //!    │ process      whose memory this is (fork, vfork)  ownership    taking the tables over in a child
 //!    ├ forks        what a child must not find half done, and what it shares
@@ -13,6 +14,7 @@
 //!    ├ withdraw     volumes are left before rights change
 //!    ├ names        paths that lead into volumes
 //!    ├ opening      files opened without the kernel; deferred: until it must see them
+//!    ├ watched      files whose data calls must raise events
 //!    └ directory    entries of open directories      streams    the library's own `DIR`
 //! ```
 //!
@@ -67,11 +69,15 @@ mod serve;
 mod settings;
 mod signals;
 mod sole;
+mod stack;
 mod streams;
 mod sync;
 mod table;
 mod thread;
+mod thread_end;
 mod trust;
+mod valgrind;
+mod watched;
 mod withdraw;
 mod writing;
 mod zeros;
@@ -87,6 +93,7 @@ pub static EGERIA_PRELOAD_INSTANCE: u8 = 1;
 /// Nothing is allocated, mapped, opened or started until the program's first call with a path.
 extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
     real::find_all();
+    endings::prepare();
     forks::prepare();
     libc_streams::prepare(hooks::stream_functions());
     let program = (count > 0 && !arguments.is_null()).then(|| {

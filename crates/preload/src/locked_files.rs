@@ -21,6 +21,12 @@ static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// The process is about to lock ranges of the file of a number.
 pub fn note(fd: c_int) {
+    HAS_LOCKED.store(true, Ordering::Relaxed);
+    open_all_of(fd);
+}
+
+/// Have the kernel open the file of a number under all numbers of this process.
+pub fn open_all_of(fd: c_int) {
     let file_of = |record: &Record| (std::ptr::from_ref(record.volume()), record.ino());
     let mut file = None;
     // Also of a number that no call has used yet.
@@ -33,7 +39,6 @@ pub fn note(fd: c_int) {
     if file.is_none() {
         return;
     }
-    HAS_LOCKED.store(true, Ordering::Relaxed);
     if !heavy_barrier() {
         deferred::end();
     }

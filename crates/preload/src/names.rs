@@ -19,7 +19,7 @@ mod start;
 pub use identity::{note_umask, note_umasks_of_threads, without_umask};
 pub use mounts::{SpaceWords, note as note_mount, reset_in_child, ticks};
 pub use serve::{
-    Answer, CallerPlace, Way, answered, before_path, by_kernel, on_descriptor, on_open_descriptor,
-    on_path, on_two_paths, with_caller_string,
+    Answer, CallerPlace, Way, answered, before_path, by_kernel, by_kernel_at, on_descriptor,
+    on_open_descriptor, on_path, on_two_paths, with_caller_string,
 };
 pub use start::note_directory_change;

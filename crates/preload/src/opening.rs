@@ -53,7 +53,7 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
         _ => flags & !(deferred::PATH_STATUS | libc::O_CLOEXEC | O_LARGEFILE) == 0,
     };
     if !is_known || !deferred::is_possible() {
-        return names::by_kernel(directory);
+        return names::by_kernel_at(directory, path);
     }
     // Streams may be over the number later, or older ones get it.
     libc_streams::use_functions();
@@ -139,7 +139,8 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
 
 fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opening, PathStop> {
     const NEW: c_int = libc::O_CREAT | libc::O_EXCL;
-    if way.volume.are_names_watched() {
+    // The kernel knows no files without a name: they are made here whoever watches.
+    if way.volume.are_names_watched() && !is_unnamed(flags) {
         return Err(PathStop::Elsewhere);
     }
     if flags & libc::O_PATH != 0 && flags & libc::O_DIRECTORY == 0 {
@@ -239,6 +240,7 @@ fn open_directory(way: &Way<'_>, named: &Attributes, flags: c_int) -> Result<Ope
             // Its place is known from itself.
             parent: named.ino,
             name: Vec::new(),
+            is_new: false,
             may_be_named: AtomicBool::new(false),
         },
     })
@@ -262,11 +264,11 @@ fn create(
     make: impl FnOnce(&PathEnd, &NewInode) -> egeria_fs::Outcome<Attributes>,
 ) -> Result<Opened, PathStop> {
     let credentials = &way.identity.credentials;
-    let is_plain = way.usage.is_writable() && mode & libc::S_ISGID == 0;
-    if !is_plain || !credentials.may_add(&end.directory) {
+    if !way.usage.is_writable() || !credentials.may_add(&end.directory) {
         return Err(PathStop::Elsewhere);
     }
-    let permissions = names::without_umask(mode & 0o7777).ok_or(PathStop::Elsewhere)?;
+    let mode = credentials.mode_of_new(&end.directory, mode & 0o7777);
+    let permissions = names::without_umask(mode).ok_or(PathStop::Elsewhere)?;
     let new = NewInode {
         mode: libc::S_IFREG | permissions,
         uid: credentials.uid,
@@ -288,9 +290,11 @@ fn create(
 }
 
 fn create_named(way: &Way<'_>, end: PathEnd, mode: mode_t) -> Result<Opened, PathStop> {
-    create(way, end, mode, |end, new| {
+    let mut created = create(way, end, mode, |end, new| {
         way.volume.create_open(&end.directory, &end.name, new)
-    })
+    })?;
+    created.origin.is_new = true;
+    Ok(created)
 }
 
 /// Whether a file without a name is to be made.
@@ -328,6 +332,7 @@ fn origin(way: &Way<'_>, end: PathEnd, generation: u32) -> Origin {
         generation,
         parent: end.directory.ino,
         name: end.name,
+        is_new: false,
         may_be_named: AtomicBool::new(false),
     }
 }

@@ -5,6 +5,7 @@ use crate::process::{prepare, wiped};
 use crate::thread::{self, Thread};
 use crate::{
     allocator, deferred, libc_streams, names, pins, process, raw, registry, settings, table,
+    watched,
 };
 use std::sync::atomic::Ordering;
 
@@ -51,10 +52,12 @@ pub fn begin_in_child(thread: &Thread) {
     process::count_share();
     FORK_LOCK.reset();
     allocator::reset_in_child();
+    thread.stacks.reset_list_in_child();
     deferred::reset_in_child();
     libc_streams::reset_in_child();
     pins::reset_in_child();
     names::reset_in_child();
+    watched::reset_in_child();
     table::forget_records();
     registry::after_fork_in_child();
     if interrupted && !thread.has(thread::FORKING) {

@@ -98,6 +98,7 @@ calls! {
     fn tgkill = SYS_tgkill(process: isize, thread: isize, signal: c_int);
     fn queue_signal = SYS_rt_tgsigqueueinfo(process: isize, thread: isize, signal: c_int, information: *const libc::siginfo_t);
     fn signal_mask = SYS_rt_sigprocmask(how: c_int, set: *const u64, old: *mut u64, bytes: usize);
+    fn sigaltstack = SYS_sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t);
     fn pending = SYS_rt_sigpending(set: *mut u64, bytes: usize);
     fn futex = SYS_futex(word: *const u32, operation: c_int, value: u32, timeout: *const libc::timespec);
     fn membarrier = SYS_membarrier(command: c_int, flags: c_int);

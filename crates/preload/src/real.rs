@@ -329,6 +329,7 @@ reals! {
     fn sigignore(signal: c_int) -> c_int;
     fn siginterrupt(signal: c_int, flag: c_int) -> c_int;
     fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
+    fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int;
     fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
     fn __cxa_thread_atexit_impl(run: *mut c_void, object: *mut c_void, library: *mut c_void) -> c_int;
     fn poll(list: *mut c_void, count: u64, timeout_ms: c_int) -> c_int;

@@ -76,8 +76,17 @@ pub struct Origin {
     pub parent: InodeNumber,
     /// That name.
     pub name: Vec<u8>,
+    /// The open made it, under a name.
+    pub is_new: bool,
     /// It was made without a name and may be given its first (`O_TMPFILE` without `O_EXCL`).
     pub may_be_named: AtomicBool,
+}
+
+impl Origin {
+    /// Whether the open made the file, under a name.
+    pub fn was_created(&self) -> bool {
+        self.is_new
+    }
 }
 
 /// What a record begins with.

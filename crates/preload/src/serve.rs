@@ -81,7 +81,7 @@ pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
         // SAFETY: pinned, and named by the table after it was pinned.
         let record = unsafe { &*pinned.record() };
         let error = errno::get();
-        let _ = catch_unwind(AssertUnwindSafe(|| body(record)));
+        let _ = catch_unwind(AssertUnwindSafe(|| thread.stacks.run(|| body(record))));
         errno::set(error);
     }
     unpin(thread, pin);
@@ -265,11 +265,13 @@ fn run(
     // SAFETY: pinned, and named by the table after it was pinned.
     let record = unsafe { &*word.record() };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let reply = match record.is_path() {
-            true => Reply::Pass,
-            false => body(record),
-        };
-        counted(record, in_kernel(record, fd, reply))
+        thread.stacks.run(|| {
+            let reply = match record.is_path() {
+                true => Reply::Pass,
+                false => body(record),
+            };
+            counted(record, in_kernel(record, fd, reply))
+        })
     }));
     unpin(thread, pin);
     match outcome {

@@ -6,6 +6,7 @@
 
 use crate::pin::Pin;
 use crate::raw;
+use crate::stack::Stacks;
 use libc::c_void;
 use std::arch::{asm, global_asm};
 use std::sync::OnceLock;
@@ -72,6 +73,8 @@ pub struct Thread {
     pub working_directory: SeenDirectory,
     /// What the engine asked to be done when the thread ends (see `endings`).
     pub endings: AtomicPtr<Ending>,
+    /// What its calls run on.
+    pub stacks: Stacks,
     /// Free memory, by class.
     pub kept: [KeptPieces; KEPT_CLASSES],
     /// The owner of the tables when the thread was last seen to belong to it, and in the lower half the kernel's number
@@ -190,6 +193,13 @@ impl Thread {
         self.deliver();
     }
 
+    /// It ends: others may have its memory.
+    pub fn end(&self) {
+        self.set(INSIDE);
+        self.stacks.give_back();
+        self.leave();
+    }
+
     /// Run the handlers that came while the thread was inside.
     #[inline(always)]
     pub fn deliver(&self) {
@@ -221,14 +231,14 @@ pub fn is_inside() -> bool {
     current().has(INSIDE)
 }
 
-/// Run `body` marked as inside, unless the thread is inside already.
+/// Run `body` marked as inside, on memory of our own, unless the thread is inside already.
 pub fn inside<T>(body: impl FnOnce() -> T) -> T {
     let thread = current();
     if thread.has(INSIDE) {
-        return body();
+        return Stacks::run_here(body);
     }
     thread.set(INSIDE);
-    let outcome = body();
+    let outcome = thread.stacks.run(body);
     thread.leave();
     outcome
 }

@@ -1,6 +1,6 @@
 //! Structures of libc before anybody fills them.
 
-/// Numbers, of which all may be zero.
+/// Numbers and pointers, of which all may be zero.
 ///
 /// # Safety
 /// Zeros are a value of the type.
@@ -9,13 +9,13 @@ pub unsafe trait Zeros {}
 macro_rules! zeros {
     ($($type:ident)*) => {
         $(
-            // SAFETY: numbers and padding.
+            // SAFETY: numbers, null pointers and padding.
             unsafe impl Zeros for libc::$type {}
         )*
     };
 }
 
-zeros!(stat statfs statx statx_timestamp);
+zeros!(stack_t stat statfs statx statx_timestamp);
 
 /// All zeros.
 #[inline(always)]

@@ -32,6 +32,11 @@ fn unnamed_files_are_named_once() {
 }
 
 #[test]
+fn unnamed_files_by_the_path_of_the_mount() {
+    keeps("opens", "unnamed_files_by_the_path_of_the_mount", 4);
+}
+
+#[test]
 fn first_opens_of_threads_cost_no_requests() {
     // Each process finds its mounts anew.
     for _ in 0..20 {

@@ -49,6 +49,11 @@ pub fn mknod(path: &CStr, mode: mode_t, device: u64) -> Answer<()> {
     done!(libc::mknod(path.as_ptr(), mode, device))
 }
 
+/// `mknodat(2)` of what is no device.
+pub fn mknodat(directory: RawFd, path: &CStr, mode: mode_t) -> Answer<()> {
+    done!(libc::mknodat(directory, path.as_ptr(), mode, 0))
+}
+
 /// `link(2)`.
 pub fn link(from: &CStr, to: &CStr) -> Answer<()> {
     done!(libc::link(from.as_ptr(), to.as_ptr()))

@@ -4,8 +4,9 @@ use super::words::*;
 use crate::call;
 
 cases!("control":
-    ready_at_any_time, epoll_refuses_files, changes_are_watched, direct_changes_are_watched, asynchronous_calls_agree, opened_in_the_newest_way, calls_by_number_agree, unread_bytes_are_told, ioctls_of_files, sync_calls_succeed, sync_refusals, handles_open_or_are_refused,
-    advice_is_taken, temporary_names,
+    ready_at_any_time, epoll_refuses_files, asynchronous_calls_agree, opened_in_the_newest_way, calls_by_number_agree, unread_bytes_are_told, ioctls_of_files, sync_calls_succeed, sync_refusals, handles_open_or_are_refused,
+    advice_is_taken, temporary_names, changes_are_watched, direct_changes_are_watched, watches_by_number_count,
+    watched_directories_tell_of_data, files_that_are_open_already_are_watched,
 );
 
 fn ready_at_any_time() {
@@ -150,6 +151,68 @@ fn direct_changes_are_watched() {
     assert_eq!(events(&watch), [IN_MODIFY]);
     assert_eq!(pread(f.0, &mut [0; 4], 0), Ok(4));
     assert_eq!(events(&watch), [IN_ACCESS]);
+}
+
+fn watches_by_number_count() {
+    let init = call::by_number(SYS_inotify_init1, [IN_NONBLOCK as usize, 0, 0, 0, 0, 0]);
+    let watch = Fd(init.unwrap() as i32);
+    let f = make(c"f");
+    let add = |path: &std::ffi::CStr, mask: u32| {
+        let path = path.as_ptr().expose_provenance();
+        let arguments = [watch.0 as usize, path, mask as usize, 0, 0, 0];
+        call::by_number(SYS_inotify_add_watch, arguments).unwrap();
+    };
+    add(c".", IN_CREATE | IN_DELETE);
+    add(c"f", IN_MODIFY | IN_ACCESS);
+    put(f.0, b"data");
+    mkdir(c"d", 0o755).unwrap();
+    assert_eq!(pread(f.0, &mut [0; 4], 0), Ok(4));
+    rmdir(c"d").unwrap();
+    assert_eq!(events(&watch), [IN_MODIFY, IN_CREATE, IN_ACCESS, IN_DELETE]);
+}
+
+fn watched_directories_tell_of_data() {
+    mkdir(c"d", 0o755).unwrap();
+    file(c"d/old", b"old");
+    let mask = IN_OPEN | IN_ACCESS | IN_MODIFY | IN_CLOSE_WRITE | IN_CLOSE_NOWRITE | IN_CREATE;
+    let watch = call::inotify(c"d", mask).unwrap();
+    let new = open(c"d/new", O_RDWR | O_CREAT, 0o644).unwrap();
+    assert_eq!(write(new.0, b"data"), Ok(4));
+    assert_eq!(pread(new.0, &mut [0; 4], 0), Ok(4));
+    drop(new);
+    let expected = [IN_CREATE, IN_OPEN, IN_MODIFY, IN_ACCESS, IN_CLOSE_WRITE];
+    assert_eq!(events(&watch), expected);
+    let old = open(c"d/old", O_RDONLY, 0).unwrap();
+    assert_eq!(read(old.0, &mut [0; 3]), Ok(3));
+    drop(old);
+    assert_eq!(events(&watch), [IN_OPEN, IN_ACCESS, IN_CLOSE_NOWRITE]);
+}
+
+/// Also those of another process, of which the watched one is its child.
+fn files_that_are_open_already_are_watched() {
+    mkdir(c"d", 0o755).unwrap();
+    let own = make(c"d/own");
+    put(own.0, b"own");
+    let (go, told) = pipe().unwrap();
+    let (done, tell) = pipe().unwrap();
+    let other = Child::begin(|| {
+        let other = make(c"d/other");
+        put(other.0, b"other");
+        assert_eq!(write(tell.0, b"o"), Ok(1));
+        assert_eq!(read(go.0, &mut [0]), Ok(1));
+        assert_eq!(pread(other.0, &mut [0; 5], 0), Ok(5));
+        assert_eq!(write(tell.0, b"o"), Ok(1));
+        assert_eq!(read(go.0, &mut [0]), Ok(1));
+    });
+    assert_eq!(read(done.0, &mut [0]), Ok(1));
+    let watch = call::inotify(c"d", IN_ACCESS | IN_MODIFY).unwrap();
+    assert_eq!(pwrite(own.0, b"x", 1), Ok(1));
+    assert_eq!(events(&watch), [IN_MODIFY]);
+    assert_eq!(write(told.0, b"g"), Ok(1));
+    assert_eq!(read(done.0, &mut [0]), Ok(1));
+    assert_eq!(events(&watch), [IN_ACCESS]);
+    assert_eq!(write(told.0, b"g"), Ok(1));
+    other.join();
 }
 
 /// The kernel's own asynchronous calls, beside ordinary ones.

@@ -8,7 +8,7 @@ cases!("locks":
     ranges_exclude_other_processes, ranges_are_told, ranges_go_at_any_close, ranges_do_not_pass_to_children,
     ranges_split_and_join, ranges_refused, ranges_relative_to_position_and_end,
     description_locks_exclude_each_other, description_locks_pass_to_children, waiting_ends_when_released,
-    deadlocks_are_noticed, locks_go_with_their_process, ranges_far_out, read_locks_need_readers, signals_end_the_waiting, leases_are_broken_or_refused,
+    deadlocks_are_noticed, locks_go_with_their_process, ranges_far_out, read_locks_need_readers, signals_end_the_waiting, leases_are_broken_or_refused, leases_need_a_file_that_is_not_open_elsewhere,
 );
 
 fn range(kind: i32, start: i64, bytes: i64) -> libc::flock {
@@ -405,4 +405,36 @@ fn leases_are_broken_or_refused() {
         answer => fails(EINVAL, answer),
     }
     drop(open(c"f", O_WRONLY | O_NONBLOCK, 0).unwrap());
+}
+
+fn leases_need_a_file_that_is_not_open_elsewhere() {
+    call::ignore(SIGIO);
+    let f = make(c"f");
+    put(f.0, b"data");
+    if let Err(errno) = fcntl(f.0, F_SETLEASE, F_WRLCK) {
+        fails(EINVAL, Err::<(), _>(errno));
+        skip("no leases here");
+    }
+    fcntl(f.0, F_SETLEASE, F_UNLCK).unwrap();
+    let again = open(c"f", O_RDONLY, 0).unwrap();
+    assert_eq!(pread(again.0, &mut [0; 4], 0), Ok(4));
+    fails(EAGAIN, fcntl(f.0, F_SETLEASE, F_WRLCK));
+    drop(again);
+    let (done, tell) = pipe().unwrap();
+    let (go, told) = pipe().unwrap();
+    drop(f);
+    let other = Child::begin(|| {
+        let f = open(c"f", O_RDWR, 0).unwrap();
+        assert_eq!(pread(f.0, &mut [0; 4], 0), Ok(4));
+        assert_eq!(write(tell.0, b"o"), Ok(1));
+        assert_eq!(read(go.0, &mut [0]), Ok(1));
+    });
+    assert_eq!(read(done.0, &mut [0]), Ok(1));
+    let f = open(c"f", O_RDONLY, 0).unwrap();
+    for kind in [F_WRLCK, F_RDLCK] {
+        fails(EAGAIN, fcntl(f.0, F_SETLEASE, kind));
+    }
+    assert_eq!(write(told.0, b"g"), Ok(1));
+    other.join();
+    fcntl(f.0, F_SETLEASE, F_WRLCK).unwrap();
 }

@@ -4,13 +4,14 @@ use super::words::*;
 use crate::call;
 
 cases!("open":
-    creates_with_the_mode_less_the_umask, what_is_missing_is_enoent, exclusively_makes_or_fails,
+    what_was_created_is_told, creates_with_the_mode_less_the_umask, what_is_missing_is_enoent, exclusively_makes_or_fails,
     creates_through_a_dangling_link, needs_directories_on_the_way, directories_are_not_written,
     truncates_when_asked, fifos_and_sockets_without_partner, device_nodes_without_driver, o_path_only_names,
     unnamed_files_get_names, unnamed_files_that_must_stay_so, direct_is_accepted, noatime_is_for_owners,
     access_modes_are_kept, relative_to_a_directory, relative_to_a_moved_directory, creat_is_open,
     mode_is_for_later_opens, in_a_removed_directory, close_on_exec, flags_are_told, a_slash_at_the_end,
-    sync_flags_write, in_a_directory_without_rights,
+    sync_flags_write, in_a_directory_without_rights, relative_to_a_directory_that_moves,
+    unnamed_files_have_group_bits, unnamed_files_beside_watches,
 );
 
 fn creates_with_the_mode_less_the_umask() {
@@ -169,6 +170,99 @@ fn unnamed_files_that_must_stay_so() {
         ENOENT,
         linkat((AT_FDCWD, &path), (AT_FDCWD, c"named"), AT_SYMLINK_FOLLOW),
     );
+}
+
+fn unnamed_files_have_group_bits() {
+    for asked in [0o2640, 0o2750, 0o6755] {
+        let unnamed = open(c".", O_TMPFILE | O_RDWR, asked).unwrap();
+        assert_eq!(fstat(unnamed.0).unwrap().st_mode & 0o7777, asked);
+    }
+    mkdir(c"d", 0o755).unwrap();
+    chmod(c"d", 0o2777).unwrap();
+    let unnamed = open(c"d", O_TMPFILE | O_RDWR, 0o2640).unwrap();
+    assert_eq!(fstat(unnamed.0).unwrap().st_mode & 0o7777, 0o2640);
+}
+
+fn unnamed_files_beside_watches() {
+    let watch = call::inotify(c".", IN_CREATE).unwrap();
+    for round in 0..2 {
+        let unnamed = open(c".", O_TMPFILE | O_RDWR, 0o600).unwrap();
+        put(unnamed.0, b"here");
+        let path = name(format!("/proc/self/fd/{}", unnamed.0));
+        let to = name(format!("named{round}"));
+        linkat((AT_FDCWD, &path), (AT_FDCWD, &to), AT_SYMLINK_FOLLOW).unwrap();
+        holds(&to, b"here");
+    }
+    drop(watch);
+    drop(open(c".", O_TMPFILE | O_RDWR, 0o600).unwrap());
+}
+
+/// `F_CREATED_QUERY`, of Linux 6.12.
+fn what_was_created_is_told() {
+    const CREATED_QUERY: i32 = 1024 + 4;
+    let flags = O_RDWR | O_CREAT;
+    let [made, again] = [(); 2].map(|()| open(c"f", flags, 0o644).unwrap());
+    if let Err(answer) = fcntl(made.0, CREATED_QUERY, 0) {
+        fails(EINVAL, Err::<(), _>(answer));
+        skip("no F_CREATED_QUERY here");
+    }
+    let copy = dup(made.0).unwrap();
+    for (fd, expected) in [(&made, 1), (&again, 0), (&copy, 1)] {
+        assert_eq!(fcntl(fd.0, CREATED_QUERY, 0), Ok(expected));
+    }
+    // Also when the kernel was asked for more.
+    flock(made.0, LOCK_EX).unwrap();
+    assert_eq!(fcntl(made.0, CREATED_QUERY, 0), Ok(1));
+    let by_number = |path: &std::ffi::CStr| {
+        let (path, flags) = (path.as_ptr().expose_provenance(), O_RDWR | O_CREAT);
+        call::by_number(
+            SYS_openat,
+            [AT_FDCWD as usize, path, flags as usize, 0o600, 0, 0],
+        )
+    };
+    for (path, expected) in [(c"g", 1), (c"g", 0)] {
+        let fd = by_number(path).unwrap() as i32;
+        assert_eq!(fcntl(fd, CREATED_QUERY, 0), Ok(expected));
+        close(fd).unwrap();
+    }
+}
+
+/// Another process renames it all the time.
+fn relative_to_a_directory_that_moves() {
+    const ROUNDS: usize = 1500;
+    mkdir(c"d", 0o755).unwrap();
+    mkdir(c"d/below", 0o755).unwrap();
+    file(c"d/below/f", b"data");
+    let mover = Child::begin(|| {
+        loop {
+            rename(c"d", c"e").unwrap();
+            rename(c"e", c"d").unwrap();
+        }
+    });
+    let mut done = 0;
+    while done < ROUNDS {
+        // It has another name by now.
+        let Ok(below) = open(c"d/below", O_RDONLY | O_DIRECTORY, 0) else {
+            continue;
+        };
+        let found = match done % 3 {
+            0 => openat(below.0, c"f", O_RDWR | O_CREAT, 0o644),
+            1 => {
+                let path = c"f".as_ptr().expose_provenance();
+                let arguments = [below.0 as usize, path, O_RDONLY as usize, 0, 0, 0];
+                call::by_number(SYS_openat, arguments).map(|fd| Fd(fd as i32))
+            }
+            _ => call::openat2(below.0, c"f", [O_RDONLY as u64, 0, 0]),
+        };
+        assert_same(&content(found.unwrap().0), b"data");
+        let facts = fstatat(below.0, c"f", 0).unwrap();
+        assert_eq!((facts.st_size, facts.st_nlink), (4, 1));
+        call::mknodat(below.0, c"p", S_IFIFO | 0o644).unwrap();
+        unlinkat(below.0, c"p", 0).unwrap();
+        done += 1;
+    }
+    mover.kill();
+    mover.end(std::time::Duration::from_secs(5));
 }
 
 fn direct_is_accepted() {

@@ -205,6 +205,17 @@ impl Volume {
         inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_other))
     }
 
+    /// The same of another process than this one.
+    pub fn is_open_past_kernel_by_others(&self, ino: InodeNumber) -> bool {
+        let own = self.process_slot().ok();
+        let own = own.map(|own| &raw const self.session.processes()[own]);
+        let is_other = |process: &ProcessSlot| {
+            process.on_behalf.load(Ordering::Relaxed) == 0 && own != Some(&raw const *process)
+        };
+        let inode = self.inode(ino.0);
+        inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_other))
+    }
+
     /// Whether any living process holds the inode open, which has no name any more. Under the inode's lock.
     pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
         self.is_open_by(ino, inode, |_| true)

@@ -1,10 +1,11 @@
 //! `readahead` and `posix_fadvise`: data of ours is as near as it gets. Passed on, they would bring it
 //! into the kernel's page cache, and every later call with it.
 
+use crate::names::by_kernel;
 use crate::real;
 use crate::record::Record;
 use crate::reply::Reply;
-use crate::serve::{self, serve};
+use crate::serve::{serve, try_open_in_kernel};
 use libc::{c_int, off_t, size_t, ssize_t};
 
 fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
@@ -13,8 +14,7 @@ fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
         false => Reply::Pass,
     };
     if offset < 0 {
-        serve::open_in_kernel(fd);
-        return real::readahead(fd, offset, bytes);
+        return by_kernel(fd).unwrap_or_else(|| real::readahead(fd, offset, bytes));
     }
     serve(fd, reply).unwrap_or_else(|| real::readahead(fd, offset, bytes))
 }
@@ -23,8 +23,10 @@ fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
 fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> c_int {
     let known = (libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice);
     if bytes < 0 || !known {
-        serve::open_in_kernel(fd);
-        return real::posix_fadvise(fd, offset, bytes, advice);
+        return match try_open_in_kernel(fd) {
+            Ok(()) => real::posix_fadvise(fd, offset, bytes, advice),
+            Err(errno) => errno,
+        };
     }
     let reply = |record: &Record| match record.is_kernel_cached() {
         true => Reply::Pass,

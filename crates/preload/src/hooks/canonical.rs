@@ -42,12 +42,15 @@ fn realpath_chk(path: *const c_char, into: *mut c_char, has: size_t) -> *mut c_c
 }
 
 fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
-    let mut room: [c_char; ROOM_BYTES] = [0; ROOM_BYTES];
-    match canonical_into(path, room.as_mut_ptr()) {
-        // SAFETY: terminated above. The program frees the copy with the allocator that it uses.
-        Some(()) => unsafe { libc::strdup(room.as_ptr()) },
-        None => real::realpath(path, null_mut()),
+    // The program frees it with the allocator that it uses, as what libc gives.
+    // SAFETY: as libc's own allocation would be.
+    let room: *mut c_char = unsafe { libc::malloc(ROOM_BYTES) }.cast();
+    if !room.is_null() && canonical_into(path, room).is_some() {
+        return room;
     }
+    // SAFETY: from `malloc`, or null.
+    unsafe { libc::free(room.cast()) };
+    real::realpath(path, null_mut())
 }
 
 export! {

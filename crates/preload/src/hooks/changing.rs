@@ -1,6 +1,6 @@
 //! Attributes changed: permissions, owners, times, and sizes by path.
 
-use crate::names::{Answer, Way, answered, by_kernel, on_open_descriptor, on_path};
+use crate::names::{Answer, Way, answered, by_kernel_at, on_open_descriptor, on_path};
 use crate::{guarded, real, settings};
 use egeria_fs::rights::{SETID, WRITE};
 use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
@@ -51,7 +51,7 @@ fn chmod(path: *const c_char, mode: mode_t) -> c_int {
 
 fn chmod_at(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
-        return by_kernel(directory);
+        return by_kernel_at(directory, path);
     }
     on_path(directory, path, |way| {
         let found = way.find(flags & libc::AT_SYMLINK_NOFOLLOW == 0)?;
@@ -92,7 +92,7 @@ fn chown_at(
     flags: c_int,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
-        return by_kernel(directory);
+        return by_kernel_at(directory, path);
     }
     on_path(directory, path, |way| {
         let found = way.find(flags & libc::AT_SYMLINK_NOFOLLOW == 0)?;
@@ -199,7 +199,7 @@ fn times_at(
     times: impl FnOnce() -> Option<Times>,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
-        return by_kernel(directory);
+        return by_kernel_at(directory, path);
     }
     on_path(directory, path, |way| {
         let found = way.find(flags & libc::AT_SYMLINK_NOFOLLOW == 0)?;
@@ -244,6 +244,7 @@ fn truncate(path: *const c_char, bytes: off_t) -> c_int {
             && found.mode & SETID == 0
             && way.usage.is_writable()
             && way.identity.credentials.may(&found, WRITE)
+            && !way.volume.are_names_watched()
             && !way.volume.is_open_in_kernel(found.ino)
             && !settings::file_size_limited();
         let size_bytes = u64::try_from(bytes).ok().filter(|_| is_plain);

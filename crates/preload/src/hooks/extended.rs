@@ -35,7 +35,7 @@ impl Of {
         }
     }
 
-    fn by_kernel<T>(self) -> Option<T> {
+    fn by_kernel<T: From<i8>>(self) -> Option<T> {
         match self {
             Of::Path(path) | Of::Link(path) => {
                 names::before_path(path);

@@ -4,7 +4,7 @@ use super::naming::end_to_change;
 use crate::guarded::{can_look, look};
 use crate::names::{self, Answer, Way, answered, on_path, on_two_paths};
 use crate::{real, serve};
-use egeria_fs::{Attributes, FileKind, InodeNumber, PathStop, Volume};
+use egeria_fs::{Attributes, FileKind, InodeNumber, PathEnd, PathStop, Volume};
 use libc::{c_char, c_int};
 use std::sync::atomic::Ordering;
 
@@ -63,7 +63,9 @@ fn name_first(
     let linked = on_path(to.0, to.1, |way| {
         let unnamed = volume.attributes(ino).or(Err(PathStop::Elsewhere))?;
         match std::ptr::eq(way.volume, volume) && unnamed.generation == generation {
-            true => link_to(&unnamed, way),
+            // The kernel cannot name it, whoever watches.
+            true if way.usage.is_writable() => link_to(&unnamed, way, way.find_end()?),
+            true => Err(PathStop::Elsewhere),
             false => Err(PathStop::Elsewhere),
         }
     });
@@ -79,18 +81,16 @@ fn make_link(
     flags: c_int,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
-        serve::open_in_kernel(to.0);
-        return names::by_kernel(from.0);
+        return names::by_kernel_at(to.0, to.1).or_else(|| names::by_kernel_at(from.0, from.1));
     }
     on_two_paths([from, to], |from, to| {
         let named = from.find(flags & libc::AT_SYMLINK_FOLLOW != 0)?;
-        link_to(&named, to)
+        link_to(&named, to, end_to_change(to)?)
     })
 }
 
 /// Give an inode of the same volume the name where a way ends.
-fn link_to(named: &Attributes, to: &Way<'_>) -> Result<Answer, PathStop> {
-    let end = end_to_change(to)?;
+fn link_to(named: &Attributes, to: &Way<'_>, end: PathEnd) -> Result<Answer, PathStop> {
     let identity = to.identity;
     let is_linkable = named.kind() == FileKind::Regular
         && !end.wants_directory

@@ -56,5 +56,6 @@ mod temporary;
 mod thunks;
 mod vector;
 mod waiting;
+mod watching;
 mod whereabouts;
 mod write;

@@ -1,6 +1,7 @@
 //! Calls on descriptors that the kernel answers: it must have the file open.
 
 use super::opened::arrived;
+use crate::names::{by_kernel, by_kernel_at};
 use crate::{deferred, errno, forks, real, serve};
 use libc::{c_char, c_int, c_long, c_uint, c_void, dev_t, mode_t, off_t, size_t, ssize_t};
 
@@ -27,31 +28,33 @@ passing! {
     syncfs(fd: c_int) -> c_int;
     tee(fd: c_int, to: c_int, bytes: size_t, flags: c_uint) -> ssize_t;
     vmsplice(fd: c_int, parts: *const libc::iovec, count: size_t, flags: c_uint) -> ssize_t;
-    mkfifoat(fd: c_int, path: *const c_char, mode: mode_t) -> c_int;
-    mknodat(fd: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int;
-    futimesat(fd: c_int, path: *const c_char, times: *const libc::timeval) -> c_int;
-    mount_setattr(fd: c_int, path: *const c_char, flags: c_uint, attributes: *mut c_void, bytes: size_t) -> c_int;
 }
 
-fn xmknodat(
-    version: c_int,
-    directory: c_int,
-    path: *const c_char,
-    mode: mode_t,
-    device: *mut dev_t,
-) -> c_int {
-    serve::open_in_kernel(directory);
-    real::__xmknodat(version, directory, path, mode, device)
+/// Calls on a path from a descriptor on.
+macro_rules! passing_at {
+    ($($name:ident($($argument:ident: $type:ty),*) from $directory:ident, $path:ident;)+) => {
+        $(fn $name($($argument: $type),*) -> c_int {
+            by_kernel_at($directory, $path).unwrap_or_else(|| real::$name($($argument),*))
+        })+
+    };
+}
+
+passing_at! {
+    mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) from directory, path;
+    mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) from directory, path;
+    __xmknodat(version: c_int, directory: c_int, path: *const c_char, mode: mode_t, device: *mut dev_t) from directory, path;
+    futimesat(directory: c_int, path: *const c_char, times: *const libc::timeval) from directory, path;
+    mount_setattr(directory: c_int, path: *const c_char, flags: c_uint, attributes: *mut c_void, bytes: size_t) from directory, path;
+    name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut c_void, mount: *mut c_int, flags: c_int) from directory, path;
 }
 
 fn open_tree(directory: c_int, path: *const c_char, flags: c_uint) -> c_int {
-    serve::open_in_kernel(directory);
-    arrived(real::open_tree(directory, path, flags))
+    by_kernel_at(directory, path)
+        .unwrap_or_else(|| arrived(real::open_tree(directory, path, flags)))
 }
 
 fn fspick(directory: c_int, path: *const c_char, flags: c_uint) -> c_int {
-    serve::open_in_kernel(directory);
-    arrived(real::fspick(directory, path, flags))
+    by_kernel_at(directory, path).unwrap_or_else(|| arrived(real::fspick(directory, path, flags)))
 }
 
 fn move_mount(
@@ -61,9 +64,9 @@ fn move_mount(
     to: *const c_char,
     flags: c_uint,
 ) -> c_int {
-    serve::open_in_kernel(from_directory);
-    serve::open_in_kernel(to_directory);
-    real::move_mount(from_directory, from, to_directory, to, flags)
+    by_kernel_at(from_directory, from)
+        .or_else(|| by_kernel_at(to_directory, to))
+        .unwrap_or_else(|| real::move_mount(from_directory, from, to_directory, to, flags))
 }
 
 /// Returns an error number; never sets `errno`.
@@ -99,19 +102,7 @@ of_terminals! {
 }
 
 fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut c_void) -> c_int {
-    serve::open_in_kernel(fd);
-    real::epoll_ctl(epoll, operation, fd, event)
-}
-
-fn name_to_handle_at(
-    directory: c_int,
-    path: *const c_char,
-    handle: *mut c_void,
-    mount: *mut c_int,
-    flags: c_int,
-) -> c_int {
-    serve::open_in_kernel(directory);
-    real::name_to_handle_at(directory, path, handle, mount, flags)
+    by_kernel(fd).unwrap_or_else(|| real::epoll_ctl(epoll, operation, fd, event))
 }
 
 /// Threads of libc make the calls.
@@ -165,7 +156,7 @@ export! {
     vmsplice => vmsplice(fd: c_int, parts: *const libc::iovec, count: size_t, flags: c_uint) -> ssize_t;
     mkfifoat => mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int;
     mknodat => mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int;
-    __xmknodat => xmknodat(version: c_int, directory: c_int, path: *const c_char, mode: mode_t, device: *mut dev_t) -> c_int;
+    __xmknodat => __xmknodat(version: c_int, directory: c_int, path: *const c_char, mode: mode_t, device: *mut dev_t) -> c_int;
     futimesat => futimesat(directory: c_int, path: *const c_char, times: *const libc::timeval) -> c_int;
     open_tree => open_tree(directory: c_int, path: *const c_char, flags: c_uint) -> c_int;
     fspick => fspick(directory: c_int, path: *const c_char, flags: c_uint) -> c_int;

@@ -1,7 +1,7 @@
 //! `sigaction`, `signal` and their kin, once handlers go through the trampoline (see `signals`).
 
-use crate::{errno, real, signals};
-use libc::{c_int, sigaction, sigset_t};
+use crate::{errno, process, real, signals, thread};
+use libc::{c_int, c_long, sigaction, sigset_t, stack_t};
 
 const SIG_HOLD: usize = 2;
 
@@ -112,7 +112,23 @@ fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_in
     signals::hook_mask(how, new, old, real::pthread_sigmask)
 }
 
+fn sigaltstack(new: *const stack_t, old: *mut stack_t) -> c_int {
+    let answer = real::sigaltstack(new, old);
+    let thread = thread::current();
+    let is_changed = answer == 0 && !new.is_null();
+    if is_changed && (!thread.has(thread::VFORK) || !process::in_vfork_child(thread)) {
+        thread.stacks.note_alternate();
+    }
+    answer
+}
+
+/// The system call, for `syscall`.
+pub(super) fn sigaltstack_by_number(new: usize, old: usize) -> c_long {
+    sigaltstack(new as *const stack_t, old as *mut stack_t).into()
+}
+
 export! {
+    sigaltstack, __sigaltstack => sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int;
     sigaction, __sigaction => sigaction_hook(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
     signal, bsd_signal, ssignal => signal(signal: c_int, handler: usize) -> usize;
     sysv_signal, __sysv_signal => sysv_signal(signal: c_int, handler: usize) -> usize;

@@ -1,6 +1,6 @@
 //! What is said of inodes: `stat` and its kin, `access`, `readlink`.
 
-use crate::names::{Answer, CallerPlace, Way, by_kernel, on_descriptor, on_path};
+use crate::names::{Answer, CallerPlace, Way, by_kernel_at, on_descriptor, on_path};
 use crate::zeros::zeros;
 use crate::{caller, devices, real, settings};
 use egeria_fs::rights::{EXECUTE, READ, WRITE};
@@ -88,7 +88,7 @@ fn stat_at(
 ) -> Option<c_int> {
     const KNOWN: c_int = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH;
     if flags & !KNOWN != 0 {
-        return by_kernel(directory);
+        return by_kernel_at(directory, path);
     }
     on_path(directory, path, |way| {
         let found = found_by(way, flags)?;
@@ -183,7 +183,7 @@ fn direct_statx(
     // What is asked beyond what every file system tells: the kernel knows.
     let known = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
     if flags & !KNOWN != 0 || !is_sync_type || mask & !known != 0 {
-        return by_kernel(directory);
+        return by_kernel_at(directory, path);
     }
     on_path(directory, path, |way| {
         let found = found_by(way, flags)?;
@@ -223,7 +223,7 @@ fn access_at(directory: c_int, path: *const c_char, mode: c_int, flags: c_int) -
     if wanted & !(READ | WRITE | EXECUTE) != 0
         || flags & !(libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW) != 0
     {
-        return by_kernel(directory);
+        return by_kernel_at(directory, path);
     }
     on_path(directory, path, |way| {
         let identity = way.identity;
@@ -264,7 +264,7 @@ fn target_at(
     room: size_t,
 ) -> Option<ssize_t> {
     if room == 0 {
-        return by_kernel(directory);
+        return by_kernel_at(directory, path);
     }
     on_path(directory, path, |way| {
         let found = way.find(false)?;

@@ -1,10 +1,11 @@
 //! `fsync` and its kin: invariant 1 leaves them nothing to do, unless the kernel holds pages, or could not write back some
 //! that it had.
 
+use crate::names::by_kernel;
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve_cancellable;
-use crate::{deferred, raw, real, serve, table};
+use crate::{deferred, raw, real, table};
 use egeria_fs::WriteBackErrors;
 use libc::{c_int, off_t};
 
@@ -56,8 +57,7 @@ fn fdatasync(fd: c_int) -> c_int {
 fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: u32) -> c_int {
     let sound = offset >= 0 && bytes >= 0 && offset.checked_add(bytes).is_some() && flags & !7 == 0;
     if !sound || !table::load(fd).is_ours() {
-        serve::open_in_kernel(fd);
-        return real::sync_file_range(fd, offset, bytes, flags);
+        return by_kernel(fd).unwrap_or_else(|| real::sync_file_range(fd, offset, bytes, flags));
     }
     serve_cancellable(fd, usual).map_or_else(
         || real::sync_file_range(fd, offset, bytes, flags),

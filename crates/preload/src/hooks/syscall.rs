@@ -3,11 +3,12 @@
 
 use super::map::hand_over;
 use super::{
-    asynchronous, directory, open, opened, process, read, rights, table, waiting, whereabouts,
-    write,
+    asynchronous, directory, open, opened, process, read, rights, signal, table, waiting, watching,
+    whereabouts, write,
 };
+use crate::names::{by_kernel, by_kernel_at};
 use crate::{errno, raw, real, signals, thread};
-use libc::{c_int, c_long, c_uint};
+use libc::{c_char, c_int, c_long, c_uint};
 
 fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
     if thread::current().has(thread::INSIDE) {
@@ -29,19 +30,24 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
         libc::SYS_fcntl => table::fcntl(fd, b as c_int, c).into(),
         libc::SYS_getdents64 => directory::entries_or(fd, b as *mut _, c, real),
         libc::SYS_open => open::opened_by_number(real() as isize, b) as c_long,
-        libc::SYS_openat => {
-            crate::serve::open_in_kernel(fd);
-            open::opened_by_number(real() as isize, c) as c_long
-        }
-        libc::SYS_openat2 | libc::SYS_memfd_create | libc::SYS_pidfd_getfd => {
+        libc::SYS_openat => by_kernel_at(fd, b as *const c_char)
+            .unwrap_or_else(|| open::opened_by_number(real() as isize, c) as c_long),
+        libc::SYS_openat2 => by_kernel_at(fd, b as *const c_char)
+            .unwrap_or_else(|| opened::arrived(real() as c_int).into()),
+        libc::SYS_memfd_create | libc::SYS_pidfd_getfd => {
             crate::serve::open_in_kernel(fd);
             opened::arrived(real() as c_int).into()
         }
+        libc::SYS_sigaltstack => signal::sigaltstack_by_number(a, b),
         libc::SYS_fork => process::fork().into(),
         libc::SYS_chdir => whereabouts::directory_changed(real()),
-        libc::SYS_fchdir => {
-            crate::serve::open_in_kernel(fd);
-            whereabouts::directory_changed(real())
+        libc::SYS_fchdir => whereabouts::directory_changed(by_kernel(fd).unwrap_or_else(real)),
+        libc::SYS_inotify_add_watch => {
+            watching::inotify_add_watch(fd, b as *const c_char, c as u32).into()
+        }
+        libc::SYS_fanotify_mark => {
+            let path = e as *const c_char;
+            watching::fanotify_mark(fd, b as c_uint, c as u64, d as c_int, path).into()
         }
         libc::SYS_umask => whereabouts::umask_set(a as u32, real()),
         libc::SYS_io_submit => {

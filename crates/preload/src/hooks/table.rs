@@ -1,6 +1,6 @@
 //! `dup`, `close`, `fcntl` and their kin: what keeps the table of descriptors true.
 
-use crate::record::{Record, may_any_be_deferred};
+use crate::record::{Origin, Record, may_any_be_deferred};
 use crate::table::{self, Tag};
 use crate::{
     descriptors, forks, guarded, libc_threads, locked_files, names, offset, ownership, real, serve,
@@ -104,6 +104,8 @@ impl Copied {
     }
 }
 
+/// Of Linux 6.12.
+const CREATED_QUERY: c_int = 1024 + 4;
 /// Every open of a 64-bit program has it.
 const O_LARGEFILE_OF_KERNEL: c_int = 0o100_000;
 
@@ -197,7 +199,7 @@ pub(super) fn closing<T>(fd: c_int, close: impl FnOnce() -> T) -> T {
 
 /// Close a range with `close`; `true` from it when the numbers are closed.
 pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T, bool)) -> T {
-    const BATCH: usize = 64;
+    const BATCH: usize = 16;
     // Numbers are marked a batch at a time, so that nothing is allocated: what is beyond the first
     // batch becomes unknown before the call, and again after it.
     let mut marked: [Option<descriptors::Closing>; BATCH] = [const { None }; BATCH];
@@ -325,10 +327,44 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
             }
             real::fcntl(fd, command, argument)
         }
-        _ => {
-            serve::open_in_kernel(fd);
-            real::fcntl(fd, command, argument)
-        }
+        CREATED_QUERY => created_query(fd),
+        libc::F_SETLEASE if argument as c_int != libc::F_UNLCK => lease(fd, argument),
+        _ => names::by_kernel(fd).unwrap_or_else(|| real::fcntl(fd, command, argument)),
+    }
+}
+
+/// Whether this open created the file. The kernel knows it of those that it made itself.
+fn created_query(fd: c_int) -> c_int {
+    let answer = real::fcntl(fd, CREATED_QUERY, 0);
+    let mut created = None;
+    if answer >= 0 && !is_idle() {
+        serve::quietly(fd, |record| {
+            created = record.origin().map(Origin::was_created)
+        });
+    }
+    created.map_or(answer, c_int::from)
+}
+
+/// The kernel looks who has the file open: it must know of all.
+fn lease(fd: c_int, kind: usize) -> c_int {
+    let answer = match known_to_kernel(fd) {
+        Ok(()) => return real::fcntl(fd, libc::F_SETLEASE, kind),
+        Err(errno) => errno,
+    };
+    crate::errno::set(answer);
+    -1
+}
+
+fn known_to_kernel(fd: c_int) -> Result<(), c_int> {
+    locked_files::open_all_of(fd);
+    serve::try_open_in_kernel(fd)?;
+    let mut is_elsewhere = false;
+    serve::quietly(fd, |record| {
+        is_elsewhere = record.volume().is_open_past_kernel_by_others(record.ino());
+    });
+    match is_elsewhere {
+        true => Err(libc::EAGAIN),
+        false => Ok(()),
     }
 }
 

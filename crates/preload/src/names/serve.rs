@@ -8,7 +8,7 @@ use crate::guarded_copy::{copy, copy_string};
 use crate::pin::Pin;
 use crate::readable::is_readable;
 use crate::record::{Record, may_any_be_deferred};
-use crate::serve::{open_all_in_kernel, open_in_kernel};
+use crate::serve::{open_all_in_kernel, try_open_in_kernel};
 use crate::thread::{self, Thread};
 use crate::{errno, ownership, pins, process, raw, settings, signals};
 use egeria_fs::rights::READ;
@@ -223,14 +223,28 @@ pub fn on_path(
             Some((way.volume, body(&way)))
         })
     });
-    served.or_else(|| by_kernel(directory))
+    served.or_else(|| by_kernel_at(directory, path))
 }
 
-/// Leave a call to the kernel, which may take an empty path to mean the descriptor (`AT_EMPTY_PATH`): it must have the
-/// file open, and not the placeholder.
-pub fn by_kernel<T>(directory: c_int) -> Option<T> {
-    open_in_kernel(directory);
-    None
+/// Leave a call on a descriptor to the kernel: it must have the file open, and not the placeholder. The call's answer
+/// where that fails.
+pub fn by_kernel<T: From<i8>>(fd: c_int) -> Option<T> {
+    let errno = try_open_in_kernel(fd).err()?;
+    errno::set(errno);
+    Some(T::from(-1))
+}
+
+/// The same of a call on a path, which may be empty and mean the descriptor (`AT_EMPTY_PATH`). An absolute one begins
+/// elsewhere, and the kernel sees a bad one first.
+pub fn by_kernel_at<T: From<i8>>(directory: c_int, path: *const c_char) -> Option<T> {
+    let errno = try_open_in_kernel(directory).err()?;
+    match can_look().then(|| look(path.cast::<u8>())) {
+        Some(None | Some(b'/')) => None,
+        _ => {
+            errno::set(errno);
+            Some(T::from(-1))
+        }
+    }
 }
 
 /// Serve two paths of one volume.
@@ -253,10 +267,9 @@ pub fn on_two_paths(
             Some((one.volume, body(&one, &other)))
         })
     });
-    served.or_else(|| {
-        open_in_kernel(one_directory);
-        by_kernel(other_directory)
-    })
+    served
+        .or_else(|| by_kernel_at(one_directory, one))
+        .or_else(|| by_kernel_at(other_directory, other))
 }
 
 /// Serve a descriptor.
@@ -345,13 +358,15 @@ impl Admitted {
         // Once it is off and no pin names anything, the volumes go.
         let outcome = match pin.hold(-1, BY_PATH.as_ptr(), || !settings::is_off()) {
             true => catch_unwind(AssertUnwindSafe(|| {
-                let (volume, answer) = body(thread)?;
-                let answer = answer.unwrap_or_else(Answer::from);
-                match answer {
-                    Answer::Kernel => volume.count_passed(),
-                    _ => volume.count_direct(),
-                }
-                Some(answer)
+                thread.stacks.run(|| {
+                    let (volume, answer) = body(thread)?;
+                    let answer = answer.unwrap_or_else(Answer::from);
+                    match answer {
+                        Answer::Kernel => volume.count_passed(),
+                        _ => volume.count_direct(),
+                    }
+                    Some(answer)
+                })
             })),
             false => Ok(None),
         };
@@ -426,9 +441,11 @@ fn may_lead_inside(thread: &Thread, directory: c_int, path: *const c_char) -> bo
     if path.is_null() {
         return true;
     }
-    let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
-    let path = fetch(path, &mut room);
-    path.is_some_and(|path| thread::inside(|| start::may_lead_inside(thread, directory, path)))
+    thread::inside(|| {
+        let mut room = [const { MaybeUninit::uninit() }; PATH_ROOM_BYTES];
+        let path = fetch(path, &mut room);
+        path.is_some_and(|path| start::may_lead_inside(thread, directory, path))
+    })
 }
 
 /// A string of the program's, before faults come to us: only what the kernel can read is read here.

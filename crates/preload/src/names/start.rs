@@ -36,6 +36,8 @@ pub fn note_directory_change() {
 pub fn start<'p>(thread: &Thread, directory: c_int, path: &'p [u8]) -> Option<Start<'p>> {
     if path.first() == Some(&b'/') {
         let (mount, path) = mounts::all().find_map(|mount| Some((mount, mount.inside(path)?)))?;
+        // The mount point's own path means what it means with a slash at its end.
+        let path = if path.is_empty() { b"/" } else { path };
         return begin(mount, InodeNumber::ROOT, path);
     }
     let (mount, ino) = match directory {

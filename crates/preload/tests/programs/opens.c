@@ -88,6 +88,18 @@ static void unnamed_files_cost_no_requests(void) {
     }
 }
 
+static void unnamed_files_by_the_path_of_the_mount(void) {
+    char path[PATH_MAX];
+    struct stat facts, same;
+    CHECK(getcwd(path, sizeof path - 2) && stat(path, &facts) == 0 && lstat(path, &same) == 0 && facts.st_ino == same.st_ino);
+    int fd = open(path, O_TMPFILE | O_RDWR, 0600), directory = open(path, O_RDONLY | O_DIRECTORY);
+    CHECK(fd >= 0 && directory >= 0 && fstat(directory, &same) == 0 && facts.st_ino == same.st_ino);
+    CHECK(rmdir(path) == -1 && errno == EBUSY && mkdir(path, 0755) == -1 && errno == EEXIST);
+    CHECK(open(path, O_RDWR) == -1 && errno == EISDIR && open(path, O_CREAT | O_EXCL | O_RDWR, 0600) == -1 && errno == EEXIST);
+    strcat(path, "/");
+    CHECK(stat(path, &same) == 0 && facts.st_ino == same.st_ino && (fd = open(path, O_TMPFILE | O_RDWR, 0600)) >= 0);
+}
+
 static void unnamed_files_are_named_once(void) {
     char path[64], text[8];
     struct stat facts;
@@ -771,6 +783,7 @@ static const struct rule rules[] = {
     {"children_have_the_file", children_have_the_file},
     {"files_change_under_their_opens", files_change_under_their_opens},
     {"unnamed_files_cost_no_requests", unnamed_files_cost_no_requests},
+    {"unnamed_files_by_the_path_of_the_mount", unnamed_files_by_the_path_of_the_mount},
     {"unnamed_files_are_named_once", unnamed_files_are_named_once},
     {"removed_files_stay_open", removed_files_stay_open},
     {"removed_files_open_below_a_closed_root", removed_files_open_below_a_closed_root},
