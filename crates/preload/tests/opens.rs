@@ -28,7 +28,7 @@ fn unnamed_files_cost_no_requests() {
 
 #[test]
 fn unnamed_files_are_named_once() {
-    keeps("opens", "unnamed_files_are_named_once", 10);
+    keeps("opens", "unnamed_files_are_named_once", 9);
 }
 
 #[test]
