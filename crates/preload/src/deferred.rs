@@ -7,7 +7,7 @@ use crate::raw::number;
 use crate::record::{OPENINGS, Origin, Record};
 use crate::sync::pause;
 use crate::trust::Place;
-use crate::{placeholder, raw, settings, table, thread};
+use crate::{bare_calls, placeholder, raw, settings, table, thread};
 use egeria_fs::control::{NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST};
 use egeria_fs::{InodeNumber, MAX_PATH_BYTES};
 use libc::c_int;
@@ -73,7 +73,9 @@ pub fn open_in_kernel(record: &Record, fd: c_int) -> Result<(), c_int> {
 /// The number means the opened file from now on, and stays closed by `exec` or not as it was.
 fn replace(opened: c_int, fd: c_int) {
     let flags = raw::fcntl(fd, libc::F_GETFD, 0);
-    if flags >= 0 {
+    // Closed and opened again past the library, it is another file of the program's.
+    let is_own = || raw::facts_here(fd).is_some_and(|facts| bare_calls::is_placeholder(&facts));
+    if flags >= 0 && is_own() {
         let cloexec = match flags as c_int & libc::FD_CLOEXEC {
             0 => 0,
             _ => libc::O_CLOEXEC,

@@ -5,7 +5,9 @@ use crate::record::{Found, Record};
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
 use crate::trust::Place;
-use crate::{admission, devices, errno, names, pins, process, raw, registry, settings};
+use crate::{
+    admission, bare_calls, devices, errno, names, pins, process, raw, registry, settings, signs,
+};
 use egeria_fs::control::ControlReply;
 use egeria_fs::{FileKind, InodeNumber};
 use libc::c_int;
@@ -29,6 +31,7 @@ pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Identified {
         // Attaching is not for a signal handler: it may have interrupted malloc.
         return Identified::NotNow;
     }
+    signs::look_if_due();
     let error = errno::get();
     let found = if settings::is_off() {
         None
@@ -65,8 +68,11 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
         return None;
     }
     let reply = ask_mount(fd, place).filter(|reply| reply.kind == FileKind::Regular as u32)?;
-    let own = word.tag() == Tag::Fresh && word.opened_at() == process::shares() && fd > 2;
-    let opened = || catch_unwind(AssertUnwindSafe(|| open(fd, &reply, status, own)));
+    let own = word.tag() == Tag::Fresh
+        && word.opened_at() == process::shares()
+        && fd > 2
+        && !bare_calls::may_happen();
+    let opened = || catch_unwind(AssertUnwindSafe(|| open((fd, place), &reply, status, own)));
     let found = admission::admitted(opened)?.unwrap_or(None);
     if let (Some(_), Some(mount)) = (&found, place.mount()) {
         names::note_mount(mount);
@@ -74,7 +80,12 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
     found
 }
 
-fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Found> {
+fn open(
+    (fd, place): (c_int, Place),
+    reply: &ControlReply,
+    status: c_int,
+    own: bool,
+) -> Option<Found> {
     let volume = registry::attached(reply)?;
     if volume.are_names_watched() {
         // A process may watch it, and wants to hear of reads and writes.
@@ -88,6 +99,7 @@ fn open(fd: c_int, reply: &ControlReply, status: c_int, own: bool) -> Option<Fou
         volume,
         file,
         ino,
+        place,
         is_directory: false,
         slot: reply.description_slot,
         origin: None,

@@ -19,9 +19,8 @@
 //! ```
 //!
 //! What it cannot do it passes to the kernel, and the mount does it right; it counts that. Limits,
-//! where the kernel cannot be asked cheaply: descriptors that a program closes, duplicates or hands on
-//! by bare `syscall` instructions or `io_uring`, past libc, are not followed, and data calls served
-//! here raise no inotify event.
+//! where the kernel cannot be asked cheaply: descriptors that a program duplicates or hands on by bare
+//! `syscall` instructions, past libc, are not followed. Where it may close them so (`signs`), each call looks first.
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alone elsewhere");
@@ -29,6 +28,7 @@ compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alo
 mod admission;
 mod allocator;
 mod apart;
+mod bare_calls;
 mod caller;
 mod control_call;
 mod deferral;
@@ -68,6 +68,7 @@ mod reply;
 mod serve;
 mod settings;
 mod signals;
+mod signs;
 mod sole;
 mod stack;
 mod streams;

@@ -3,8 +3,9 @@
 use crate::names::{self, Answer, Way, on_path};
 use crate::record::{Found, Origin, Record};
 use crate::table;
+use crate::trust::Place;
 use crate::{
-    deferred, errno, libc_streams, locked_files, ownership, placeholder, raw, serve, thread,
+    deferred, errno, libc_streams, locked_files, ownership, placeholder, raw, serve, signs, thread,
 };
 use egeria_fs::rights::{READ, SETID, WRITE};
 use egeria_fs::{
@@ -32,6 +33,7 @@ const KNOWN: c_int = libc::O_ACCMODE
 const O_LARGEFILE: c_int = 0o100_000;
 /// An opened inode.
 struct Opened {
+    place: Place,
     volume: &'static Volume,
     file: FileReference,
     ino: InodeNumber,
@@ -52,6 +54,7 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
         0 => flags & !KNOWN == 0 && access != libc::O_ACCMODE,
         _ => flags & !(deferred::PATH_STATUS | libc::O_CLOEXEC | O_LARGEFILE) == 0,
     };
+    signs::look_if_due();
     if !is_known || !deferred::is_possible() {
         return names::by_kernel_at(directory, path);
     }
@@ -102,6 +105,7 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
         volume: opened.volume,
         file: opened.file,
         ino: opened.ino,
+        place: opened.place,
         is_directory: opened.is_directory,
         slot: egeria_fs::control::NO_DESCRIPTION_SLOT,
         origin: Some(opened.origin),
@@ -120,6 +124,10 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
         let before = table::load(fd);
         if table::open(fd, before, record) {
             crate::descriptors::drop_reference(before);
+            if before.is_ours() {
+                // It was closed without a hook.
+                signs::found();
+            }
             locked_files::settle(volume, ino, fd);
             if fd <= 2 {
                 // Streams of libc read and write it past the library.
@@ -212,6 +220,7 @@ fn open_existing(
         return Err(PathStop::Elsewhere);
     }
     Ok(Opened {
+        place: way.mount.place(),
         volume,
         file,
         ino: named.ino,
@@ -229,6 +238,7 @@ fn open_directory(way: &Way<'_>, named: &Attributes, flags: c_int) -> Result<Ope
     }
     let file = way.volume.open(named.ino, Some(named.generation));
     Ok(Opened {
+        place: way.mount.place(),
         volume: way.volume,
         file: file.or(Err(PathStop::Elsewhere))?,
         ino: named.ino,
@@ -281,6 +291,7 @@ fn create(
         return Err(PathStop::Elsewhere);
     };
     Ok(Opened {
+        place: way.mount.place(),
         volume: way.volume,
         file,
         ino: created.ino,

@@ -156,6 +156,20 @@ pub fn facts_at(directory: c_int, name: &std::ffi::CStr) -> Option<libc::statx> 
     (answer == 0).then_some(facts)
 }
 
+/// What the kernel knows of an open file without asking its file system.
+pub fn facts_here(fd: c_int) -> Option<libc::statx> {
+    let mut facts: libc::statx = zeros();
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    let answer = statx(
+        fd,
+        c"".as_ptr(),
+        flags,
+        libc::STATX_BASIC_STATS,
+        &raw mut facts,
+    );
+    (answer == 0).then_some(facts)
+}
+
 /// The size that the kernel keeps of an open file, without asking its file system.
 pub fn known_size_bytes(fd: c_int) -> Option<u64> {
     let mut facts: libc::statx = zeros();

@@ -314,6 +314,8 @@ reals! {
     fn longjmp();
     fn siglongjmp();
     fn __longjmp_chk();
+    fn dlopen();
+    fn dlmopen();
     fn execl();
     fn execlp();
     fn execle();

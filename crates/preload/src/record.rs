@@ -4,6 +4,7 @@
 use crate::deferral::{Deferral, Openings};
 use crate::private_offset::PrivateOffset;
 use crate::reading::Reading;
+use crate::trust::Place;
 use crate::{errno, raw, settings};
 use egeria_fs::control::NO_DESCRIPTION_SLOT;
 use egeria_fs::{
@@ -50,6 +51,8 @@ pub struct Record {
     /// Where it was opened without the kernel.
     origin: Option<Origin>,
     ino: InodeNumber,
+    /// Where the kernel has it.
+    place: Place,
     /// Errors of write-back that this description knows of.
     write_back_errors: AtomicU64,
     /// Of a directory.
@@ -97,6 +100,8 @@ pub struct Found {
     pub file: FileReference,
     /// Its number.
     pub ino: InodeNumber,
+    /// Where the kernel has it.
+    pub place: Place,
     /// A directory, whose offset is the cookie of its last entry told; else a regular file.
     pub is_directory: bool,
     /// Slot of the description, or [`NO_DESCRIPTION_SLOT`].
@@ -132,6 +137,7 @@ impl Record {
             status: found.status,
             origin: found.origin,
             ino: found.ino,
+            place: found.place,
             write_back_errors: AtomicU64::new(found.volume.write_back_errors(found.file).0),
             next: AtomicPtr::new(std::ptr::null_mut()),
         }))
@@ -229,6 +235,11 @@ impl Record {
     /// Its number.
     pub fn ino(&self) -> InodeNumber {
         self.ino
+    }
+
+    /// Where the kernel has it.
+    pub fn place(&self) -> Place {
+        self.place
     }
 
     /// Whether it is the same inode of the same volume.

@@ -10,7 +10,9 @@ use crate::record::{Record, may_any_be_deferred};
 use crate::reply::Reply;
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
-use crate::{deferred, errno, libc_threads, ownership, pins, process, settings};
+use crate::{
+    bare_calls, deferred, descriptors, errno, libc_threads, ownership, pins, process, settings,
+};
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -162,6 +164,13 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
         if table::may_use(thread, fd, word) {
             break word;
         }
+        if word.is_ours() && bare_calls::may_happen() {
+            match still_means(thread, fd, word) {
+                true => break word,
+                false => descriptors::arrived(fd),
+            }
+            continue;
+        }
         if word.is_ours() {
             table::share(fd, word);
             continue;
@@ -183,6 +192,30 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
         })?,
     };
     Some((word, pin))
+}
+
+/// Whether the kernel has the file of a word under its number.
+#[cold]
+fn still_means(thread: &Thread, fd: c_int, word: Word) -> bool {
+    let mut means = false;
+    let look = |record: *mut Record| {
+        // SAFETY: named by the table when looked at, and not freed meanwhile.
+        bare_calls::means(fd, unsafe { &*record })
+    };
+    thread::inside(|| {
+        let is_live = |pin: &&Pin| pin.thread.load(Ordering::Relaxed) != 0;
+        match thread.pin().filter(is_live) {
+            Some(pin) => {
+                let is_held = pin.hold(fd, word.record(), || table::load(fd) == word);
+                means = is_held && look(word.record());
+                pin.let_go();
+            }
+            None => pins::while_none_is_freed(|| {
+                means = table::load(fd) == word && look(word.record());
+            }),
+        }
+    });
+    means
 }
 
 /// No call can be served in this thread, and the kernel must be able to.
@@ -233,6 +266,10 @@ fn pin_changed(thread: &Thread, pin: &Pin, fd: c_int) -> Option<Word> {
             return None;
         }
         if !table::may_use(thread, fd, word) {
+            if bare_calls::may_happen() {
+                // Nobody looked at this word: the kernel serves the call.
+                return None;
+            }
             table::share(fd, word);
             continue;
         }

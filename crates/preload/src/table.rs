@@ -8,7 +8,7 @@ use crate::record::Record;
 use crate::sole::{self, SOLE};
 use crate::sync::pause;
 use crate::thread::Thread;
-use crate::{admission, libc_threads, process, settings, thread};
+use crate::{admission, bare_calls, libc_threads, process, settings, thread};
 use libc::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -202,10 +202,42 @@ pub fn replace(fd: c_int, old: Word, new: Word) -> bool {
     if !new.is_ours() {
         return exchange();
     }
+    let exchange = || exchange() && distrusted(fd, new);
     if HIGHEST.load(Ordering::Relaxed) < fd as usize {
         HIGHEST.fetch_max(fd as usize, Ordering::Relaxed);
     }
     thread::inside(|| admission::admitted(exchange)).unwrap_or(false)
+}
+
+/// The word was just stored. Where numbers are not believed, no thread may use it as it is.
+fn distrusted(fd: c_int, word: Word) -> bool {
+    if bare_calls::may_happen() {
+        distrust(fd, word);
+    }
+    true
+}
+
+/// The word of a file of ours: as if a thread that is not there had opened the number.
+fn distrust(fd: c_int, mut word: Word) {
+    while word.is_ours() && !is_distrusted(fd, word) {
+        if let Some(opener) = opener(fd) {
+            opener.store(0, Ordering::Relaxed);
+        }
+        if let Some(place) = place(fd) {
+            let new = word.0 | SOLE;
+            let _ = place.compare_exchange(word.0, new, Ordering::AcqRel, Ordering::Acquire);
+        }
+        word = load(fd);
+    }
+}
+
+fn is_distrusted(fd: c_int, word: Word) -> bool {
+    word.is_sole() && opener(fd).is_none_or(|opener| opener.load(Ordering::Relaxed) == 0)
+}
+
+/// No number is believed from now on: whoever uses one looks first.
+pub fn distrust_all() {
+    for_each_ours(distrust);
 }
 
 /// While another thread leaves the volumes (`withdraw`): wait until the number is no file of ours any more. The kernel has
@@ -252,6 +284,9 @@ pub fn is_alone_with(thread: &Thread, fd: c_int, word: Word) -> bool {
 /// Any thread may use it from now on.
 #[cold]
 pub fn share(fd: c_int, word: Word) {
+    if bare_calls::may_happen() {
+        return;
+    }
     if let Some(place) = place(fd) {
         sole::share(place, word.0);
     }

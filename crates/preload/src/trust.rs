@@ -58,6 +58,19 @@ impl Place {
         (self.mount != 0).then_some(self.mount)
     }
 
+    /// The place of a mount, whose root this is.
+    pub fn of_mount(root: &libc::statx, mount: u64) -> Place {
+        Place {
+            device: device_of(root),
+            mount,
+        }
+    }
+
+    /// Whether a file lies on its device.
+    pub fn is_on_device(self, facts: &libc::statx) -> bool {
+        device_of(facts) == self.device
+    }
+
     /// The place of whatever is open.
     pub fn of_any(fd: c_int) -> Option<Place> {
         Place::of(fd, 0)
@@ -73,7 +86,7 @@ impl Place {
         let is_kind = kind == 0 || u32::from(facts.stx_mode) & libc::S_IFMT == kind;
         let told = facts.stx_mask & libc::STATX_MNT_ID_UNIQUE != 0;
         is_kind.then_some(Place {
-            device: (u64::from(facts.stx_dev_major) << 32) | u64::from(facts.stx_dev_minor),
+            device: device_of(&facts),
             mount: if told { facts.stx_mnt_id } else { 0 },
         })
     }
@@ -140,6 +153,10 @@ impl Place {
             seen.answer.store(answer, Ordering::Relaxed);
         }
     }
+}
+
+fn device_of(facts: &libc::statx) -> u64 {
+    (u64::from(facts.stx_dev_major) << 32) | u64::from(facts.stx_dev_minor)
 }
 
 /// Whether our user could do to this process what they like: not when it keeps rights that the user has not, or

@@ -2,8 +2,8 @@
 //! that let the library prepare, then go on into the real function with the caller's registers and
 //! stack as they were.
 
-use crate::{errno, forks, real, serve, thread};
-use libc::{c_int, c_void};
+use crate::{errno, forks, real, serve, signs, thread};
+use libc::{c_char, c_int, c_void};
 use std::arch::naked_asm;
 use std::sync::atomic::Ordering;
 
@@ -50,6 +50,24 @@ extern "C" fn before_siglongjmp() -> *mut c_void {
 extern "C" fn before_longjmp_checked() -> *mut c_void {
     leave_handlers();
     real::address::__longjmp_chk.address()
+}
+
+/// A plug-in that prefers its own libc (`RTLD_DEEPBIND`) calls past the library.
+extern "C" fn before_dlopen(_path: *const c_char, flags: c_int) -> *mut c_void {
+    signs::note_load();
+    if flags & libc::RTLD_DEEPBIND != 0 {
+        signs::found();
+    }
+    real::address::dlopen.address()
+}
+
+/// Another name space has a libc of its own.
+extern "C" fn before_dlmopen(space: libc::Lmid_t) -> *mut c_void {
+    signs::note_load();
+    if space != libc::LM_ID_BASE {
+        signs::found();
+    }
+    real::address::dlmopen.address()
 }
 
 macro_rules! forward {
@@ -107,6 +125,8 @@ macro_rules! forward {
 forward! {
     dprintf after before_dprintf;
     __dprintf_chk after before_dprintf_checked;
+    dlopen after before_dlopen;
+    dlmopen after before_dlmopen;
     execl after before_execl;
     execlp after before_execlp;
     execle after before_execle;

@@ -209,6 +209,11 @@ impl Mount {
         self.id
     }
 
+    /// Where its files are.
+    pub fn place(&self) -> Place {
+        Place::of_mount(&self.template, self.id)
+    }
+
     /// What follows the mount point in an absolute path, with its slash; `None` when the path leads elsewhere.
     #[inline]
     pub fn inside<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {

@@ -102,6 +102,11 @@ pub fn static_program(name: &str) -> PathBuf {
     compile(name, &format!("{name}-static"), &["-static"])
 }
 
+/// A program of the tests as a shared object.
+pub fn shared_object(name: &str) -> PathBuf {
+    compile(name, &format!("{name}.so"), &["-shared", "-fPIC"])
+}
+
 /// Compile into the directory cargo has for such things; whoever is later replaces the file whole.
 fn compile(source_name: &str, name: &str, flags: &[&str]) -> PathBuf {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");

@@ -1,0 +1,55 @@
+//! Descriptors that are closed or replaced past the library: no call acts on a file that the number does not mean.
+
+mod common;
+
+use common::{Mounted, assert_ended_well, finish, keeps, program, shared_object};
+
+macro_rules! rules {
+    ($($rule:ident serves $direct:literal;)*) => {
+        $(
+            #[test]
+            fn $rule() {
+                keeps("bare", stringify!($rule), $direct);
+            }
+        )*
+    };
+}
+
+rules! {
+    closed_by_an_instruction serves 10;
+    closed_by_a_computed_number serves 10;
+    replaced_by_an_instruction serves 10;
+    closed_and_not_opened serves 5;
+    directories_by_an_instruction serves 1;
+    closed_by_another_thread serves 10;
+    all_numbers_closed serves 200;
+}
+
+/// With a plug-in; how many of its calls were served past the kernel.
+fn with_plugin(rule: &str) -> Option<u64> {
+    let mounted = Mounted::new()?;
+    let before = mounted.volume.counters();
+    let mut command = mounted.command(program("plugins"));
+    command.arg(rule);
+    command.env("EGERIA_TEST_PLUGIN", shared_object("plugins"));
+    assert_ended_well(&finish(&mut command), rule);
+    Some(mounted.volume.counters().direct_calls - before.direct_calls)
+}
+
+#[test]
+fn plug_ins_with_another_libc_close_descriptors() {
+    for rule in [
+        "deeply_bound",
+        "deeply_bound_beside_open_files",
+        "in_a_name_space",
+    ] {
+        with_plugin(rule);
+    }
+}
+
+#[test]
+fn plain_plug_ins_leave_files_to_the_library() {
+    if let Some(direct) = with_plugin("plainly_bound") {
+        assert!(direct >= 8, "{direct} calls served");
+    }
+}
