@@ -1,5 +1,6 @@
 //! `dup`, `close`, `fcntl` and their kin: what keeps the table of descriptors true.
 
+use super::watching;
 use crate::record::{Origin, Record, may_any_be_deferred};
 use crate::table::{self, Tag};
 use crate::{
@@ -327,6 +328,7 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
             }
             real::fcntl(fd, command, argument)
         }
+        libc::F_NOTIFY => watching::notify(fd, argument),
         CREATED_QUERY => created_query(fd),
         libc::F_SETLEASE if argument as c_int != libc::F_UNLCK => lease(fd, argument),
         _ => names::by_kernel(fd).unwrap_or_else(|| real::fcntl(fd, command, argument)),
