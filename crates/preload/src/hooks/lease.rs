@@ -3,7 +3,7 @@
 use crate::{errno, locked_files, real, serve};
 use libc::c_int;
 
-/// The kernel looks who has the file open: it must know of all.
+/// The kernel refuses a lease of a file that is open elsewhere: it must know of every open.
 pub(super) fn set(fd: c_int, kind: usize) -> c_int {
     let answer = match known_to_kernel(fd) {
         Ok(()) => return real::fcntl(fd, libc::F_SETLEASE, kind),
