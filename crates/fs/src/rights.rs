@@ -161,8 +161,8 @@ impl Credentials {
         }
     }
 
-    /// Permissions of a new file in a directory: of a group that comes from the directory, who is not in it makes no
-    /// programs that run as it.
+    /// Permissions of a new file in a directory. A process that is not in the directory's group makes no programs that run
+    /// as that group.
     pub fn mode_of_new(&self, directory: &Attributes, mode: u32) -> u32 {
         const RUNS_AS_GROUP: u32 = libc::S_ISGID | libc::S_IXGRP;
         let is_refused = mode & RUNS_AS_GROUP == RUNS_AS_GROUP

@@ -172,14 +172,15 @@ fn open_with_ticket(
     Ok(opened)
 }
 
-/// By the one name it has now, which may change at any time. Who may not read it any more can still begin paths there.
+/// By the one name it has now, which may change at any time. A process that may not read it any more can
+/// still begin paths there.
 fn open_directory_below(
     root: c_int,
     record: &Record,
     origin: &Origin,
     flags: c_int,
 ) -> Result<(c_int, u32), c_int> {
-    // More than a second: who renames the directory all the time leaves gaps.
+    // About a second: also a loop of renames leaves gaps.
     const ROUNDS: u32 = 10_000;
     let mut round = 0;
     loop {

@@ -147,7 +147,7 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
 
 fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opening, PathStop> {
     const NEW: c_int = libc::O_CREAT | libc::O_EXCL;
-    // The kernel knows no files without a name: they are made here whoever watches.
+    // The kernel makes no files without a name: they are made here also where names are watched.
     if way.volume.are_names_watched() && !is_unnamed(flags) {
         return Err(PathStop::Elsewhere);
     }

@@ -26,8 +26,8 @@ pub fn serve(fd: c_int, body: impl FnOnce(&Record) -> Reply) -> Option<isize> {
     run(thread, pin, fd, word, body)
 }
 
-/// The short way of calls that nearly always go well: `body` touches no `errno`, takes no lock and
-/// cannot panic; `None` from it, or from here, means that nothing happened and [`serve`] is to follow.
+/// The short way of calls that nearly always go well: `body` touches no `errno`, needs little of
+/// the caller's stack and cannot panic; `None` from it, or from here, means that nothing happened and [`serve`] is to follow.
 #[inline(always)]
 pub fn serve_quickly(fd: c_int, body: impl FnOnce(&Record) -> Option<usize>) -> Option<isize> {
     let thread = thread::current();

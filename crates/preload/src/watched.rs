@@ -55,7 +55,7 @@ pub fn mark(volume: &'static Volume, ino: InodeNumber) {
     });
 }
 
-/// Files without a name: who has them open still goes through the kernel with what he opened there.
+/// A file that lost its last name is no longer marked: its space is to become free.
 fn leave_removed() {
     let is_named = |one: &Watched| {
         let found = one.volume.attributes(one.ino);

@@ -42,3 +42,15 @@ fn marks_of_fanotify_tell_all() {
         tells_the_same("marks");
     }
 }
+
+#[test]
+fn readers_are_asked_for_permission() {
+    if is_root() {
+        tells_the_same("permissions");
+    }
+}
+
+#[test]
+fn notices_of_directories_tell_all() {
+    tells_the_same("notices");
+}

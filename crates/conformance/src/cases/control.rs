@@ -193,7 +193,7 @@ fn files_that_are_open_already_are_watched() {
     mkdir(c"d", 0o755).unwrap();
     let own = make(c"d/own");
     put(own.0, b"own");
-    let (go, told) = pipe().unwrap();
+    let (go, tell_go) = pipe().unwrap();
     let (done, tell) = pipe().unwrap();
     let other = Child::begin(|| {
         let other = make(c"d/other");
@@ -208,10 +208,10 @@ fn files_that_are_open_already_are_watched() {
     let watch = call::inotify(c"d", IN_ACCESS | IN_MODIFY).unwrap();
     assert_eq!(pwrite(own.0, b"x", 1), Ok(1));
     assert_eq!(events(&watch), [IN_MODIFY]);
-    assert_eq!(write(told.0, b"g"), Ok(1));
+    assert_eq!(write(tell_go.0, b"g"), Ok(1));
     assert_eq!(read(done.0, &mut [0]), Ok(1));
     assert_eq!(events(&watch), [IN_ACCESS]);
-    assert_eq!(write(told.0, b"g"), Ok(1));
+    assert_eq!(write(tell_go.0, b"g"), Ok(1));
     other.join();
 }
 

@@ -421,7 +421,7 @@ fn leases_need_a_file_that_is_not_open_elsewhere() {
     fails(EAGAIN, fcntl(f.0, F_SETLEASE, F_WRLCK));
     drop(again);
     let (done, tell) = pipe().unwrap();
-    let (go, told) = pipe().unwrap();
+    let (go, tell_go) = pipe().unwrap();
     drop(f);
     let other = Child::begin(|| {
         let f = open(c"f", O_RDWR, 0).unwrap();
@@ -434,7 +434,7 @@ fn leases_need_a_file_that_is_not_open_elsewhere() {
     for kind in [F_WRLCK, F_RDLCK] {
         fails(EAGAIN, fcntl(f.0, F_SETLEASE, kind));
     }
-    assert_eq!(write(told.0, b"g"), Ok(1));
+    assert_eq!(write(tell_go.0, b"g"), Ok(1));
     other.join();
     fcntl(f.0, F_SETLEASE, F_WRLCK).unwrap();
 }

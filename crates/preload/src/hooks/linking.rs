@@ -63,7 +63,7 @@ fn name_first(
     let linked = on_path(to.0, to.1, |way| {
         let unnamed = volume.attributes(ino).or(Err(PathStop::Elsewhere))?;
         match std::ptr::eq(way.volume, volume) && unnamed.generation == generation {
-            // The kernel cannot name it, whoever watches.
+            // Also where names are watched: the kernel cannot name it.
             true if way.usage.is_writable() => link_to(&unnamed, way, way.find_end()?),
             true => Err(PathStop::Elsewhere),
             false => Err(PathStop::Elsewhere),

@@ -31,6 +31,7 @@ mod copy;
 mod directory;
 mod extended;
 mod file_stream;
+mod lease;
 mod limit;
 mod linking;
 mod map;

@@ -26,6 +26,23 @@ pub(super) fn is_excessive(bytes: size_t) -> bool {
 
 /// Read at the position.
 pub(super) fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
+    let at_position = |record: &Record, at: &mut u64| {
+        let done = record.read_quickly(*at, buffer.cast(), bytes)?;
+        *at += done as u64;
+        Some(done)
+    };
+    let quick = |record: &Record| match record.is_readable() {
+        true => record.offset.with(|at| at_position(record, at)).flatten(),
+        false => None,
+    };
+    match serve_quickly(fd, quick) {
+        Some(done) => done,
+        None => read_carefully(fd, buffer, bytes),
+    }
+}
+
+#[inline(never)]
+fn read_carefully(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
     serve_cancellable(fd, |record| read_body(record, fd, buffer, bytes)).unwrap_or_else(|| {
         match thread::is_inside() {
             // The engine's own are no cancellation points.

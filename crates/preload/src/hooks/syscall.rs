@@ -56,8 +56,7 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
         }
         libc::SYS_mmap => {
             // The kernel maps up to the size it knows.
-            hand_over(e as c_int);
-            real()
+            handed_over(e as c_int).unwrap_or_else(real)
         }
         libc::SYS_lseek
         | libc::SYS_readv
@@ -67,14 +66,14 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
         | libc::SYS_sendfile
         | libc::SYS_splice
         | libc::SYS_copy_file_range => {
-            // The kernel's position counts for whoever asks the kernel.
-            hand_over(fd);
-            match number {
-                libc::SYS_sendfile => hand_over(b as c_int),
-                libc::SYS_splice | libc::SYS_copy_file_range => hand_over(c as c_int),
-                _ => {}
-            }
-            real()
+            let other = match number {
+                libc::SYS_sendfile => Some(b as c_int),
+                libc::SYS_splice | libc::SYS_copy_file_range => Some(c as c_int),
+                _ => None,
+            };
+            handed_over(fd)
+                .or_else(|| other.and_then(handed_over))
+                .unwrap_or_else(real)
         }
         libc::SYS_io_uring_setup => {
             // What is opened later is used past libc.
@@ -106,6 +105,15 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             rights::around_number(number, [a, b, c], real)
         }
     }
+}
+
+/// The kernel's position counts for calls that the kernel makes. The call's answer where it cannot have the file open.
+fn handed_over(fd: c_int) -> Option<c_long> {
+    let refused = by_kernel(fd);
+    if refused.is_none() {
+        hand_over(fd);
+    }
+    refused
 }
 
 fn sleeping(call: impl FnOnce() -> c_long) -> c_long {

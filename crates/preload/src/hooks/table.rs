@@ -1,5 +1,6 @@
 //! `dup`, `close`, `fcntl` and their kin: what keeps the table of descriptors true.
 
+use super::{lease, watching};
 use crate::record::{Origin, Record, may_any_be_deferred};
 use crate::table::{self, Tag};
 use crate::{
@@ -327,8 +328,9 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
             }
             real::fcntl(fd, command, argument)
         }
+        libc::F_NOTIFY => watching::notify(fd, argument),
         CREATED_QUERY => created_query(fd),
-        libc::F_SETLEASE if argument as c_int != libc::F_UNLCK => lease(fd, argument),
+        libc::F_SETLEASE if argument as c_int != libc::F_UNLCK => lease::set(fd, argument),
         _ => names::by_kernel(fd).unwrap_or_else(|| real::fcntl(fd, command, argument)),
     }
 }
@@ -343,29 +345,6 @@ fn created_query(fd: c_int) -> c_int {
         });
     }
     created.map_or(answer, c_int::from)
-}
-
-/// The kernel looks who has the file open: it must know of all.
-fn lease(fd: c_int, kind: usize) -> c_int {
-    let answer = match known_to_kernel(fd) {
-        Ok(()) => return real::fcntl(fd, libc::F_SETLEASE, kind),
-        Err(errno) => errno,
-    };
-    crate::errno::set(answer);
-    -1
-}
-
-fn known_to_kernel(fd: c_int) -> Result<(), c_int> {
-    locked_files::open_all_of(fd);
-    serve::try_open_in_kernel(fd)?;
-    let mut is_elsewhere = false;
-    serve::quietly(fd, |record| {
-        is_elsewhere = record.volume().is_open_past_kernel_by_others(record.ino());
-    });
-    match is_elsewhere {
-        true => Err(libc::EAGAIN),
-        false => Ok(()),
-    }
 }
 
 /// What `F_GETFL` says of a file that the kernel has not opened.

@@ -1,4 +1,4 @@
-//! Watches of `inotify` and `fanotify`. The kernel raises events for what it does itself: from the first watch on, names in
+//! Watches of `inotify`, `fanotify` and `F_NOTIFY`. The kernel raises events for what it does itself: from the first watch on, names in
 //! the volume are changed through it, and files are read and written through it that are watched, or were opened since.
 
 use crate::names::{self, Answer, Way, on_descriptor, on_path};
@@ -51,6 +51,12 @@ pub(super) fn inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_
     let follows_last = mask & libc::IN_DONT_FOLLOW == 0;
     prepare(libc::AT_FDCWD, path, follows_last, Reach::Directory);
     real::inotify_add_watch(fd, path, mask)
+}
+
+/// `fcntl(F_NOTIFY)`.
+pub(super) fn notify(fd: c_int, events: usize) -> c_int {
+    prepare(fd, std::ptr::null(), false, Reach::Directory);
+    names::by_kernel(fd).unwrap_or_else(|| real::fcntl(fd, libc::F_NOTIFY, events))
 }
 
 /// `fanotify_mark`.

@@ -259,7 +259,7 @@ static void count(int signal) { interrupted++; }
 static void keeps_its_frame(int signal) {
     unsigned char mine[3000];
     memset(mine, 0x5a, sizeof mine);
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < 500 || interrupted < 300; round++) {
         CHECK(stat("file", &facts) == 0 && pwrite(file, buffer, 6000, 1) == 6000);
         CHECK(pread(file, (void *)64, 100, 0) == -1 && errno == EFAULT);
         for (size_t at = 0; at < sizeof mine; at++)
