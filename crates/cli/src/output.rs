@@ -65,6 +65,14 @@ pub fn print(text: &[u8]) -> Outcome {
     }
 }
 
+/// Prints text for people, without what terminals would obey.
+///
+/// # Errors
+/// As for [`print`].
+pub fn print_text(text: &str) -> Outcome {
+    print(printable_lines(text).as_bytes())
+}
+
 /// Writes a page, a file of its own.
 ///
 /// # Errors
