@@ -78,7 +78,7 @@ pub fn print_text(text: &str) -> Outcome {
 /// # Errors
 /// When it cannot be written.
 pub fn write_page(path: &Path, page: &str) -> Outcome {
-    const HINT: &str = "name a new file, or one of your own";
+    const HINT: &str = "name a file of your own in a directory that can be written";
     own::write(path, page.as_bytes()).map_err(|error| Failure::io("write", path, &error, HINT))
 }
 
