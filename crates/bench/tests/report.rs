@@ -77,8 +77,8 @@ fn report() -> DemoReport {
         odin: None,
         relocation: None,
         seconds: 123.4,
-        html: PathBuf::from("out/report.html"),
-        json: PathBuf::from("out/report.json"),
+        html: PathBuf::from("out/report.html").into(),
+        json: PathBuf::from("out/report.json").into(),
     }
 }
 

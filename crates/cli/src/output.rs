@@ -65,12 +65,20 @@ pub fn print(text: &[u8]) -> Outcome {
     }
 }
 
+/// Prints text for people, without what terminals would obey.
+///
+/// # Errors
+/// As for [`print`].
+pub fn print_text(text: &str) -> Outcome {
+    print(printable_lines(text).as_bytes())
+}
+
 /// Writes a page, a file of its own.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn write_page(path: &Path, page: &str) -> Outcome {
-    const HINT: &str = "name a new file, or one of your own";
+    const HINT: &str = "name a file of your own in a directory that can be written";
     own::write(path, page.as_bytes()).map_err(|error| Failure::io("write", path, &error, HINT))
 }
 

@@ -477,6 +477,34 @@ fn signals_end_commands_that_a_file_system_never_answers() {
 }
 
 #[test]
+fn maintainer_scripts_print_nothing_that_steers_a_terminal() {
+    let Some((sandbox, _)) = two_users().filter(|_| can_mount()) else {
+        return;
+    };
+    let mount = sandbox.directory("odd\u{1b}[31m \u{9b}\u{7}");
+    let _mount = MountOfNobody::make(mount, &sandbox.file("source", ""));
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/debian");
+    for (script, arguments) in [
+        ("egeria.prerm", &["remove"][..]),
+        ("egeria.postinst", &["configure", "0.1"]),
+    ] {
+        // Where it runs, systemd would be told to read its units anew.
+        if script == "egeria.postinst" && Path::new("/run/systemd/system").exists() {
+            continue;
+        }
+        let ended = Command::new("sh")
+            .arg(scripts.join(script))
+            .args(arguments)
+            .output();
+        let said = ended.unwrap().stdout;
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n');
+        assert!(said.iter().all(is_plain), "{script}: {said:?}");
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("odd?[31m"), "{script}: {said}");
+    }
+}
+
+#[test]
 fn what_is_installed_everybody_may_read_whatever_the_umask() {
     let Some((sandbox, _)) = two_users() else {
         return;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use egeria_facts::ProcessKey;
 
-use crate::task;
+use crate::{living, task};
 
 /// Where the hierarchy of control groups (version 2) is mounted: alone, or beside that of version 1.
 const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -107,7 +107,7 @@ pub fn hierarchy() -> Option<PathBuf> {
 
 /// Whether a process is in a control group (version 2) or one below it.
 fn is_in_group(process_id: u32, path: &str) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{process_id}/cgroup")).unwrap_or_default();
+    let text = std::fs::read_to_string(living::path(process_id, "cgroup")).unwrap_or_default();
     is_group_in(&text, path)
 }
 

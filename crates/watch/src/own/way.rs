@@ -25,14 +25,16 @@ impl Way {
     /// Goes from directory to directory, through links that this user or root made, and through no others.
     ///
     /// # Errors
-    /// Those of the kernel, `InvalidInput` for a path that names no file, and `PermissionDenied` that says which link is
-    /// another user's.
+    /// Those of the kernel, and `PermissionDenied` that says which link is another user's.
     pub fn to(path: &Path) -> io::Result<Way> {
         let is_directory = path.as_os_str().as_bytes().ends_with(b"/");
         let name = path.file_name().filter(|_| !is_directory);
-        let name = name.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "it is the name of no file")
-        })?;
+        let error = if path == Path::new("") {
+            libc::ENOENT
+        } else {
+            libc::EISDIR
+        };
+        let name = name.ok_or_else(|| io::Error::from_raw_os_error(error))?;
         let parent = path.parent().unwrap_or(Path::new(""));
         Ok(Way {
             directory: followed(parent)?,

@@ -24,17 +24,17 @@ const SHOWN_UNSETTLED: usize = 20;
 
 /// Prints header, the windows where something happens, and the summary.
 pub(super) fn print(view: &View<'_>) -> Outcome {
-    output::print(head(view).as_bytes())?;
+    output::print_text(&head(view))?;
     let mut reader = view.again()?;
     let mut replay = Replay::new(&view.machine, view.settings.clone());
     let mut story = Story::default();
     for window in view.windows(&mut reader) {
         let (facts, turn) = replay.step(&window?);
         let text = story.tell(view, &facts.window, &turn);
-        output::print(text.as_bytes())?;
+        output::print_text(&text)?;
     }
-    output::print(story.quiet_windows().as_bytes())?;
-    output::print(summary(view).as_bytes())
+    output::print_text(&story.quiet_windows())?;
+    output::print_text(&summary(view))
 }
 
 fn head(view: &View<'_>) -> String {

@@ -18,7 +18,7 @@ const SHOWN_THREADS: usize = 1000;
 
 /// Prints header, windows, threads if wanted, and summary.
 pub(super) fn print(view: &View<'_>) -> Outcome {
-    output::print(format!("{}\n", view.label.text(&view.machine)).as_bytes())?;
+    output::print_text(&format!("{}\n", view.label.text(&view.machine)))?;
     let mut reader = recording::again(view.file, &view.machine)?;
     let mut rows = Vec::new();
     for window in view.windows(&mut reader) {
@@ -33,11 +33,11 @@ pub(super) fn print(view: &View<'_>) -> Outcome {
     if view.threads {
         print_threads(&view.totals.threads())?;
     }
-    output::print(summary(&view.totals.summary()).as_bytes())
+    output::print_text(&summary(&view.totals.summary()))
 }
 
 fn print_table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> Outcome {
-    output::print(format!("{}\n\n", output::table(headers, rows)).as_bytes())
+    output::print_text(&format!("{}\n\n", output::table(headers, rows)))
 }
 
 fn window_headers(view: &View<'_>) -> Vec<String> {
@@ -79,7 +79,7 @@ fn print_threads(threads: &[ThreadTotal]) -> Outcome {
     print_table(&headers, shown.iter().map(thread_row).collect())?;
     match threads.len() - shown.len() {
         0 => Ok(()),
-        more => output::print(format!("… {more} more: --json shows all\n\n").as_bytes()),
+        more => output::print_text(&format!("… {more} more: --json shows all\n\n")),
     }
 }
 
