@@ -219,16 +219,13 @@ impl Coherence {
         self.holes(ino).is_some_and(|holes| holes.is_any_left())
     }
 
-    /// Do `after` when the kernel has written back what programs stored before.
-    pub(crate) fn after_stores(&self, ino: InodeNumber, after: impl FnOnce() + Send + 'static) {
+    /// Have the kernel write back what programs stored, by a thread that may wait for it.
+    pub(crate) fn write_stores_back(&self, ino: InodeNumber, kernel: &Kernel) {
         let holes = self.holes(ino).unwrap_or_default();
         let given = holes.given.load(Ordering::Acquire);
-        let after = move || {
-            // Pages that it got since may be there still.
-            holes.dropped.fetch_max(given, Ordering::AcqRel);
-            after();
-        };
-        self.send(ino, Range::ALL, Some(Box::new(after)));
+        kernel.forget_pages(ino, 0, 0);
+        // Pages that it got since may be there still.
+        holes.dropped.fetch_max(given, Ordering::AcqRel);
     }
 
     /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order. `keeps_pages`: under a

@@ -262,9 +262,16 @@ impl Adapter {
     /// the kernel remembers none.
     fn note_given(&self, open: &OpenFile, offset_bytes: u64, bytes: usize) {
         let end = offset_bytes.saturating_add(bytes as u64);
-        // Behind the end there is nothing but a hole.
-        let hole = self.volume.seek_hole(open.file, offset_bytes);
-        if hole.map_or(true, |hole| hole < end) && self.coherence.note_given_hole(open.ino) {
+        // What is stored behind the end of file is no data.
+        let end = self
+            .volume
+            .size_bytes(open.file)
+            .map_or(end, |size| size.min(end));
+        let has_hole = match self.volume.seek_hole(open.file, offset_bytes) {
+            Ok(hole) => hole < end,
+            Err(errno) => errno != Errno(libc::ENXIO),
+        };
+        if has_hole && self.coherence.note_given_hole(open.ino) {
             self.leases.changed_by_kernel(open.ino, &self.kernel);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::convert::{self, NO_TIME, errno};
-use crate::failures::{self, Operation};
+use crate::failures::Operation;
 use crate::names::{Found, LookedUp};
 use crate::open::DIRECT;
 use crate::waiting;
@@ -42,18 +42,13 @@ impl Requests {
         if !self.0.may_have_stores(ino) {
             return self.serve_or_wait(operation, work, answer);
         }
-        self.serve(operation, |adapter| {
-            failures::note_handed_on();
-            let shared = self.0.clone();
-            adapter.coherence.after_stores(ino, move || {
-                let adapter = &shared;
-                adapter.failures.watch(&adapter.volume, operation, || {
-                    match waiting::soon(|| work(adapter)) {
-                        Some(outcome) => answer(adapter, outcome),
-                        None => waiting::elsewhere(adapter, operation, work, answer),
-                    }
-                });
-            });
+        self.serve(operation, |_| {
+            // What is written back may wait for whoever holds the inode, and nobody is to wait with it.
+            let work = move |adapter: &Adapter| {
+                adapter.coherence.write_stores_back(ino, &adapter.kernel);
+                work(adapter)
+            };
+            waiting::elsewhere(&self.0, operation, work, answer);
         });
     }
 

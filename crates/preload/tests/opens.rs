@@ -28,6 +28,7 @@ fn unnamed_files_cost_no_requests() {
 
 #[test]
 fn unnamed_files_are_named_once() {
+    // `stat` of the mapped file goes through the kernel.
     keeps("opens", "unnamed_files_are_named_once", 9);
 }
 

@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     });
     if watched.is_some() && !closed {
         output::complain(
-            "unmounted, but its process neither works nor ends: it is stopped, or waits; the volume stays attached until it ends",
+            "unmounted, but its process goes on: it is stopped, or another mount namespace (a container, a service) has the mount as well; the volume stays attached until it ends",
         );
     }
     format.print(

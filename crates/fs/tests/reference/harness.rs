@@ -157,7 +157,8 @@ impl Harness {
     pub fn step(&mut self, operation: &Operation) {
         let before_ns = coarse_now_ns();
         self.apply(operation);
-        let after_ns = coarse_now_ns();
+        // A change after a look has a time to the nanosecond.
+        let after_ns = egeria_media::clock::now_ns(libc::CLOCK_REALTIME);
         for touched in self.model.take_touched() {
             if !self.model.nodes.contains_key(&touched.ino) {
                 continue;
