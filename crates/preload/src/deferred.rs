@@ -11,7 +11,7 @@ use crate::{bare_calls, placeholder, raw, settings, table, thread};
 use egeria_fs::control::{NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST};
 use egeria_fs::{InodeNumber, MAX_PATH_BYTES};
 use libc::c_int;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Status flags that an open gives to a description, of those that `opening` admits.
@@ -116,8 +116,7 @@ fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u
         .path_to(origin.parent, &origin.name, record.ino());
     if let Some(path) = named.and_then(|path| CString::new(path).ok()) {
         // Without flags that `F_GETFL` would show.
-        let opened = raw::openat(root, path.as_ptr(), flags | libc::O_NOCTTY, 0) as c_int;
-        if opened >= 0 {
+        if let Ok(opened) = open_plain(root, &path, flags | libc::O_NOCTTY) {
             if let Some(slot) = slot_of(record, origin, opened) {
                 return Ok((opened, slot));
             }
@@ -125,6 +124,22 @@ fn open_below(root: c_int, record: &Record, origin: &Origin) -> Result<(c_int, u
         }
     }
     open_by_number(root, record, origin, flags)
+}
+
+/// Open what should be a regular file below the root. The name may mean something else by now, which another user put there:
+/// links and mounts are not followed, and a pipe is not waited for. `ENOSYS` before Linux 5.6.
+fn open_plain(root: c_int, path: &CStr, flags: c_int) -> Result<c_int, c_int> {
+    let how = raw::OpenHow {
+        flags: (flags | libc::O_NONBLOCK | libc::O_NOFOLLOW) as u64,
+        mode: 0,
+        resolve: libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV,
+    };
+    let path = path.as_ptr();
+    let opened = number(raw::openat2(root, path, &raw const how, size_of_val(&how)))?;
+    if flags & libc::O_NONBLOCK == 0 {
+        raw::fcntl(opened, libc::F_SETFL, (flags & STATUS) as usize);
+    }
+    Ok(opened)
 }
 
 /// By a name that the mount makes up for the inode, and that means it once.

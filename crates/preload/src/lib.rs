@@ -108,6 +108,11 @@ extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
         // Two libraries would each keep a table: the first one does.
         settings::switch_off();
     }
+    // SAFETY: a terminated name.
+    if !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__tsan_init".as_ptr()) }.is_null() {
+        // ThreadSanitizer sees the library's memory but not what orders its uses, and would report races that are none.
+        settings::switch_off();
+    }
     if !settings::is_off() {
         // For later: with several threads the kernel waits for an RCU grace period (milliseconds). An error comes again at
         // the first attach, and is handled there.

@@ -45,6 +45,17 @@ pub struct MountRequest {
     pub parameter: u64,
 }
 
+/// What `openat2` is asked (`struct open_how`).
+#[repr(C)]
+pub struct OpenHow {
+    /// As for `openat`.
+    pub flags: u64,
+    /// As for `openat`.
+    pub mode: u64,
+    /// What is not to be followed on the way.
+    pub resolve: u64,
+}
+
 macro_rules! calls {
     ($($(#[$meta:meta])* fn $name:ident = $number:ident ( $($argument:ident : $type:ty),* );)*) => {
         $($(#[$meta])*
@@ -61,6 +72,7 @@ macro_rules! calls {
 
 calls! {
     fn openat = SYS_openat(directory: c_int, path: *const libc::c_char, flags: c_int, mode: u32);
+    fn openat2 = SYS_openat2(directory: c_int, path: *const libc::c_char, how: *const OpenHow, bytes: usize);
     fn read = SYS_read(fd: c_int, buffer: *mut c_void, bytes: usize);
     fn pread = SYS_pread64(fd: c_int, buffer: *mut c_void, bytes: usize, offset: i64);
     fn pwrite = SYS_pwrite64(fd: c_int, buffer: *const c_void, bytes: usize, offset: i64);

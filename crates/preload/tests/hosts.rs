@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Mounted, assert_ended_well, finish, library, preload, program, wait};
+use common::{
+    Mounted, assert_ended_well, finish, library, preload, program, thread_sanitized, wait,
+};
 use std::io::{Read, Write};
 use std::process::Stdio;
 
@@ -187,5 +189,21 @@ fn rules_hold_without_the_library() {
     for (name, rule) in rules {
         let mut command = mounted.bare_command(program(name));
         assert_ended_well(&finish(command.arg(rule)), rule);
+    }
+}
+
+#[test]
+fn thread_sanitizer_finds_nothing() {
+    let (Some(mounted), Some(program)) = (Mounted::new(), thread_sanitized("opens")) else {
+        return;
+    };
+    for rule in ["threads_open_and_close", "removed_files_stay_open"] {
+        // The sanitizer does not know where today's kernels put mappings.
+        let mut command = mounted.command("setarch");
+        command.arg("--addr-no-randomize").arg(&program).arg(rule);
+        let output = finish(&mut command);
+        assert_ended_well(&output, rule);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("ThreadSanitizer"), "{rule}: {said}");
     }
 }

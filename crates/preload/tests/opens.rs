@@ -27,6 +27,15 @@ fn unnamed_files_cost_no_requests() {
 }
 
 #[test]
+fn pipes_in_the_place_of_files_are_not_waited_for() {
+    keeps(
+        "opens",
+        "pipes_in_the_place_of_files_are_not_waited_for",
+        20,
+    );
+}
+
+#[test]
 fn unnamed_files_are_named_once() {
     // `stat` of the mapped file goes through the kernel.
     keeps("opens", "unnamed_files_are_named_once", 9);

@@ -48,8 +48,7 @@ pub(crate) fn remove_segment(path: &Path) {
 /// Segments of a volume, in the directories of its owner.
 pub(crate) fn segments_of(owner: Owner, volume: &Superblock) -> Vec<PathBuf> {
     let prefix = format!("{}-", uuid::Uuid::from_bytes(volume.volume).simple());
-    let directories = owner.session_directories(volume).into_iter();
-    let entries = directories.flat_map(|directory| {
+    let entries = owner.session_directories(volume).flat_map(|directory| {
         let entries = std::fs::read_dir(directory).into_iter();
         entries.flatten().flatten()
     });
@@ -68,13 +67,11 @@ pub(crate) fn is_any_mapped(owner: Owner, volume: &Superblock) -> bool {
 
 /// Where the segment of this name is, or the first place where it could be.
 pub(crate) fn find_segment(owner: Owner, volume: &Superblock, name: &str) -> Option<PathBuf> {
-    let places: Vec<PathBuf> = owner
-        .session_directories(volume)
-        .into_iter()
-        .map(|directory| directory.join(name))
-        .collect();
-    let there = |path: &&PathBuf| path.symlink_metadata().is_ok();
-    places.iter().find(there).or(places.first()).cloned()
+    let places = owner.session_directories(volume);
+    let mut places = places.map(|directory| directory.join(name)).peekable();
+    let first = places.peek().cloned();
+    let there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    places.find(there).or(first)
 }
 
 /// How often this process maps a segment; `None` when /proc does not tell.

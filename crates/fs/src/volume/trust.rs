@@ -14,6 +14,7 @@ use crate::requests::VolumeError;
 use crate::requests::failure;
 use crate::volume::session_line::boot_id;
 use rustix::fs::{Mode, OFlags};
+use siphasher::sip128::SipHasher24;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -137,16 +138,17 @@ impl Owner {
 
     /// Where sessions of a volume can be: in the owner's directory, or, where another user took that name, in one whose
     /// name no other user can know before it is there. No directory is searched: it may hold any number of names of others.
-    fn session_places(self, volume: &Superblock) -> [PathBuf; 2] {
+    fn session_places(self, volume: &Superblock) -> impl Iterator<Item = PathBuf> {
         let usual = self.prefix();
-        let other = format!("{usual}-{}", secret_name(volume));
-        [usual, other].map(|name| Path::new(MEMORY).join(name))
+        let other = move || format!("{}-{}", self.prefix(), secret_name(volume));
+        let names = std::iter::once(usual).chain(std::iter::once_with(other));
+        names.map(|name| Path::new(MEMORY).join(name))
     }
 
     /// Of these, the ones that are there and this owner's.
-    pub(crate) fn session_directories(self, volume: &Superblock) -> Vec<PathBuf> {
-        let places = self.session_places(volume).into_iter();
-        places.filter(|path| self.is_own_directory(path)).collect()
+    pub(crate) fn session_directories(self, volume: &Superblock) -> impl Iterator<Item = PathBuf> {
+        let places = self.session_places(volume);
+        places.filter(move |path| self.is_own_directory(path))
     }
 
     /// The directory for a new session, made when there is none.
@@ -154,7 +156,7 @@ impl Owner {
     /// # Errors
     /// `EEXIST` when other users took both names; what the system says.
     pub(crate) fn session_directory(self, volume: &Superblock) -> io::Result<PathBuf> {
-        if let Some(known) = self.session_directories(volume).into_iter().next() {
+        if let Some(known) = self.session_directories(volume).next() {
             return Ok(known);
         }
         let mut taken = io::Error::from_raw_os_error(libc::EEXIST);
@@ -267,10 +269,10 @@ fn open_raw(name: &Path, flags: i32) -> io::Result<File> {
 
 /// A name that follows from what only the owner of a volume can read, and from when the machine was started: what another
 /// user saw earlier tells nothing of it.
-fn secret_name(volume: &Superblock) -> uuid::fmt::Simple {
-    let boot = uuid::Uuid::from_bytes(boot_id());
-    let secret = [volume.volume, volume.secret].concat();
-    uuid::Uuid::new_v5(&boot, &secret).simple()
+fn secret_name(volume: &Superblock) -> String {
+    let hasher = SipHasher24::new_with_key(&volume.secret);
+    let name = hasher.hash(&[boot_id(), volume.volume].concat());
+    format!("{:032x}", name.as_u128())
 }
 
 /// Groups whose members may share volumes directly: what root says, and nobody else can change.

@@ -41,9 +41,7 @@ impl ScratchPools {
         pool_bytes: u64,
         options: &CreateOptions,
     ) -> Result<ScratchPools> {
-        let own = own_directory(memory);
-        own.iter().for_each(|directory| sweep(directory));
-        let (directory, lock) = locked_directory(own.as_deref().unwrap_or(memory))?;
+        let (directory, lock) = locked_directory_in(memory)?;
         let pool = |&node: &u16| PoolRequest {
             node,
             path: directory.join(format!("{POOL}{node}")),
@@ -81,6 +79,8 @@ impl Drop for ScratchPools {
     fn drop(&mut self) {
         remove_session(&self.directory);
         let _ = fs::remove_dir_all(&self.directory);
+        // Its user's directory stays while it holds another volume.
+        let _ = self.directory.parent().map(fs::remove_dir);
     }
 }
 
@@ -101,6 +101,23 @@ fn own_directory(memory: &Path) -> Option<PathBuf> {
     // There already, as a rule.
     let _ = fs::DirBuilder::new().mode(0o700).create(&path);
     own::directory(&path).ok()
+}
+
+/// A directory for a new volume, after what killed processes left was removed.
+fn locked_directory_in(memory: &Path) -> Result<(PathBuf, File)> {
+    const TRIES: usize = 16;
+    for _ in 0..TRIES {
+        let Some(own) = own_directory(memory) else {
+            break;
+        };
+        sweep(&own);
+        match locked_directory(&own) {
+            // Another process of this user removed it, empty.
+            Err(_) if !own.exists() => {}
+            made => return made,
+        }
+    }
+    locked_directory(memory)
 }
 
 fn locked_directory(memory: &Path) -> Result<(PathBuf, File)> {

@@ -102,6 +102,26 @@ pub fn static_program(name: &str) -> PathBuf {
     compile(name, &format!("{name}-static"), &["-static"])
 }
 
+/// A program of the tests with ThreadSanitizer; `None` where the compiler has none.
+pub fn thread_sanitized(name: &str) -> Option<PathBuf> {
+    let probe = Command::new("cc")
+        .args(["-fsanitize=thread", "-x", "c", "-o", "/dev/null", "-"])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .and_then(|mut probe| {
+            let text = b"int main(void) { return 0; }";
+            std::io::Write::write_all(&mut probe.stdin.take().unwrap(), text)?;
+            probe.wait()
+        });
+    if !probe.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED, PROVES NOTHING: the C compiler has no ThreadSanitizer");
+        return None;
+    }
+    let flags = ["-fsanitize=thread"];
+    Some(compile(name, &format!("{name}-tsan"), &flags))
+}
+
 /// A program of the tests as a shared object.
 pub fn shared_object(name: &str) -> PathBuf {
     compile(name, &format!("{name}.so"), &["-shared", "-fPIC"])

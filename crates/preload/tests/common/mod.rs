@@ -4,7 +4,7 @@
 mod build;
 
 #[allow(unused_imports)] // As above.
-pub use build::{library, program, shared_object, static_program};
+pub use build::{library, program, shared_object, static_program, thread_sanitized};
 
 use egeria_fs::{
     AttachMode, AttachOptions, Counters, CreateOptions, PoolRequest, Volume, create_volume,

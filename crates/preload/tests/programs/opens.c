@@ -769,7 +769,42 @@ static void first_opens_of_threads_cost_no_requests(void) {
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
+// Another process puts a pipe in the place of an open file, and takes it away.
+static void pipes_in_the_place_of_files_are_not_waited_for(void) {
+    int *exchanges = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(exchanges != MAP_FAILED && close(begin("f")) == 0 && mkfifo("p", 0600) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        // 1: wanted. 0: the names are as they were.
+        while (*(volatile int *)exchanges >= 0) {
+            int wanted = *(volatile int *)exchanges;
+            for (int i = 0; wanted && i < 40; i++)
+                CHECK(syscall(SYS_renameat2, AT_FDCWD, "f", AT_FDCWD, "p", RENAME_EXCHANGE) == 0);
+            if (wanted)
+                __atomic_store_n(exchanges, 0, __ATOMIC_SEQ_CST);
+            sched_yield();
+        }
+        _exit(0);
+    }
+    alarm(60);
+    for (int round = 0; round < 100; round++) {
+        char *mapped;
+        int fd = open("f", O_RDONLY);
+        CHECK(fd >= 0);
+        __atomic_store_n(exchanges, 1, __ATOMIC_SEQ_CST);
+        usleep(round * 10);
+        mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+        CHECK(mapped != MAP_FAILED && memcmp(mapped, "0123456789", 10) == 0 && munmap(mapped, 4096) == 0);
+        CHECK((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0 && close(fd) == 0);
+        while (__atomic_load_n(exchanges, __ATOMIC_SEQ_CST) != 0)
+            sched_yield();
+    }
+    __atomic_store_n(exchanges, -1, __ATOMIC_SEQ_CST);
+    ended_well(child);
+}
+
 static const struct rule rules[] = {
+    {"pipes_in_the_place_of_files_are_not_waited_for", pipes_in_the_place_of_files_are_not_waited_for},
     {"opens_cost_no_requests", opens_cost_no_requests},
     {"made_up_names_cost_no_requests", made_up_names_cost_no_requests},
     {"every_call_sees_the_file", every_call_sees_the_file},
