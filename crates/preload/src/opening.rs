@@ -55,7 +55,8 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
         _ => flags & !(deferred::PATH_STATUS | libc::O_CLOEXEC | O_LARGEFILE) == 0,
     };
     signs::look_if_due();
-    if !is_known || !deferred::is_possible() {
+    // The kernel cannot make files without a name.
+    if !is_known || !(deferred::is_possible() || is_unnamed(flags)) {
         return names::by_kernel_at(directory, path);
     }
     // Streams may be over the number later, or older ones get it.
@@ -129,8 +130,8 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
                 signs::found();
             }
             locked_files::settle(volume, ino, fd);
-            if fd <= 2 {
-                // Streams of libc read and write it past the library.
+            if fd <= 2 || !deferred::is_possible() {
+                // Streams of libc, or calls past the library, read and write it.
                 serve::publish(fd);
             }
             return Some(fd);

@@ -23,6 +23,7 @@ rules! {
     directories_by_an_instruction serves 1;
     closed_by_another_thread serves 10;
     all_numbers_closed serves 200;
+    unnamed_files_are_made serves 1;
 }
 
 /// With a plug-in; how many of its calls were served past the kernel.

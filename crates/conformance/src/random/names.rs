@@ -69,17 +69,18 @@ fn of_content(read: Answer<Vec<u8>>) -> Outcome {
 }
 
 fn content_past_libraries(name: &CStr) -> Outcome {
-    let call = |number, arguments| match touch::past_libraries(number, arguments) {
+    let kernel = |number, arguments| match touch::past_libraries(number, arguments) {
         error @ -4095..0 => Err(Errno(-error as i32)),
         value => Ok(value as usize),
     };
     let path = name.as_ptr().expose_provenance();
     let read = || {
-        let fd = call(libc::SYS_open, [path, libc::O_RDONLY as usize, 0, 0])?;
+        let fd = kernel(libc::SYS_open, [path, libc::O_RDONLY as usize, 0, 0])?;
         let mut all = vec![0u8; 4 << 20];
         let address = all.as_mut_ptr().expose_provenance();
-        let read = call(libc::SYS_read, [fd, address, all.len(), 0]);
-        call(libc::SYS_close, [fd, 0, 0, 0])?;
+        let read = kernel(libc::SYS_read, [fd, address, all.len(), 0]);
+        // Code that closes by an instruction would have the preload library look at each number before it is used.
+        call::close(fd as i32)?;
         all.truncate(read?);
         Ok(all)
     };

@@ -26,6 +26,8 @@ const MOUNT: &str = "mount";
 /// A volume in memory, removed when dropped.
 pub struct ScratchPools {
     directory: PathBuf,
+    /// The directory of its user that it is in.
+    own: Option<PathBuf>,
     pools: Vec<PoolRequest>,
     _lock: File,
 }
@@ -41,7 +43,7 @@ impl ScratchPools {
         pool_bytes: u64,
         options: &CreateOptions,
     ) -> Result<ScratchPools> {
-        let (directory, lock) = locked_directory_in(memory)?;
+        let (own, (directory, lock)) = locked_directory_in(memory)?;
         let pool = |&node: &u16| PoolRequest {
             node,
             path: directory.join(format!("{POOL}{node}")),
@@ -50,6 +52,7 @@ impl ScratchPools {
         let pools = nodes.iter().map(pool).collect();
         let scratch = ScratchPools {
             directory,
+            own,
             pools,
             _lock: lock,
         };
@@ -79,8 +82,8 @@ impl Drop for ScratchPools {
     fn drop(&mut self) {
         remove_session(&self.directory);
         let _ = fs::remove_dir_all(&self.directory);
-        // Its user's directory stays while it holds another volume.
-        let _ = self.directory.parent().map(fs::remove_dir);
+        // It stays while it holds another volume.
+        let _ = self.own.as_ref().map(fs::remove_dir);
     }
 }
 
@@ -103,8 +106,8 @@ fn own_directory(memory: &Path) -> Option<PathBuf> {
     own::directory(&path).ok()
 }
 
-/// A directory for a new volume, after what killed processes left was removed.
-fn locked_directory_in(memory: &Path) -> Result<(PathBuf, File)> {
+/// A directory for a new volume, and that of its user around it, after what killed processes left was removed.
+fn locked_directory_in(memory: &Path) -> Result<(Option<PathBuf>, (PathBuf, File))> {
     const TRIES: usize = 16;
     for _ in 0..TRIES {
         let Some(own) = own_directory(memory) else {
@@ -114,10 +117,10 @@ fn locked_directory_in(memory: &Path) -> Result<(PathBuf, File)> {
         match locked_directory(&own) {
             // Another process of this user removed it, empty.
             Err(_) if !own.exists() => {}
-            made => return made,
+            made => return Ok((Some(own), made?)),
         }
     }
-    locked_directory(memory)
+    Ok((None, locked_directory(memory)?))
 }
 
 fn locked_directory(memory: &Path) -> Result<(PathBuf, File)> {

@@ -98,7 +98,16 @@ static void all_numbers_closed(void) {
     }
 }
 
+static void unnamed_files_are_made(void) {
+    char text[8] = {0};
+    int fd = open(".", O_TMPFILE | O_RDWR, 0600);
+    CHECK(fd >= 0 && write(fd, "text", 4) == 4 && kernel(SYS_pread64, fd, (long)text, 8, 0) == 4);
+    CHECK(strcmp(text, "text") == 0 && linkat(fd, "", AT_FDCWD, "named", AT_EMPTY_PATH) == 0);
+    holds("named", "text");
+}
+
 static const struct rule rules[] = {
+    {"unnamed_files_are_made", unnamed_files_are_made},
     {"all_numbers_closed", all_numbers_closed},
     {"closed_by_an_instruction", closed_by_an_instruction},
     {"closed_by_a_computed_number", closed_by_a_computed_number},
