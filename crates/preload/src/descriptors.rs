@@ -1,5 +1,6 @@
 //! Numbers that the kernel hands out and closes.
 
+use crate::pins::drop_reference;
 use crate::record::Record;
 use crate::table::{Tag, Word, is_alone_with, load, place, replace, wait_while_handed_over};
 use crate::{
@@ -47,16 +48,6 @@ pub fn opened(fd: c_int) {
 /// A number that came in some other way.
 pub fn arrived(fd: c_int) {
     renew(fd, Tag::Unknown, 0);
-}
-
-/// Give back what a word that was taken out of the table held.
-pub fn drop_reference(word: Word) {
-    if word.is_ours() && !word.record().is_null() {
-        // SAFETY: the word's reference keeps it alive until here.
-        if unsafe { (*word.record()).drop_reference() } {
-            pins::retire(word.record());
-        }
-    }
 }
 
 /// A close under way.

@@ -5,9 +5,7 @@ use crate::record::{Found, Record};
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
 use crate::trust::Place;
-use crate::{
-    admission, bare_calls, devices, errno, names, pins, process, raw, registry, settings, signs,
-};
+use crate::{admission, bare_calls, devices, errno, names, pins, process, raw, registry, settings};
 use egeria_fs::control::ControlReply;
 use egeria_fs::{FileKind, InodeNumber};
 use libc::c_int;
@@ -31,7 +29,6 @@ pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Identified {
         // Attaching is not for a signal handler: it may have interrupted malloc.
         return Identified::NotNow;
     }
-    signs::look_if_due();
     let error = errno::get();
     let found = if settings::is_off() {
         None

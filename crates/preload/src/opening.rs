@@ -5,7 +5,7 @@ use crate::record::{Found, Origin, Record};
 use crate::table;
 use crate::trust::Place;
 use crate::{
-    deferred, errno, libc_streams, locked_files, ownership, placeholder, raw, serve, signs, thread,
+    deferred, errno, libc_streams, locked_files, ownership, placeholder, raw, serve, thread,
 };
 use egeria_fs::rights::{READ, SETID, WRITE};
 use egeria_fs::{
@@ -54,7 +54,7 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
         0 => flags & !KNOWN == 0 && access != libc::O_ACCMODE,
         _ => flags & !(deferred::PATH_STATUS | libc::O_CLOEXEC | O_LARGEFILE) == 0,
     };
-    signs::look_if_due();
+    serve::look_for_signs();
     // The kernel cannot make files without a name.
     if !is_known || !(deferred::is_possible() || is_unnamed(flags)) {
         return names::by_kernel_at(directory, path);
@@ -124,10 +124,10 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
     while table::place_made(fd).is_some() && ownership::owns_tables() {
         let before = table::load(fd);
         if table::open(fd, before, record) {
-            crate::descriptors::drop_reference(before);
+            crate::pins::drop_reference(before);
             if before.is_ours() {
                 // It was closed without a hook.
-                signs::found();
+                serve::expect_bare_calls();
             }
             locked_files::settle(volume, ino, fd);
             if fd <= 2 || !deferred::is_possible() {

@@ -9,6 +9,7 @@ use crate::lock::Lock;
 use crate::pin::{self, Pin};
 use crate::process::{self, PINS};
 use crate::record::Record;
+use crate::table::Word;
 use crate::thread::{self, Thread};
 use crate::{libc_threads, raw};
 use libc::c_int;
@@ -179,4 +180,14 @@ pub fn reset_in_child() {
     LIMBO.store(std::ptr::null_mut(), Ordering::Relaxed);
     LIMBO_LOCK.reset();
     FREEING.iter().for_each(|lock| lock.reset());
+}
+
+/// Give back what a word that was taken out of the table held.
+pub fn drop_reference(word: Word) {
+    if word.is_ours() && !word.record().is_null() {
+        // SAFETY: the word's reference keeps it alive until here.
+        if unsafe { (*word.record()).drop_reference() } {
+            retire(word.record());
+        }
+    }
 }

@@ -10,9 +10,7 @@ use crate::record::{Record, may_any_be_deferred};
 use crate::reply::Reply;
 use crate::table::{self, Tag, Word};
 use crate::thread::{self, Thread};
-use crate::{
-    bare_calls, deferred, descriptors, errno, libc_threads, ownership, pins, process, settings,
-};
+use crate::{bare_calls, deferred, errno, libc_threads, ownership, pins, process, settings, signs};
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -159,6 +157,7 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     if known.is_none() && !ownership::owns_tables() {
         return None;
     }
+    look_for_signs();
     let word = loop {
         let word = settled(fd);
         if table::may_use(thread, fd, word) {
@@ -167,7 +166,7 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
         if word.is_ours() && bare_calls::may_happen() {
             match still_means(thread, fd, word) {
                 true => break word,
-                false => descriptors::arrived(fd),
+                false => forget(fd, word),
             }
             continue;
         }
@@ -192,6 +191,34 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
         })?,
     };
     Some((word, pin))
+}
+
+/// Before a file is opened or used: look whether calls may go past the library, where objects are new.
+#[inline(always)]
+pub fn look_for_signs() {
+    if signs::is_due() && !bare_calls::may_happen() && signs::are_new() {
+        expect_bare_calls();
+    }
+}
+
+/// From now on the kernel opens all files and has all positions, and every call looks at what its number means.
+#[cold]
+pub fn expect_bare_calls() {
+    if settings::is_off() || bare_calls::expect() {
+        return;
+    }
+    deferred::end();
+    process::count_share();
+    publish_all();
+    open_all_in_kernel();
+    table::distrust_all();
+}
+
+/// The number means another file, or none.
+fn forget(fd: c_int, word: Word) {
+    if table::replace(fd, word, word.renewed(Tag::Unknown, 0)) {
+        pins::drop_reference(word);
+    }
 }
 
 /// Whether the kernel has the file of a word under its number.

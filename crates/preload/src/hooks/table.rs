@@ -99,7 +99,7 @@ impl Copied {
             }
             let after = before.renewed(self.tag, self.record as u64);
             if table::replace(fd, before, after) {
-                return descriptors::drop_reference(before);
+                return crate::pins::drop_reference(before);
             }
         }
     }

@@ -56,7 +56,7 @@ extern "C" fn before_longjmp_checked() -> *mut c_void {
 extern "C" fn before_dlopen(_path: *const c_char, flags: c_int) -> *mut c_void {
     signs::note_load();
     if flags & libc::RTLD_DEEPBIND != 0 {
-        signs::found();
+        serve::expect_bare_calls();
     }
     real::address::dlopen.address()
 }
@@ -65,7 +65,7 @@ extern "C" fn before_dlopen(_path: *const c_char, flags: c_int) -> *mut c_void {
 extern "C" fn before_dlmopen(space: libc::Lmid_t) -> *mut c_void {
     signs::note_load();
     if space != libc::LM_ID_BASE {
-        signs::found();
+        serve::expect_bare_calls();
     }
     real::address::dlmopen.address()
 }
