@@ -104,8 +104,8 @@ impl Adapter {
         may_be_one.then(|| self.tickets.take(name.as_bytes()))?
     }
 
-    /// A name by which an inode is opened past its names, once. For the mount's own user, who may open the pools and so
-    /// every file, and for root.
+    /// A name by which an inode is opened past its names, once. Only for root and the mount's own user, which
+    /// may open the pools and so every file.
     pub(crate) fn issue_ticket(
         &self,
         caller: Caller,

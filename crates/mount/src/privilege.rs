@@ -52,7 +52,7 @@ impl Caller {
         self.has_capability(CAP_SYS_ADMIN)
     }
 
-    /// Set-user-id and set-group-id bits that go when the caller, who is not privileged, changes the content.
+    /// Set-user-id and set-group-id bits that go when the caller, which is not privileged, changes the content.
     pub(crate) fn clears_with_content(self, attributes: &Attributes) -> u32 {
         match attributes.kind() {
             FileKind::Directory => 0,
@@ -74,7 +74,7 @@ impl Caller {
         status_of(&status)
     }
 
-    /// A caller who cannot be looked up (another pid namespace, or gone) has it if root.
+    /// A caller that cannot be looked up (another pid namespace, or gone) has it if root.
     fn has_capability(self, capability: u32) -> bool {
         let status = self.status();
         status.map_or(self.uid == 0, |status| {
@@ -82,7 +82,7 @@ impl Caller {
         })
     }
 
-    /// A caller who cannot be looked up is in one group only.
+    /// A caller that cannot be looked up is in one group only.
     fn is_member(self, group: u32) -> bool {
         let groups = || self.status().map_or(Vec::new(), |status| status.groups);
         self.gid == group || groups().contains(&group)

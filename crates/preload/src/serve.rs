@@ -294,7 +294,7 @@ fn pin_changed(thread: &Thread, pin: &Pin, fd: c_int) -> Option<Word> {
         }
         if !table::may_use(thread, fd, word) {
             if bare_calls::may_happen() {
-                // Nobody looked at this word: the kernel serves the call.
+                // This word was not looked at: the kernel serves the call.
                 return None;
             }
             table::share(fd, word);

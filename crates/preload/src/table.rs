@@ -235,7 +235,7 @@ fn is_distrusted(fd: c_int, word: Word) -> bool {
     word.is_sole() && opener(fd).is_none_or(|opener| opener.load(Ordering::Relaxed) == 0)
 }
 
-/// No number is believed from now on: whoever uses one looks first.
+/// No number is believed from now on: each use of one looks first.
 pub fn distrust_all() {
     for_each_ours(distrust);
 }

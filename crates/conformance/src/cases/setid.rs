@@ -197,7 +197,7 @@ fn setid_goes_without_the_capability() {
     }
 }
 
-/// Also by root, who may give them anew.
+/// Also by root, which may give them again.
 fn capabilities_go_with_any_change() {
     needs_root();
     file(c"from", b"data");

@@ -101,7 +101,7 @@ impl Volume {
         self.write_by(file, Target::End, from, WriteRules::default())
     }
 
-    /// As `write_from`, by someone who goes past the kernel, and saw to [`Volume::may_have_privileges`].
+    /// As `write_from`, by a process that goes past the kernel, after it looked at [`Volume::may_have_privileges`].
     ///
     /// # Errors
     /// As `write_from`; `EAGAIN` when kernel-cached (decided under the inode's lock): pass the call to the kernel.

@@ -7,7 +7,7 @@ mod objects;
 use crate::{errno, thread};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Objects were loaded that nobody looked at.
+/// Objects were loaded that were not looked at yet.
 static IS_DUE: AtomicBool = AtomicBool::new(true);
 
 /// The program is about to load an object.

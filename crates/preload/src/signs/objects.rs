@@ -89,7 +89,7 @@ impl Object<'_> {
             || self.parts(libc::PT_LOAD).any(holds_own)
     }
 
-    /// Whether nobody looked at it; from now on somebody did.
+    /// Whether it was not looked at before. From now on it was.
     fn is_new(&self) -> bool {
         let size = self.headers.iter().map(|header| header.p_memsz);
         let words = [self.base as u64, size.sum()].into_iter();
