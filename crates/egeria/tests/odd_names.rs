@@ -79,7 +79,8 @@ fn a_process_may_have_any_name_and_any_files() {
     fs::write(&data, vec![1; 8192]).unwrap();
     let mut command = Command::new(&program);
     let command = command.arg("600").stdin(File::open(&data).unwrap());
-    let process = Background(command.stdout(Stdio::null()).spawn().unwrap());
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let process = Background(command.spawn().unwrap());
     let id = process.id().to_string();
     common::eventually("it runs the program", || {
         fs::read(format!("/proc/{id}/comm")).is_ok_and(|name| name.starts_with(b"odd"))
