@@ -4,26 +4,44 @@ mod common;
 
 use common::{Mounted, assert_ended_well, finish, keeps, program, shared_object};
 
-macro_rules! rules {
-    ($($rule:ident serves $direct:literal;)*) => {
-        $(
-            #[test]
-            fn $rule() {
-                keeps("bare", stringify!($rule), $direct);
-            }
-        )*
-    };
+#[test]
+fn closed_by_an_instruction() {
+    keeps("bare", "closed_by_an_instruction", 10);
 }
 
-rules! {
-    closed_by_an_instruction serves 10;
-    closed_by_a_computed_number serves 10;
-    replaced_by_an_instruction serves 10;
-    closed_and_not_opened serves 5;
-    directories_by_an_instruction serves 1;
-    closed_by_another_thread serves 10;
-    all_numbers_closed serves 200;
-    unnamed_files_are_made serves 1;
+#[test]
+fn closed_by_a_computed_number() {
+    keeps("bare", "closed_by_a_computed_number", 10);
+}
+
+#[test]
+fn replaced_by_an_instruction() {
+    keeps("bare", "replaced_by_an_instruction", 10);
+}
+
+#[test]
+fn closed_and_not_opened() {
+    keeps("bare", "closed_and_not_opened", 5);
+}
+
+#[test]
+fn directories_by_an_instruction() {
+    keeps("bare", "directories_by_an_instruction", 1);
+}
+
+#[test]
+fn closed_by_another_thread() {
+    keeps("bare", "closed_by_another_thread", 10);
+}
+
+#[test]
+fn all_numbers_closed() {
+    keeps("bare", "all_numbers_closed", 200);
+}
+
+#[test]
+fn unnamed_files_are_made() {
+    keeps("bare", "unnamed_files_are_made", 1);
 }
 
 /// With a plug-in; how many of its calls were served past the kernel.
