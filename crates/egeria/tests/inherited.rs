@@ -90,7 +90,7 @@ fn a_command_has_the_descriptors_of_its_caller_and_no_more() {
 }
 
 #[test]
-fn the_status_is_known_also_where_the_caller_ignores_its_children() {
+fn the_status_is_known_when_sigchld_is_ignored() {
     let mut command = egeria(["run", "--no-volume", "--", "sh", "-c", "exit 7"]);
     // SAFETY: the closure makes only calls that are allowed between fork and exec.
     unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, odd_caller) };

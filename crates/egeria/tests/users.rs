@@ -415,7 +415,7 @@ fn no_link_of_another_user_leads_what_commands_write_elsewhere() {
 }
 
 #[test]
-fn own_links_lead_where_they_say_and_files_are_as_the_umask_says() {
+fn own_links_are_followed_and_the_umask_counts() {
     let sandbox = Sandbox::new();
     let directory = sandbox.directory("real");
     symlink("real", sandbox.path("link")).unwrap();
