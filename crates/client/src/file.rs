@@ -140,7 +140,6 @@ fn set_size(volume: &egeria_fs::Volume, file: FileReference, bytes: u64) -> Outc
     past_kernel(volume, file, || {
         volume.set_attributes_direct(file.ino(), &change)
     })
-    .map(drop)
 }
 
 /// Before the content changes: capabilities of the file go, and set-user-id and set-group-id bits as the kernel takes

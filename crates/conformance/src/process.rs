@@ -91,8 +91,9 @@ pub struct Child {
 
 /// How long a killed process may take to end; one that waits inside the kernel for what never comes does not.
 const DYING: Duration = Duration::from_secs(2);
-/// How long what takes milliseconds may take before it counts as hanging.
-const HANGING: Duration = Duration::from_secs(15);
+/// How long a part of a case may take before it counts as hanging. The longest takes 10 s where two others need the
+/// same CPUs; what hangs never ends.
+const HANGING: Duration = Duration::from_secs(90);
 
 impl Child {
     /// Begin, in a copy of this process.
@@ -226,7 +227,7 @@ impl Child {
     /// Wait; what did not hold there does not hold here.
     #[track_caller]
     pub fn join(self) {
-        match self.ending(Duration::from_secs(20)) {
+        match self.ending(HANGING) {
             Ending::Well => {}
             Ending::Skipped(why) => skip(&why),
             Ending::Badly(words) => panic!("in a child process: {words}"),

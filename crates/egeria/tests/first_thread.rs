@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use common::{Sandbox, eventually, run};
@@ -14,11 +15,13 @@ const BYTES: usize = 64 << 20;
 /// A process with so much memory and this file open, of which a second thread alone is left.
 fn without_first_thread(file: &Path) -> Forked {
     let file = File::open(file).unwrap();
+    let (mut ready, mut filled) = std::io::pipe().unwrap();
     let body = move || {
         let open = file;
         let began = std::thread::Builder::new().spawn(move || {
             let held = vec![1_u8; BYTES];
             std::hint::black_box((&held, &open));
+            filled.write_all(&[1]).unwrap();
             loop {
                 std::thread::park();
             }
@@ -33,18 +36,8 @@ fn without_first_thread(file: &Path) -> Forked {
         let status = fs::read_to_string(format!("/proc/{id}/status"));
         status.is_ok_and(|status| status.contains("State:\tZ"))
     });
-    eventually("its second thread has all its memory", || {
-        let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
-        let mut sizes =
-            threads.filter_map(|thread| fs::read_to_string(thread.path().join("statm")).ok());
-        sizes.any(|sizes| {
-            let resident = sizes
-                .split(' ')
-                .nth(1)
-                .and_then(|pages| pages.parse::<usize>().ok());
-            resident.is_some_and(|pages| pages * 4096 > BYTES)
-        })
-    });
+    let mut word = [0];
+    ready.read_exact(&mut word).expect("it has all its memory");
     process
 }
 

@@ -1,8 +1,9 @@
 //! A volume for tests inside the crate.
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -21,6 +22,21 @@ pub(crate) fn new_volume(directory: &tempfile::TempDir) -> (Arc<Volume>, PathBuf
     let options = AttachOptions::default();
     let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach");
     (volume, path)
+}
+
+/// What a check of the volume with this pool finds, once no copy of this process is left that another test has made:
+/// each of them has the locks of the pools that were open here, too.
+pub(crate) fn findings(pool: &Path) -> Vec<Finding> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match check_volume(pool, false, &mut |_, _| {}) {
+            Ok(report) => return report.findings,
+            Err(error) if error.errno == libc::EBUSY && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 pub(crate) const FILE: NewInode = NewInode {

@@ -101,8 +101,12 @@ impl Adapter {
         let attributes = self.volume.attributes(held.ino)?;
         Ok(match owner {
             true => caller.clears_with_owner(&attributes),
-            false if caller.keeps_setid() => 0,
-            false => caller.clears_with_content(&attributes),
+            // Capabilities are looked up in /proc: only where something goes without them.
+            false => match caller.clears_with_content(&attributes) {
+                0 => 0,
+                _ if caller.keeps_setid() => 0,
+                clears => clears,
+            },
         })
     }
 

@@ -263,8 +263,7 @@ fn truncate(way: &Way<'_>, file: FileReference, named: &Attributes) -> Result<()
         size_bytes: Some(0),
         ..AttributeChange::default()
     };
-    let changed = way.volume.set_attributes_direct(named, &change);
-    changed.map(drop)
+    way.volume.set_attributes_direct(named, &change)
 }
 
 /// Make a file, with the engine's `make`, in the directory where a way ends.

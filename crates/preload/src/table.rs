@@ -218,6 +218,8 @@ fn distrusted(fd: c_int, word: Word) -> bool {
 }
 
 /// The word of a file of ours: as if a thread that is not there had opened the number.
+#[cold]
+#[inline(never)]
 fn distrust(fd: c_int, mut word: Word) {
     while word.is_ours() && !is_distrusted(fd, word) {
         if let Some(opener) = opener(fd) {

@@ -36,7 +36,8 @@ impl Volume {
         inode: impl Into<InodeHandle>,
         change: &AttributeChange,
     ) -> Outcome<Attributes> {
-        self.change_attributes(inode.into(), change, WriteRules::default())
+        let shown = |locked: &Locked<'_>| locked.attributes();
+        self.change_attributes(inode.into(), change, WriteRules::default(), shown)
     }
 
     /// As `set_attributes`, by someone who goes past the kernel.
@@ -47,16 +48,17 @@ impl Volume {
         &self,
         inode: impl Into<InodeHandle>,
         change: &AttributeChange,
-    ) -> Outcome<Attributes> {
-        self.change_attributes(inode.into(), change, WriteRules::DIRECT)
+    ) -> Outcome<()> {
+        self.change_attributes(inode.into(), change, WriteRules::DIRECT, |_| ())
     }
 
-    fn change_attributes(
+    fn change_attributes<T>(
         &self,
         inode: InodeHandle,
         change: &AttributeChange,
         rules: WriteRules,
-    ) -> Outcome<Attributes> {
+        shown: impl FnOnce(&Locked<'_>) -> T,
+    ) -> Outcome<T> {
         self.writable()?;
         let has_new_owner = change.uid.is_some() || change.gid.is_some();
         let locked = match has_new_owner {
@@ -111,7 +113,7 @@ impl Volume {
             Ok(())
         })?;
         operation.finish();
-        Ok(locked.attributes())
+        Ok(shown(&locked))
     }
 
     /// Where blocks have checksums: bring the block of the new end anew, with zeros behind that end.

@@ -31,10 +31,8 @@ fn ftruncate(fd: c_int, bytes: off_t) -> c_int {
             size_bytes: Some(bytes),
             ..AttributeChange::default()
         };
-        change(record, || {
-            let changed = record.volume().set_attributes_direct(record.ino(), &wanted);
-            changed.map(drop)
-        })
+        let set = || record.volume().set_attributes_direct(record.ino(), &wanted);
+        change(record, set)
     };
     serve(fd, truncate).map_or_else(|| real::ftruncate(fd, bytes), |value| value as c_int)
 }
