@@ -39,11 +39,12 @@ guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without C
 	@scripts/setup --guest
 	scripts/guest --nodes $(NODES) --kills $(KILLS) "$(BUILT)" "$(TARGET)/guest"
 
-lint: ## check format, lints, links, cycles of modules and lock files; warnings are errors
+lint: ## check format, lints, links, layers, cycles of modules and lock files; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) run --quiet -p egeria-lint -- links
 	$(CARGO) run --quiet -p egeria-lint -- modules
+	$(CARGO) run --quiet -p egeria-lint -- layers
 	$(CARGO) run --quiet -p egeria-lint -- locks
 
 book: ## build the manual (target/book/index.html); needs mdbook

@@ -89,8 +89,8 @@ fn die_of_broken_pipe() -> ExitCode {
     ExitCode::from(128 + libc::SIGPIPE as u8)
 }
 
-impl From<egeria_fs::VolumeError> for Failure {
-    fn from(error: egeria_fs::VolumeError) -> Failure {
+impl From<egeria_engine::VolumeError> for Failure {
+    fn from(error: egeria_engine::VolumeError) -> Failure {
         Failure::new(error)
     }
 }

@@ -31,7 +31,7 @@ pub struct SettingsArgument {
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// Who may use volumes directly; `egeria_fs` reads it.
+    /// Who may use volumes directly; `egeria_engine` reads it.
     #[serde(default, rename = "direct")]
     _direct: Option<Direct>,
     /// The steward without a volume.

@@ -1,4 +1,4 @@
-//! Asking a mount which inode of which volume a path is (`egeria_fs::control`).
+//! Asking a mount which inode of which volume a path is (`egeria_engine::control`).
 
 use std::fs::File;
 use std::io;
@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use egeria_fs::control::{CONTROL_MAGIC, ControlReply};
-use egeria_fs::{FileKind, InodeNumber};
+use egeria_engine::control::{CONTROL_MAGIC, ControlReply};
+use egeria_engine::{FileKind, InodeNumber};
 
 use crate::owner;
 use crate::served::{self, Served};

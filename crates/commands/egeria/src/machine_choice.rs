@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use egeria_fs::{AllocationPolicy, AttachOptions, Volume};
+use egeria_engine::{AllocationPolicy, AttachOptions, Volume};
 use egeria_machine::{Machine, MemoryKind, NamedPath, Source};
 use egeria_watch::own;
 use serde::{Deserialize, Serialize};

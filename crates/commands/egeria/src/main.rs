@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     caller::keep_status_of_children();
     let patience = std::env::var(ATTACH_PATIENCE).ok();
     if let Some(limit_ms) = patience.and_then(|limit| limit.parse().ok()) {
-        egeria_fs::set_attach_patience(Duration::from_millis(limit_ms));
+        egeria_engine::set_attach_patience(Duration::from_millis(limit_ms));
     }
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use egeria_fs::PoolRequest;
+use egeria_engine::PoolRequest;
 use egeria_machine::Machine;
 
 /// Of the kernel's `linux/mempolicy.h`: from this node, from another only when that one is full.
@@ -23,7 +23,7 @@ pub fn nodes_with_pools(machine: &Machine) -> Vec<u16> {
         |node: &&egeria_machine::Node| emulated || node.memory_bytes > 0 || !node.cpus.is_empty();
     let nodes = machine.nodes.iter().filter(suits);
     let mut nodes: Vec<u16> = nodes.map(|node| node.id.0).collect();
-    nodes.truncate(egeria_fs::Counters::default().read_bytes.len());
+    nodes.truncate(egeria_engine::Counters::default().read_bytes.len());
     if nodes.is_empty() { vec![0] } else { nodes }
 }
 

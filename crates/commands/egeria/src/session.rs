@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use egeria_fs::{AttachMode, AttachOptions, Volume};
+use egeria_engine::{AttachMode, AttachOptions, Volume};
 use egeria_machine::NamedPath;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use egeria_cli::failure::{Failure, Outcome};
-use egeria_fs::{DelegationRule, LimitedBy, Volume};
+use egeria_engine::{DelegationRule, LimitedBy, Volume};
 use egeria_media::PoolIndex;
 
 /// How many threads access the memory of a node, and which do it for others.

@@ -1,6 +1,6 @@
 //! What a run did: bytes by node, calls by the way they took.
 
-use egeria_fs::Counters;
+use egeria_engine::Counters;
 use egeria_machine::{NamedPath, format_bandwidth, format_bytes};
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use common::{Sandbox, can_mount, run};
-use egeria_fs::{AttachMode, AttachOptions, Volume};
+use egeria_engine::{AttachMode, AttachOptions, Volume};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use common::{Sandbox, run};
 
-const PAGE: &str = include_str!("../../../docs/how-to/size-cache-and-log.md");
+const PAGE: &str = include_str!("../../../../docs/how-to/size-cache-and-log.md");
 /// The model may change without a new page, within this.
 const TOLERANCE: f64 = 0.1;
 
@@ -43,7 +43,7 @@ fn figures(line: &str) -> Option<(String, f64)> {
 
 #[test]
 fn the_sizing_page_shows_what_the_commands_print() {
-    let book = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to");
+    let book = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../docs/how-to");
     let sandbox = Sandbox::new();
     let page = sandbox.path("what-if.html");
     let mut compared = 0;
@@ -70,7 +70,7 @@ fn the_sizing_page_shows_what_the_commands_print() {
 
 #[test]
 fn settings_page_names_every_setting() {
-    let page = include_str!("../../../docs/reference/settings.md");
+    let page = include_str!("../../../../docs/reference/settings.md");
     let help = run(["replay", "--help"]).ok().stdout;
     let (_, settings) = help.split_once("docs/reference/settings.md):").unwrap();
     let names = settings

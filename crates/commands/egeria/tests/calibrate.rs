@@ -25,7 +25,7 @@ fn entries(directory: &Path) -> Vec<String> {
 /// Asserts that the reference page names every field of a document, or of what is in it.
 #[track_caller]
 fn fields_are_described(document: &Value) {
-    let page = include_str!("../../../docs/reference/output.md");
+    let page = include_str!("../../../../docs/reference/output.md");
     let (_, section) = page
         .split_once("## `egeria machine calibrate --json`")
         .unwrap();
@@ -100,7 +100,7 @@ fn what_was_measured_is_a_machine_that_other_commands_read() {
 
     let workload = sandbox.file(
         "load.toml",
-        include_str!("../../sim/workloads/fio-4-rw80.toml"),
+        include_str!("../../../model/sim/workloads/fio-4-rw80.toml"),
     );
     let (machine, workload) = (file.to_str().unwrap(), workload.to_str().unwrap());
     let sim = [

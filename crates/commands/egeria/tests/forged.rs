@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use common::{Background, Sandbox, egeria, eventually, is_root, kill};
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_machine::Machine;
 use egeria_watch::task;
 use rustix::process::Signal;

@@ -10,7 +10,7 @@ use serde_json::Value;
 fn tree(name: &str) -> PathBuf {
     PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../machine/tests/sysfs"
+        "/../../base/machine/tests/sysfs"
     ))
     .join(name)
 }

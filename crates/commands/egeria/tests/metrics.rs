@@ -64,7 +64,7 @@ fn families(text: &str) -> Vec<String> {
 }
 
 fn documented() -> Vec<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/metrics.md");
     let page = fs::read_to_string(page).unwrap();
     let rows = page
         .lines()

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 fn packaging() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../packaging")
 }
 
 fn rules() -> PathBuf {

@@ -15,7 +15,7 @@ use common::{Background, Sandbox, can_mount, egeria, kill, mounts, run};
 use rustix::process::Signal;
 
 fn packaging() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../packaging")
 }
 
 fn text(path: &Path) -> &str {

@@ -7,7 +7,7 @@ use common::{Sandbox, run};
 use recordings::{record, remote_readers, steady, thread};
 use serde_json::Value;
 
-const FIO: &str = include_str!("../../sim/workloads/fio-4-rw80.toml");
+const FIO: &str = include_str!("../../../model/sim/workloads/fio-4-rw80.toml");
 
 fn workload(sandbox: &Sandbox, text: &str) -> String {
     let path = sandbox.path("workload.toml");

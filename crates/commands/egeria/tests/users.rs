@@ -366,7 +366,7 @@ fn writers<'a>(file: &'a str, pool: &'a str, directory: &'a str) -> Vec<Vec<&'a 
     let run = ["run", "--no-volume", "--report", file, "--", "true"];
     let workload = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../sim/workloads/fio-4-rw80.toml"
+        "/../../model/sim/workloads/fio-4-rw80.toml"
     );
     let sim = [
         "sim",
@@ -483,7 +483,7 @@ fn maintainer_scripts_print_nothing_that_steers_a_terminal() {
     };
     let mount = sandbox.directory("odd\u{1b}[31m \u{9b}\u{7}");
     let _mount = MountOfNobody::make(mount, &sandbox.file("source", ""));
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/debian");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../packaging/debian");
     for (script, arguments) in [
         ("egeria.prerm", &["remove"][..]),
         ("egeria.postinst", &["configure", "0.1"]),
@@ -524,7 +524,7 @@ fn what_is_installed_everybody_may_read_whatever_the_umask() {
     fs::write(built.join("libegeria_preload.so"), "").unwrap();
     // An archive without members.
     fs::write(built.join("libegeria.a"), "!<arch>\n").unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scripts/install");
     let install = |umask: &str| {
         let line = format!(
             "umask {umask}; exec {script} {} {}",

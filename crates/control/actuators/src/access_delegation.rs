@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use egeria_control::Actuator;
 use egeria_facts::Facts;
-use egeria_fs::{DelegationRule, Errno, Volume};
+use egeria_engine::{DelegationRule, Errno, Volume};
 use egeria_policy::planner::DelegationPlan;
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 

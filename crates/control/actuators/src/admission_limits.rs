@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use egeria_control::Actuator;
 use egeria_facts::Facts;
-use egeria_fs::{Errno, LimitedBy, Volume};
+use egeria_engine::{Errno, LimitedBy, Volume};
 use egeria_machine::{Machine, NodeId};
 use egeria_media::PoolIndex;
 use egeria_policy::{Action, ActionKind, ActionOutcome};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use egeria_control::Actuator;
 use egeria_facts::{Facts, FileKey};
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use egeria_machine::{Machine, NodeId};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::planner::{Relocate, RelocationStep};
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::movable::Part;
     use egeria_facts::{FileFacts, FileKey, Window};
-    use egeria_fs::{
+    use egeria_engine::{
         AllocationPolicy, AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber,
         NewInode, PoolRequest, create_volume,
     };

@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use egeria_act::{Journal, ThreadAffinity};
+use egeria_actuators::{Journal, ThreadAffinity};
 use egeria_control::Actuator;
 use egeria_facts::{CpuSet, FactSource, Facts, ProcessKey, ThreadKey};
 use egeria_machine::{Machine, NodeId};

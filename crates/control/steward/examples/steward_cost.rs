@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_steward::{Scope, Steward, StewardOptions, Target};

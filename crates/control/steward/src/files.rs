@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use egeria_act::JournalError;
+use egeria_actuators::JournalError;
 use egeria_watch::trace::{TraceHeader, Writer};
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use egeria_act::{Departures, Journal, MemoryMigration, ThreadAffinity};
+use egeria_actuators::{Departures, Journal, MemoryMigration, ThreadAffinity};
 use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use egeria_act::{AccessDelegation, AdmissionLimits, Departures, FileRelocation, MemoryMigration};
+use egeria_actuators::{AccessDelegation, AdmissionLimits, Departures, FileRelocation, MemoryMigration};
 use egeria_bpf::FileCounter;
 use egeria_control::Actuator;
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use egeria_machine::Machine;
 use egeria_pages::accesses::{Choice, HotPages, MemorySource, Sampler};
 use egeria_pages::file_counts::CountedFiles;

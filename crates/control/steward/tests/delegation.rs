@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use egeria_act::AccessDelegation;
-use egeria_fs::*;
+use egeria_actuators::AccessDelegation;
+use egeria_engine::*;
 use egeria_machine::Machine;
 use egeria_policy::ActionOutcome;
 use egeria_policy::planner::System;

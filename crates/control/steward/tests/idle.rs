@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_steward::{LogReader, Record, Scope, Steward, StewardOptions, Target};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use egeria_act::AdmissionLimits;
-use egeria_fs::*;
+use egeria_actuators::AdmissionLimits;
+use egeria_engine::*;
 use egeria_machine::Machine;
 use egeria_media::PoolIndex;
 use egeria_policy::ActionOutcome;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use egeria_facts::CpuSet;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_machine::{CpuId, Machine};
 use egeria_policy::planner::System;
 use egeria_steward::{LogReader, Record, Scope, Steward, StewardError, StewardOptions, Target};

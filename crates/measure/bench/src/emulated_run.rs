@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use egeria_fs::{AllocationPolicy, AttachOptions, ThreadReport, Volume};
+use egeria_engine::{AllocationPolicy, AttachOptions, ThreadReport, Volume};
 use egeria_harness::process::Cancel;
 use egeria_harness::scratch::{ScratchVolume, memory_directory};
 use egeria_harness::{Error, Result};

@@ -1,4 +1,4 @@
-//! What `crates/sim/data/errors.toml` must be: `known_errors > crates/sim/data/errors.toml`.
+//! What `crates/model/sim/data/errors.toml` must be: `known_errors > crates/model/sim/data/errors.toml`.
 
 use egeria_papers::{Extent, run};
 

@@ -142,7 +142,7 @@ fn every_distance_is_explained_and_in_the_manual() {
     let far = report.far();
     let silent: Vec<_> = far.iter().filter(|id| distance(id).is_none()).collect();
     assert!(silent.is_empty(), "{silent:?}");
-    let manual = include_str!("../../../docs/explanation/model.md");
+    let manual = include_str!("../../../../docs/explanation/model.md");
     for (ids, why) in distances() {
         let line = format!("| {} | {why} |", ids.join(", "));
         assert!(

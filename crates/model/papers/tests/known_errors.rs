@@ -17,7 +17,7 @@ fn the_errors_that_ship_are_the_models() {
         .unwrap()
         .known_errors()
         .unwrap();
-    let hint = "run `cargo run --release --example known_errors -p egeria-papers > crates/sim/data/errors.toml`";
+    let hint = "run `cargo run --release --example known_errors -p egeria-papers > crates/model/sim/data/errors.toml`";
     assert_eq!(shipped.speed.len(), now.speed.len(), "{hint}");
     assert_eq!(shipped.gain.len(), now.gain.len(), "{hint}");
     for (old, new) in shipped.speed.iter().zip(&now.speed) {

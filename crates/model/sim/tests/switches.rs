@@ -21,7 +21,7 @@ struct Row {
 
 #[test]
 fn threads_that_take_turns_get_what_was_measured() {
-    let text = include_str!("../../machine/facts/switches.toml");
+    let text = include_str!("../../../base/machine/facts/switches.toml");
     let measured: Measured = toml::from_str(text).unwrap();
     let machine = machine(1, &plain(1));
     let get = |count: u64| {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use egeria_facts::{ThreadFacts, ThreadKey, Window};
-use egeria_fs::{CallerReport, Volume};
+use egeria_engine::{CallerReport, Volume};
 use egeria_machine::Machine;
 
 use crate::masks::SharedMasks;

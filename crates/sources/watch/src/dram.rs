@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use egeria_machine::{CpuId, Machine};
 
 const RESCTRL: &str = "/sys/fs/resctrl";

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use egeria_facts::{FileFacts, FileKey, Window};
-use egeria_fs::{InodeNumber, Volume};
+use egeria_engine::{InodeNumber, Volume};
 use egeria_machine::Machine;
 
 /// Most files of a window, those used most.

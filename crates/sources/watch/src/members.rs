@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::sync::{Mutex, PoisonError};
 
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 
 use egeria_facts::ThreadKey;
 

@@ -1,8 +1,8 @@
 //! From counters of pools to counters of nodes.
 
 use egeria_facts::ThreadFacts;
-use egeria_fs::Volume;
-use egeria_fs::format::MAX_POOLS;
+use egeria_engine::Volume;
+use egeria_engine::format::MAX_POOLS;
 
 /// Bytes read and written, by pool.
 pub(crate) type PoolBytes<'a> = [&'a [u64; MAX_POOLS]; 2];

@@ -9,8 +9,8 @@ use egeria_facts::{
     FactSource, Facts, FileKey, FileUse, MAX_FILES, Measured, MediumFacts, Mix, NodeFacts,
     ThreadFacts, ThreadKey, Window,
 };
-use egeria_fs::format::MAX_POOLS;
-use egeria_fs::{AskedOfPool, Counters, ThreadReport, Volume};
+use egeria_engine::format::MAX_POOLS;
+use egeria_engine::{AskedOfPool, Counters, ThreadReport, Volume};
 use egeria_machine::{Machine, Node, NodeId};
 
 use crate::callers::{Callers, Look};

@@ -1,6 +1,6 @@
 //! C programs, compiled as `egeria.pc` says against the library as it is installed, on a real volume.
 
-use egeria_fs::{CreateOptions, PoolRequest, Repair, check_volume, create_volume};
+use egeria_engine::{CreateOptions, PoolRequest, Repair, check_volume, create_volume};
 use egeria_harness::testing::built;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ fn installed() -> &'static Path {
     INSTALLED.get_or_init(|| {
         let library = built("egeria-capi", "libegeria.a");
         let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-library");
-        let made = Command::new(here().join("../../scripts/install-library"))
+        let made = Command::new(here().join("../../../scripts/install-library"))
             .arg(library.parent().unwrap())
             .arg(&prefix)
             .output()

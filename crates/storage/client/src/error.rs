@@ -1,6 +1,6 @@
 //! Errors: an errno, and a line that says more.
 
-use egeria_fs::{Errno, VolumeError};
+use egeria_engine::{Errno, VolumeError};
 use std::fmt;
 
 /// Result of an operation.

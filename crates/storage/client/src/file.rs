@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use crate::kinds::{Metadata, Part, parts};
 use crate::path::walk;
 use crate::volume::{Volume, create_open};
-use egeria_fs::rights::Credentials;
-use egeria_fs::{
+use egeria_engine::rights::Credentials;
+use egeria_engine::{
     AttributeChange, CallerDestination, CallerSource, Errno, FileKind, FileReference, Outcome,
 };
 
@@ -84,7 +84,7 @@ impl OpenOptions {
     }
 
     /// Open; the file counts as open.
-    pub(crate) fn open(&self, volume: &egeria_fs::Volume, path: &[u8]) -> Outcome<FileReference> {
+    pub(crate) fn open(&self, volume: &egeria_engine::Volume, path: &[u8]) -> Outcome<FileReference> {
         let asks = self.read || self.write;
         if !asks || (self.truncate && !self.write) {
             return Err(Errno(libc::EINVAL));
@@ -120,7 +120,7 @@ impl OpenOptions {
 
     fn make(
         &self,
-        volume: &egeria_fs::Volume,
+        volume: &egeria_engine::Volume,
         place: &crate::path::Place,
     ) -> Outcome<FileReference> {
         match create_open(volume, place, self.mode) {
@@ -131,7 +131,7 @@ impl OpenOptions {
     }
 }
 
-fn set_size(volume: &egeria_fs::Volume, file: FileReference, bytes: u64) -> Outcome<()> {
+fn set_size(volume: &egeria_engine::Volume, file: FileReference, bytes: u64) -> Outcome<()> {
     let change = AttributeChange {
         size_bytes: Some(bytes),
         ..AttributeChange::default()
@@ -145,7 +145,7 @@ fn set_size(volume: &egeria_fs::Volume, file: FileReference, bytes: u64) -> Outc
 /// Before the content changes: capabilities of the file go, and set-user-id and set-group-id bits as the kernel takes
 /// them away.
 #[inline]
-fn clear_privileges(volume: &egeria_fs::Volume, file: FileReference) -> Outcome<()> {
+fn clear_privileges(volume: &egeria_engine::Volume, file: FileReference) -> Outcome<()> {
     match volume.may_have_privileges(file) {
         true => clear_what_there_is(volume, file),
         false => Ok(()),
@@ -153,7 +153,7 @@ fn clear_privileges(volume: &egeria_fs::Volume, file: FileReference) -> Outcome<
 }
 
 #[cold]
-fn clear_what_there_is(volume: &egeria_fs::Volume, file: FileReference) -> Outcome<()> {
+fn clear_what_there_is(volume: &egeria_engine::Volume, file: FileReference) -> Outcome<()> {
     volume.drop_capability(file)?;
     let clears = Credentials::of_thread().clears(&volume.attributes(file.ino())?);
     if clears == 0 {
@@ -169,7 +169,7 @@ fn clear_what_there_is(volume: &egeria_fs::Volume, file: FileReference) -> Outco
 /// `EBUSY` where a kernel holds pages of the file, which it must read or change itself.
 #[inline]
 fn past_kernel<T>(
-    volume: &egeria_fs::Volume,
+    volume: &egeria_engine::Volume,
     file: FileReference,
     body: impl FnOnce() -> Outcome<T>,
 ) -> Outcome<T> {

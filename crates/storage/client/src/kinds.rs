@@ -1,6 +1,6 @@
 //! What is told of files, directories, data and space.
 
-use egeria_fs::{Attributes, ExtentReport, FileKind, InodeNumber, Outcome};
+use egeria_engine::{Attributes, ExtentReport, FileKind, InodeNumber, Outcome};
 use std::ffi::OsString;
 
 /// What a file is.
@@ -111,7 +111,7 @@ pub(crate) fn file_type(kind: FileKind) -> FileType {
 }
 
 /// Which nodes hold the data of a file; neighbours on one pool are one part.
-pub(crate) fn parts(volume: &egeria_fs::Volume, ino: InodeNumber) -> Outcome<Vec<Part>> {
+pub(crate) fn parts(volume: &egeria_engine::Volume, ino: InodeNumber) -> Outcome<Vec<Part>> {
     let part = |extent: &ExtentReport| Part {
         offset_bytes: extent.file_offset_bytes,
         length_bytes: extent.length_bytes,

@@ -4,7 +4,7 @@
 //! The number of the process lies in a page that the kernel empties in a child (`MADV_WIPEONFORK`), so that a child is
 //! known however it was made. `pthread_atfork` gives the attached volumes up in the child before anything of it runs.
 
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use std::cell::UnsafeCell;
 use std::io;
 use std::ptr;

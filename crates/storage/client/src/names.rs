@@ -5,7 +5,7 @@ use crate::file::{File, OpenOptions};
 use crate::kinds::{DirectoryEntry, Metadata, Part, file_type, parts};
 use crate::path::walk;
 use crate::volume::{Volume, in_directory, new_inode};
-use egeria_fs::{Errno, FileKind, RenameMode};
+use egeria_engine::{Errno, FileKind, RenameMode};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;

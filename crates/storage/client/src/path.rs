@@ -1,6 +1,6 @@
 //! Paths: names looked up one after the other from the root of the volume, symbolic links followed as Linux does it.
 
-use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, MAX_PATH_BYTES, Outcome, Volume};
+use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, MAX_PATH_BYTES, Outcome, Volume};
 use std::borrow::Cow;
 
 /// Most symbolic links on one way, as in Linux.

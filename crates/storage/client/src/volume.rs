@@ -4,7 +4,7 @@ use crate::error::{Error, Result, words};
 use crate::kinds::Space;
 use crate::lineage::{self, Process};
 use crate::path::Place;
-use egeria_fs::{
+use egeria_engine::{
     AttachMode, AttachOptions, Attributes, Errno, FileReference, NewInode, Outcome,
     forget_failure_cause,
 };
@@ -20,7 +20,7 @@ const TRIES: usize = 8;
 /// all files opened from it, detaches.
 #[derive(Clone)]
 pub struct Volume {
-    pub(crate) inner: Arc<egeria_fs::Volume>,
+    pub(crate) inner: Arc<egeria_engine::Volume>,
     process: Process,
 }
 
@@ -57,7 +57,7 @@ impl Volume {
         egeria_media::guard::install().map_err(unprepared)?;
         let attached = lineage::attach(|| {
             let options = AttachOptions::default();
-            egeria_fs::Volume::attach(pool, mode, &options).map_err(Failure::Volume)
+            egeria_engine::Volume::attach(pool, mode, &options).map_err(Failure::Volume)
         });
         match attached {
             Ok((inner, process)) => Ok(Volume { inner, process }),
@@ -103,7 +103,7 @@ impl Volume {
     pub(crate) fn on_path<T>(
         &self,
         path: &Path,
-        body: impl Fn(&egeria_fs::Volume, &[u8]) -> Outcome<T>,
+        body: impl Fn(&egeria_engine::Volume, &[u8]) -> Outcome<T>,
     ) -> Result<T> {
         let named = || path.display().to_string();
         self.checked(named, || {
@@ -161,7 +161,7 @@ impl Volume {
 
 /// Why a volume is not attached.
 enum Failure {
-    Volume(egeria_fs::VolumeError),
+    Volume(egeria_engine::VolumeError),
     System(io::Error),
 }
 
@@ -180,7 +180,7 @@ fn unprepared(error: io::Error) -> Error {
 
 /// Do something in a directory, or to a file, that keeps its number meanwhile.
 pub(crate) fn in_directory<T>(
-    volume: &egeria_fs::Volume,
+    volume: &egeria_engine::Volume,
     found: &Attributes,
     body: impl FnOnce() -> Outcome<T>,
 ) -> Outcome<T> {
@@ -201,7 +201,7 @@ pub(crate) fn new_inode(kind: u32, mode: u32) -> NewInode {
 
 /// A new file, open.
 pub(crate) fn create_open(
-    volume: &egeria_fs::Volume,
+    volume: &egeria_engine::Volume,
     place: &Place,
     mode: u32,
 ) -> Outcome<FileReference> {

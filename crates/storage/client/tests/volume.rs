@@ -1,7 +1,7 @@
 //! The Rust surface on a real volume; what C and Python can do, their own tests do.
 
 use egeria_client::{File, FileType, OpenOptions, Volume};
-use egeria_fs::{
+use egeria_engine::{
     AttachMode, AttachOptions, CreateOptions, InodeNumber, PoolRequest, create_volume,
 };
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ fn written(volume: &Volume, path: &str, text: &[u8]) -> File {
 }
 
 /// The engine, which attaches once per process: the same volume.
-fn engine(pool: &Path) -> Arc<egeria_fs::Volume> {
+fn engine(pool: &Path) -> Arc<egeria_engine::Volume> {
     let options = AttachOptions::default();
-    egeria_fs::Volume::attach(pool, AttachMode::CreateOrJoin, &options).unwrap()
+    egeria_engine::Volume::attach(pool, AttachMode::CreateOrJoin, &options).unwrap()
 }
 
 fn errno<T>(outcome: egeria_client::Result<T>) -> i32 {
@@ -147,7 +147,7 @@ fn the_last_handle_detaches() {
     drop(volume);
     let mut nothing = |_, _| {};
     let check = |nothing: &mut dyn FnMut(u64, u64)| {
-        egeria_fs::check_volume(&pool, egeria_fs::Repair::No, nothing).map(drop)
+        egeria_engine::check_volume(&pool, egeria_engine::Repair::No, nothing).map(drop)
     };
     assert_eq!(check(&mut nothing).unwrap_err().errno, libc::EBUSY);
     drop(file);

@@ -1,6 +1,6 @@
 //! What admission costs a thread that is alone: the same cached reads and writes of 4 KiB without a limit, and with one.
 //!
-//! `cargo bench -p egeria-fs --bench admission_cost`
+//! `cargo bench -p egeria-engine --bench admission_cost`
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 
 use common::{FILE, Scratch};
 use criterion::{Criterion, criterion_group, criterion_main};
-use egeria_fs::{InodeNumber, LimitedBy};
+use egeria_engine::{InodeNumber, LimitedBy};
 use egeria_media::PoolIndex;
 
 const BLOCKS: u64 = 16;

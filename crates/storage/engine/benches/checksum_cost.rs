@@ -1,7 +1,7 @@
 //! What checksums of data cost: the same calls on a file without and on one with them. The share of calls that is left is
 //! the one time through the other.
 //!
-//! `cargo bench -p egeria-fs --bench checksum_cost`
+//! `cargo bench -p egeria-engine --bench checksum_cost`
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{DIRECTORY, FILE, Scratch, set_checksums};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
-use egeria_fs::{AttributeChange, FileReference, InodeNumber, Volume};
+use egeria_engine::{AttributeChange, FileReference, InodeNumber, Volume};
 use egeria_harness::rng::Rng;
 
 const FILE_BYTES: u64 = 128 << 20;

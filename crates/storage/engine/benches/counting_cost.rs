@@ -1,6 +1,6 @@
 //! What it costs a 4 KiB read to be watched: the same cached reads with nobody watching and with a window open.
 //!
-//! `cargo bench -p egeria-fs --bench counting_cost`
+//! `cargo bench -p egeria-engine --bench counting_cost`
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use std::hint::black_box;
 
 use common::{FILE, Scratch};
 use criterion::{Criterion, criterion_group, criterion_main};
-use egeria_fs::InodeNumber;
+use egeria_engine::InodeNumber;
 
 const BLOCKS: u64 = 16;
 

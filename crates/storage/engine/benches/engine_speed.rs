@@ -1,6 +1,6 @@
 //! What the engine adds to a bare copy: random reads and writes, and appends, beside `memcpy` over the same mapping.
 //!
-//! `cargo bench -p egeria-fs --bench engine_speed`
+//! `cargo bench -p egeria-engine --bench engine_speed`
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{FILE, Scratch};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use egeria_fs::{AttributeChange, FileReference, InodeNumber, Volume};
+use egeria_engine::{AttributeChange, FileReference, InodeNumber, Volume};
 use egeria_harness::rng::Rng;
 
 const FILE_BYTES: u64 = 256 << 20;

@@ -22,7 +22,7 @@ mod sync;
 // The harness itself is linked with this crate's library, of which there can be one in a program.
 #[cfg(test)]
 #[allow(dead_code)] // It has what other tests need, too.
-#[path = "../../harness/src/fork.rs"]
+#[path = "../../../verify/harness/src/fork.rs"]
 mod fork;
 #[cfg(test)]
 mod test_volume;

@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 
 #[test]
 fn what_is_written_is_read_after_a_new_session() {

@@ -1,6 +1,6 @@
 //! Bytes that a mount moves for others are noted for the thread that asked.
 
-use egeria_fs::*;
+use egeria_engine::*;
 use std::sync::Arc;
 
 fn volume(directory: &tempfile::TempDir) -> Arc<Volume> {

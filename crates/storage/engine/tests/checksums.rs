@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use egeria_fs::format::BLOCK;
-use egeria_fs::*;
+use egeria_engine::format::BLOCK;
+use egeria_engine::*;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const ROOT: InodeNumber = InodeNumber::ROOT;

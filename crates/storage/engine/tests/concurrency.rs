@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, segments};
-use egeria_fs::*;
+use egeria_engine::*;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 mod common;
 use common::*;
-use egeria_fs::failpoint::{Resource, with_failures};
-use egeria_fs::*;
+use egeria_engine::failpoint::{Resource, with_failures};
+use egeria_engine::*;
 use egeria_harness::testing::pages_in_use;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;

@@ -15,8 +15,8 @@ use common::*;
 use corrupted::damage::{Random, damage};
 use corrupted::exercise::{Sample, answers, exercise};
 use corrupted::forge::forge;
-use egeria_fs::format::*;
-use egeria_fs::*;
+use egeria_engine::format::*;
+use egeria_engine::*;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 

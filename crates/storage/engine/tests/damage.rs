@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 use std::os::unix::fs::FileExt;
 
 /// What the readable part of a damaged log names is not given to others.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::fork::Forked;
 use egeria_harness::memory::Mapping;
 use egeria_media::PoolIndex;

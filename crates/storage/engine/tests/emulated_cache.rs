@@ -4,7 +4,7 @@
 mod common;
 
 use common::{FILE, Scratch};
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_machine::Machine;
 use std::sync::Arc;
 

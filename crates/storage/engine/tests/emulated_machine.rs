@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, sessions};
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_machine::{Machine, MemoryKind};
 use std::path::PathBuf;
 

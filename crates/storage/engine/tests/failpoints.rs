@@ -9,8 +9,8 @@ mod picture;
 
 use acts::{ACTS, Act, prepare};
 use common::*;
-use egeria_fs::failpoint::{Resource, with_failures};
-use egeria_fs::*;
+use egeria_engine::failpoint::{Resource, with_failures};
+use egeria_engine::*;
 use picture::{Picture, picture};
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 mod common;
 
 use common::{DIRECTORY, FILE, names};
-use egeria_fs::failpoint::{Resource, with_failures};
-use egeria_fs::format::*;
-use egeria_fs::*;
+use egeria_engine::failpoint::{Resource, with_failures};
+use egeria_engine::format::*;
+use egeria_engine::*;
 use egeria_media::{BlockNumber, Pool, PoolIndex, PoolOffset};
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -99,7 +99,7 @@ fn kill_case(case: &Case, checksums: bool, plan: &Plan, random: &mut Rng) {
     scene.volume.reap();
     let space = scene.volume.space(None);
     drop(scene);
-    let report = egeria_fs::check_volume(&scratch.pools[0], false, &mut |_, _| {}).expect("check");
+    let report = egeria_engine::check_volume(&scratch.pools[0], false, &mut |_, _| {}).expect("check");
     assert!(
         report.findings.is_empty(),
         "{}: {:#?}",

@@ -10,8 +10,8 @@ mod reader;
 #[path = "layout/volumes.rs"]
 mod volumes;
 
-use egeria_fs::FileKind;
-use egeria_fs::format::*;
+use egeria_engine::FileKind;
+use egeria_engine::format::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 use proptest::prelude::*;
 use reader::crc32c;

@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::fork::Forked;
 use std::collections::HashSet;
 

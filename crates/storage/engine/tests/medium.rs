@@ -7,8 +7,8 @@ mod common;
 
 use acts::{ACTS, data, prepare};
 use common::*;
-use egeria_fs::format::BLOCK;
-use egeria_fs::*;
+use egeria_engine::format::BLOCK;
+use egeria_engine::*;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;

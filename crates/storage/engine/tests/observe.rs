@@ -1,6 +1,6 @@
 //! What a watcher learns of threads: their bytes, files, and who shares.
 
-use egeria_fs::*;
+use egeria_engine::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 mod common;
 use common::*;
-use egeria_fs::rights::{Credentials, EXECUTE, READ, WRITE};
-use egeria_fs::*;
+use egeria_engine::rights::{Credentials, EXECUTE, READ, WRITE};
+use egeria_engine::*;
 use proptest::prelude::*;
 use rustix::fs::{
     Access, AtFlags, FileType, Gid, Mode, Stat, Uid, accessat, chmodat, chownat, mkdirat, mknodat,

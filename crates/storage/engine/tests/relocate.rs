@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use egeria_fs::format::BLOCK;
-use egeria_fs::*;
+use egeria_engine::format::BLOCK;
+use egeria_engine::*;
 use egeria_media::PoolIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,8 +3,8 @@
 mod common;
 
 use common::Scratch;
-use egeria_fs::failpoint::{Resource, with_failures};
-use egeria_fs::*;
+use egeria_engine::failpoint::{Resource, with_failures};
+use egeria_engine::*;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};

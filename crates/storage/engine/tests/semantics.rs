@@ -13,8 +13,8 @@ mod space;
 
 use clock::coarse_now_ns;
 use common::*;
-use egeria_fs::format::*;
-use egeria_fs::*;
+use egeria_engine::format::*;
+use egeria_engine::*;
 use egeria_media::recorder::{CrashImages, Event, Recorder};
 use egeria_media::{Persistence, PoolIndex, PoolOffset};
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::process::separate_mounts;
 use rustix::mount::{MountFlags, mount, mount_remount};
 use std::ffi::CStr;

@@ -6,7 +6,7 @@
 mod common;
 
 use common::Scratch;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::testing::wait_within;
 use egeria_torture::kill::engine::Engine;
 use egeria_torture::kill::ledger::Ledger;

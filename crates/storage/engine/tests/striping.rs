@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use egeria_fs::format::*;
-use egeria_fs::*;
+use egeria_engine::format::*;
+use egeria_engine::*;
 use proptest::prelude::*;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

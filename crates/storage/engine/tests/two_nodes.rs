@@ -4,7 +4,7 @@
 mod common;
 
 use common::{FILE, Scratch};
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_machine::{CpuId, Machine};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 mod common;
 
 use common::Scratch;
-use egeria_fs::format::checksum::crc32c;
-use egeria_fs::*;
+use egeria_engine::format::checksum::crc32c;
+use egeria_engine::*;
 use std::path::{Path, PathBuf};
 
 fn content(scratch: &Scratch) -> Vec<Vec<u8>> {

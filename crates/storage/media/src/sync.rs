@@ -1,3 +1,3 @@
-//! Where the modules that `crates/models` checks take their atomics from: there, it is loom's.
+//! Where the modules that `crates/verify/loom` checks take their atomics from: there, it is loom's.
 
 pub(crate) use std::sync::atomic;

@@ -10,7 +10,7 @@ use crate::notify::Kernel;
 use crate::open_files::OpenFiles;
 use crate::request_counts::RequestCounts;
 use crate::tickets::Tickets;
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 

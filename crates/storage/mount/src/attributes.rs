@@ -7,7 +7,7 @@ use crate::known::Held;
 use crate::leases::{self, Asker, Epoch};
 use crate::merge::Keeping;
 use crate::privilege::Caller;
-use egeria_fs::{AttributeChange, Attributes, FileReference, InodeNumber, Outcome};
+use egeria_engine::{AttributeChange, Attributes, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
 use std::time::Duration;
 

@@ -29,7 +29,7 @@
 use crate::leases::Leases;
 use crate::merge::Merge;
 use crate::notify::Kernel;
-use egeria_fs::{
+use egeria_engine::{
     FileReference, InodeNumber, Outcome, Volume, lock_within_patience, wait_within_patience,
     within_patience,
 };

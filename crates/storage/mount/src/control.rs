@@ -2,11 +2,11 @@
 
 use crate::adapter::Adapter;
 use crate::privilege::Caller;
-use egeria_fs::control::{
+use egeria_engine::control::{
     CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, MARK_REQUEST, NO_DESCRIPTION_SLOT, NumberTicket,
     TICKET_REQUEST,
 };
-use egeria_fs::{Errno, Outcome};
+use egeria_engine::{Errno, Outcome};
 
 /// What came with an `ioctl`.
 pub(crate) struct ControlCall {

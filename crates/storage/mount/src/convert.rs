@@ -1,7 +1,7 @@
 //! Words of FUSE and words of the engine.
 
 use crate::failures;
-use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, Outcome, TimeChange};
+use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, Outcome, TimeChange};
 use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -6,7 +6,7 @@ use crate::failures::Operation;
 use crate::merge::{Keeping, Merge};
 use crate::open_files::OpenFile;
 use crate::privilege::Caller;
-use egeria_fs::{AllocateMode, Errno, FileReference, InodeNumber, Outcome, within_patience};
+use egeria_engine::{AllocateMode, Errno, FileReference, InodeNumber, Outcome, within_patience};
 use fuser::WriteFlags;
 use std::cell::RefCell;
 use std::sync::Arc;

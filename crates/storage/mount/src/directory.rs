@@ -4,7 +4,7 @@
 
 use crate::adapter::Adapter;
 use crate::convert;
-use egeria_fs::{DirectoryEntry, Outcome};
+use egeria_engine::{DirectoryEntry, Outcome};
 use fuser::{INodeNo, ReplyDirectory};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

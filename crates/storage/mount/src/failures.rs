@@ -5,7 +5,7 @@
 //! logged.
 
 use crate::request_counts::{ErrorCause, RequestCounts, RequestKind};
-use egeria_fs::{Errno, FailureCause, Volume, forget_failure_cause};
+use egeria_engine::{Errno, FailureCause, Volume, forget_failure_cause};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;

@@ -16,7 +16,7 @@ use crate::privilege::Caller;
 use crate::request_counts::RequestKind;
 use crate::requests::*;
 use crate::{negotiation, waiting, xattr};
-use egeria_fs::{AttributeChange, Outcome};
+use egeria_engine::{AttributeChange, Outcome};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,

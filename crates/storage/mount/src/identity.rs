@@ -13,7 +13,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// A path that does not fit is left out: programs then stay with the kernel.
-    pub(crate) fn new(volume: &egeria_fs::Volume, read_only: bool) -> Self {
+    pub(crate) fn new(volume: &egeria_engine::Volume, read_only: bool) -> Self {
         let first = volume.pool_paths().into_iter().next().unwrap_or_default();
         let absolute: PathBuf = std::path::absolute(first).unwrap_or_default();
         let bytes = absolute.as_os_str().as_bytes();

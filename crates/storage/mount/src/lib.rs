@@ -1,6 +1,6 @@
 //! The mount: FUSE requests answered by the file system engine.
 //!
-//! A thin adapter. Semantics live in [`egeria_fs`]; permissions are the kernel's
+//! A thin adapter. Semantics live in [`egeria_engine`]; permissions are the kernel's
 //! (`default_permissions`); what is left here is what only a FUSE server can do:
 //!
 //! - coherence between the kernel's page cache and everybody who goes past the

@@ -14,7 +14,7 @@
 //! What programs store behind the end of a file is not part of it. When the file grows, also by `ftruncate` or
 //! `fallocate`, the page of the old end is kept as well, and what comes back behind that end is not written.
 
-use egeria_fs::{Errno, FileReference, Outcome, Volume, lock_within_patience};
+use egeria_engine::{Errno, FileReference, Outcome, Volume, lock_within_patience};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

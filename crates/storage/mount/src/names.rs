@@ -5,7 +5,7 @@ use crate::convert::{self, Entry};
 use crate::known::Held;
 use crate::leases::{self, Asker, Epoch};
 use crate::privilege::Caller;
-use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
+use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
 use fuser::RenameFlags;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -2,7 +2,7 @@
 //! the inode, so these are written here.
 
 use crate::notifiers::{MAX_BATCH_BYTES, Notifiers};
-use egeria_fs::InodeNumber;
+use egeria_engine::InodeNumber;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

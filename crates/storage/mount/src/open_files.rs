@@ -1,7 +1,7 @@
 //! The kernel's open file descriptions.
 
 use crate::coherence::Mark;
-use egeria_fs::{DescriptionSlot, Errno, FileReference, InodeNumber, Outcome};
+use egeria_engine::{DescriptionSlot, Errno, FileReference, InodeNumber, Outcome};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -7,8 +7,8 @@
 //! looked up.
 
 use crate::leases::Asker;
-use egeria_fs::rights::cleared_setid;
-use egeria_fs::{Attributes, FileKind};
+use egeria_engine::rights::cleared_setid;
+use egeria_engine::{Attributes, FileKind};
 use fuser::Request;
 use procfs::FromRead;
 use procfs::process::Status;

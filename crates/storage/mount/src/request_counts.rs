@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use egeria_fs::FailureCause;
+use egeria_engine::FailureCause;
 
 /// Upper bounds of the buckets of latencies, ns. What takes longer is in one more bucket.
 pub const LATENCY_BOUNDS_NS: [u64; 13] = [

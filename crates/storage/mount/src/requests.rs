@@ -6,7 +6,7 @@ use crate::failures::Operation;
 use crate::names::{Found, LookedUp};
 use crate::open::DIRECT;
 use crate::waiting;
-use egeria_fs::{InodeNumber, Outcome};
+use egeria_engine::{InodeNumber, Outcome};
 use fuser::{
     FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen,
 };

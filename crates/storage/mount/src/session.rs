@@ -9,7 +9,7 @@ use crate::recalls::Recalls;
 use crate::request_counts::RequestCounts;
 use crate::requests::Requests;
 use crate::{LeaseTiming, MountOptions, helper, unmount};
-use egeria_fs::{FileReference, InodeNumber, Volume};
+use egeria_engine::{FileReference, InodeNumber, Volume};
 use fuser::{Config, Session, SessionACL};
 use std::io;
 use std::os::fd::OwnedFd;

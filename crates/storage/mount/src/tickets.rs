@@ -3,8 +3,8 @@
 //! A name that programs could write down would be dangerous: a copied or unpacked file of that name would overwrite the
 //! inode. So no such name is known before it is asked for, and none is kept on media.
 
-use egeria_fs::control::TICKET_DIGITS;
-use egeria_fs::{Errno, InodeNumber, Outcome};
+use egeria_engine::control::TICKET_DIGITS;
+use egeria_engine::{Errno, InodeNumber, Outcome};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

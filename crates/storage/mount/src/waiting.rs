@@ -3,7 +3,7 @@
 
 use crate::adapter::Adapter;
 use crate::failures::{self, Operation};
-use egeria_fs::{Errno, Outcome, within_patience};
+use egeria_engine::{Errno, Outcome, within_patience};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

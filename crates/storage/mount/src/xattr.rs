@@ -3,7 +3,7 @@
 use crate::adapter::Adapter;
 use crate::convert;
 use crate::privilege::Caller;
-use egeria_fs::{Errno, InodeNumber, Outcome, XattrMode};
+use egeria_engine::{Errno, InodeNumber, Outcome, XattrMode};
 use fuser::ReplyXattr;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

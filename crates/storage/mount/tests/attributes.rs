@@ -117,7 +117,7 @@ fn changes_past_the_kernel_are_seen_at_once() {
     mount.volume.close(ino);
     mount
         .volume
-        .unlink(egeria_fs::InodeNumber::ROOT, b"file")
+        .unlink(egeria_engine::InodeNumber::ROOT, b"file")
         .unwrap();
     assert_eq!(errno(fs::metadata(&path)), libc::ENOENT);
 }

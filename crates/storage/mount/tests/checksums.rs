@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use egeria_fs::{InodeNumber, Volume};
+use egeria_engine::{InodeNumber, Volume};
 use egeria_harness::fork::Forked;
 use egeria_media::{BlockNumber, PoolIndex};
 use std::fs::{self, File};

@@ -7,7 +7,7 @@ mod child;
 mod common;
 use child::Served;
 use common::*;
-use egeria_fs::{CallerSource, Errno, FileReference, InodeNumber};
+use egeria_engine::{CallerSource, Errno, FileReference, InodeNumber};
 use egeria_harness::fork::Forked;
 use egeria_harness::memory::Mapping;
 use egeria_mount::MountOptions;
@@ -258,7 +258,7 @@ fn write_back_does_not_grow_the_file() {
     let Some(shared) = Shared::new() else { return };
     let mapping = map(&shared.file, BYTES, true);
     mapping.set(60_000, 1);
-    let cut = egeria_fs::AttributeChange {
+    let cut = egeria_engine::AttributeChange {
         size_bytes: Some(100),
         ..Default::default()
     };
@@ -528,7 +528,7 @@ fn programs_run_from_the_mount_and_are_never_stale() {
         !mount.volume.is_kernel_cached(engine)
     });
     let program = fs::read("/bin/true").unwrap();
-    let cut = egeria_fs::AttributeChange {
+    let cut = egeria_engine::AttributeChange {
         size_bytes: Some(0),
         ..Default::default()
     };

@@ -2,10 +2,10 @@
 
 mod common;
 use common::*;
-use egeria_fs::control::{
+use egeria_engine::control::{
     CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST,
 };
-use egeria_fs::{FileKind, InodeNumber};
+use egeria_engine::{FileKind, InodeNumber};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;

@@ -30,7 +30,7 @@ fn what_is_written_is_read_and_survives_a_remount() {
     assert!(fs::read(mount.path("file")).unwrap() == expected);
     drop(file);
     let options = egeria_mount::MountOptions::default();
-    let mount = mount.again(egeria_fs::AttachMode::CreateOrJoin, &options);
+    let mount = mount.again(egeria_engine::AttachMode::CreateOrJoin, &options);
     assert!(fs::read(mount.path("file")).unwrap() == expected);
 }
 
@@ -367,7 +367,7 @@ fn a_full_volume_says_enospc() {
     }
     let place = Place::with_pools_of(16 << 20);
     let options = egeria_mount::MountOptions::default();
-    let mount = Mounted::at(place, egeria_fs::AttachMode::CreateOrJoin, &options);
+    let mount = Mounted::at(place, egeria_engine::AttachMode::CreateOrJoin, &options);
     fs::write(mount.path("kept"), pattern(1, 1 << 20)).unwrap();
     let mut file = File::create(mount.path("filler")).unwrap();
     let full = std::iter::repeat_with(|| file.write_all(&[7; 1 << 16])).find_map(Result::err);

@@ -5,7 +5,7 @@ mod child;
 mod common;
 use child::{kill, mounted, serve_in_child};
 use common::*;
-use egeria_fs::{AttachMode, InodeNumber, NewInode};
+use egeria_engine::{AttachMode, InodeNumber, NewInode};
 use egeria_mount::{MountError, MountOptions, serve, spawn, unmount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::{self, File};

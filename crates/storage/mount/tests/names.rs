@@ -281,7 +281,7 @@ fn racing_creators_all_open_the_file() {
 #[test]
 fn a_creator_past_the_kernel_does_not_disturb_others() {
     let Some(mount) = Mounted::new() else { return };
-    let new = egeria_fs::NewInode {
+    let new = egeria_engine::NewInode {
         mode: libc::S_IFREG | 0o644,
         uid: 0,
         gid: 0,
@@ -299,8 +299,8 @@ fn a_creator_past_the_kernel_does_not_disturb_others() {
                 }
                 let made = mount
                     .volume
-                    .create(egeria_fs::InodeNumber::ROOT, name.as_bytes(), &new);
-                assert!(made.is_ok() || made == Err(egeria_fs::Errno(libc::EEXIST)));
+                    .create(egeria_engine::InodeNumber::ROOT, name.as_bytes(), &new);
+                assert!(made.is_ok() || made == Err(egeria_engine::Errno(libc::EEXIST)));
             });
             start.wait();
             open(mount.path(&name), libc::O_CREAT | libc::O_WRONLY, 0o644).unwrap();
@@ -364,8 +364,8 @@ fn a_removed_directory_is_not_mistaken_for_its_successor() {
 #[test]
 fn a_number_reused_past_the_kernel_is_stale() {
     let Some(mount) = Mounted::new() else { return };
-    let root = egeria_fs::InodeNumber::ROOT;
-    let directory = |mode| egeria_fs::NewInode {
+    let root = egeria_engine::InodeNumber::ROOT;
+    let directory = |mode| egeria_engine::NewInode {
         mode,
         uid: 0,
         gid: 0,

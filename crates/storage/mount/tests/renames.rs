@@ -5,7 +5,7 @@ mod child;
 mod common;
 use child::Served;
 use common::errno;
-use egeria_fs::{InodeNumber, RenameMode};
+use egeria_engine::{InodeNumber, RenameMode};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;

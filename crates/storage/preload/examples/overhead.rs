@@ -3,7 +3,7 @@
 //!
 //! `cargo build --release -p egeria-preload && cargo run --release -p egeria-preload --example overhead`
 
-use egeria_fs::{
+use egeria_engine::{
     AttachMode, AttachOptions, CallerDestination, CallerSource, CreateOptions, InodeNumber,
     PoolRequest, Volume, create_volume,
 };

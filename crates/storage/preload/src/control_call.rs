@@ -2,7 +2,7 @@
 
 use crate::raw;
 use crate::trust::Place;
-use egeria_fs::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply};
+use egeria_engine::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply};
 use libc::c_int;
 
 /// Ask the mount of a descriptor what it is; `None` when it is no other process's mount of ours.

@@ -7,7 +7,7 @@ use crate::raw;
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve;
-use egeria_fs::DirectoryEntry;
+use egeria_engine::DirectoryEntry;
 use libc::c_int;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;

@@ -12,7 +12,7 @@ use crate::record::Record;
 use crate::reply::Reply;
 use crate::sync::{heavy_barrier, light_barrier};
 use crate::{deferred, serve, table};
-use egeria_fs::{InodeNumber, Volume};
+use egeria_engine::{InodeNumber, Volume};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 

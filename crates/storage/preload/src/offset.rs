@@ -12,7 +12,7 @@
 use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
 use crate::reply::Reply;
 use crate::{deferred, raw};
-use egeria_fs::Outcome;
+use egeria_engine::Outcome;
 use libc::c_int;
 
 /// What a call at the position does: where the position is afterwards, and the call's value.

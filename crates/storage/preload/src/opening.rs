@@ -7,8 +7,8 @@ use crate::trust::Place;
 use crate::{
     deferred, errno, libc_streams, locked_files, ownership, placeholder, raw, serve, thread,
 };
-use egeria_fs::rights::{READ, SETID, WRITE};
-use egeria_fs::{
+use egeria_engine::rights::{READ, SETID, WRITE};
+use egeria_engine::{
     AttributeChange, Attributes, Errno, FileKind, FileReference, InodeNumber, NewInode, PathEnd,
     PathStop, Volume,
 };
@@ -108,7 +108,7 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
         ino: opened.ino,
         place: opened.place,
         is_directory: opened.is_directory,
-        slot: egeria_fs::control::NO_DESCRIPTION_SLOT,
+        slot: egeria_engine::control::NO_DESCRIPTION_SLOT,
         origin: Some(opened.origin),
         status: match opened.is_directory {
             true if flags & libc::O_PATH != 0 => flags & deferred::PATH_STATUS,
@@ -271,7 +271,7 @@ fn create(
     way: &Way<'_>,
     end: PathEnd,
     mode: mode_t,
-    make: impl FnOnce(&PathEnd, &NewInode) -> egeria_fs::Outcome<Attributes>,
+    make: impl FnOnce(&PathEnd, &NewInode) -> egeria_engine::Outcome<Attributes>,
 ) -> Result<Opened, PathStop> {
     let credentials = &way.identity.credentials;
     if !way.usage.is_writable() || !credentials.may_add(&end.directory) {

@@ -6,8 +6,8 @@ use crate::private_offset::PrivateOffset;
 use crate::reading::Reading;
 use crate::trust::Place;
 use crate::{errno, raw, settings};
-use egeria_fs::control::NO_DESCRIPTION_SLOT;
-use egeria_fs::{
+use egeria_engine::control::NO_DESCRIPTION_SLOT;
+use egeria_engine::{
     CallerDestination, DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume,
     WriteBackErrors,
 };

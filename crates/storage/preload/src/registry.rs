@@ -2,8 +2,8 @@
 
 use crate::lock::Lock;
 use crate::{admission, endings, libc_threads, pins, settings, signals, thread};
-use egeria_fs::control::ControlReply;
-use egeria_fs::{AttachMode, AttachOptions, Volume};
+use egeria_engine::control::ControlReply;
+use egeria_engine::{AttachMode, AttachOptions, Volume};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

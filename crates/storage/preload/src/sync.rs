@@ -1,4 +1,4 @@
-//! Where the modules that `crates/models` checks take their atomics and waiting from: there, it is
+//! Where the modules that `crates/verify/loom` checks take their atomics and waiting from: there, it is
 //! loom's.
 
 use crate::{libc_threads, raw};

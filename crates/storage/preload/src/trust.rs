@@ -6,7 +6,7 @@
 
 use crate::raw;
 use crate::zeros::zeros;
-use egeria_fs::control::serving_user;
+use egeria_engine::control::serving_user;
 use libc::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,7 +2,7 @@
 //! of which the kernel holds pages. It stays until this process ends, or the file has lost its last name by the next watch.
 
 use crate::locked::Locked;
-use egeria_fs::{Attributes, FileKind, InodeNumber, Volume};
+use egeria_engine::{Attributes, FileKind, InodeNumber, Volume};
 use std::mem;
 
 /// Marked, and held open for it.

@@ -2,7 +2,7 @@
 
 use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
 use crate::{settings, signals};
-use egeria_fs::{CallerSource, Outcome};
+use egeria_engine::{CallerSource, Outcome};
 
 /// Whether set-user-id or set-group-id bits may have to go when the content changes, which the kernel knows. Capabilities of
 /// the file go here.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Mounted;
-use egeria_fs::{DelegationRule, InodeNumber, XattrMode};
+use egeria_engine::{DelegationRule, InodeNumber, XattrMode};
 use std::num::NonZeroU8;
 
 /// One rule on a fresh mount with striped files, whose accesses are all delegated; at least so many bytes must have been.

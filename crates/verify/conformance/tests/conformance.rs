@@ -3,7 +3,7 @@
 //! tmpfs shows that the cases are right. What a mount does not keep is listed here with the number of the
 //! statement in docs/reference/semantics.md that says so, and the list is exact.
 
-#[path = "../../preload/tests/common/mod.rs"]
+#[path = "../../../storage/preload/tests/common/mod.rs"]
 mod common;
 
 use common::{Mounted, finish, library};
@@ -222,7 +222,7 @@ fn assert_as_declared(results: &Results, declared: &[Declared]) {
 
 #[test]
 fn the_document_names_what_is_declared() {
-    let text = include_str!("../../../docs/reference/semantics.md");
+    let text = include_str!("../../../../docs/reference/semantics.md");
     let all = [&DECLARED[..], &DECLARED_WITHOUT, &DECLARED_STRIPED].concat();
     for (name, number, _) in all {
         let (_, statement) = text.split_once(&format!("\n**{number}** ")).unwrap();

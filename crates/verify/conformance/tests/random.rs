@@ -3,7 +3,7 @@
 //! tmpfs beside another directory of tmpfs shows that the programs have one right answer. Each test runs the same
 //! programs every time; `egeria-conformance random` runs others, for as long as one likes.
 
-#[path = "../../preload/tests/common/mod.rs"]
+#[path = "../../../storage/preload/tests/common/mod.rs"]
 mod common;
 
 use common::{Mounted, finish, library};

@@ -36,7 +36,7 @@ pub fn built(package: &str, file: &str) -> PathBuf {
         .arg(target)
         .args([
             "--manifest-path",
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"),
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml"),
         ]);
     if directory.ends_with("release") {
         build.arg("--release");

@@ -1,12 +1,16 @@
 //! Checks of this repository that no other tool makes.
 //!
 //! - [`modules`]: no modules of a crate import each other, directly or in a ring.
+//! - [`layers`]: crates and folders depend on what is below them.
 //! - [`links`]: every relative link between documents, and every path that names one, leads somewhere.
 //! - [`locks`]: the lock file of what is built apart from the workspace knows the crates as they are.
 
 #![forbid(unsafe_code)]
 
 mod files;
+pub mod layers;
 pub mod links;
 pub mod locks;
 pub mod modules;
+
+pub use files::crates;

@@ -29,7 +29,7 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let is_checker = name.starts_with("crates/lint");
+        let is_checker = name.starts_with("crates/verify/lint");
         if is_checker || !(extension.is_empty() || TEXTS.contains(&extension.as_str())) {
             continue;
         }

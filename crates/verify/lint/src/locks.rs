@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::files;
+
 /// Of the workspace, and of what is built apart from it.
 const WORKSPACE: &str = "Cargo.lock";
 const APART: &str = "python/Cargo.lock";
@@ -79,6 +81,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         let versions = tested.entry(&package.name).or_default();
         versions.insert(&package.version);
     }
+    let crates = files::crates(root).map_err(|error| format!("crates: {error}"))?;
     let mut wrong = Vec::new();
     for package in &apart.package {
         let (name, version) = (&package.name, &package.version);
@@ -93,7 +96,8 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         }
         let directory = name.strip_prefix(PREFIX).filter(|_| name != ROOT);
         if let (Some(directory), None) = (directory, &package.source) {
-            let manifest: Manifest = read(&root.join("crates").join(directory).join("Cargo.toml"))?;
+            let of_crate = crates.get(directory).ok_or_else(|| format!("{APART}: {name} is no crate"))?;
+            let manifest: Manifest = read(&of_crate.join("Cargo.toml"))?;
             wrong.extend(differences(package, &manifest));
         }
     }

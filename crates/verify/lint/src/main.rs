@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use egeria_lint::modules::Exceptions;
-use egeria_lint::{links, locks, modules};
+use egeria_lint::{layers, links, locks, modules};
 
 /// Checks of this repository that no other tool makes.
 #[derive(Parser)]
@@ -27,6 +27,8 @@ enum Check {
         #[arg(long)]
         propose: bool,
     },
+    /// Find crates and folders that depend on what is above them
+    Layers,
     /// Find links and paths in documents that lead nowhere
     Links,
     /// Find where the Python package's lock file does not know the crates as they are
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
             Vec::new()
         }),
         Check::Modules { propose: false } => check_modules(&arguments.root),
+        Check::Layers => layers::check(&arguments.root),
         Check::Locks => locks::check(&arguments.root),
         Check::Links => links::check(&arguments.root).map_err(|error| error.to_string()),
     };

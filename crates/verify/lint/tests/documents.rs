@@ -112,10 +112,10 @@ fn bare_paths_are_found_and_those_with_a_way_are_not() {
 
 #[test]
 fn no_document_of_this_repository_holds_a_bare_path() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let mut files = Vec::new();
-    for entry in fs::read_dir(crates).unwrap().flatten() {
-        let source = entry.path().join("src");
+    for path in egeria_lint::crates(&root).unwrap().into_values() {
+        let source = path.join("src");
         if source.is_dir() {
             sources(&source, &mut files);
         }

@@ -36,11 +36,11 @@ fn from_registry(name: &str, version: &str) -> String {
 /// A tree whose crate `fs` has these dependencies in the lock.
 fn findings(locked: &str, libc_version: &str) -> Vec<String> {
     let root = tempfile::tempdir().unwrap();
-    let own = package("egeria-fs", "0.1.0", &format!("dependencies = [{locked}]"));
-    write(root.path(), "crates/fs/Cargo.toml", MANIFEST);
+    let own = package("egeria-engine", "0.1.0", &format!("dependencies = [{locked}]"));
+    write(root.path(), "crates/storage/engine/Cargo.toml", MANIFEST);
     let tested = from_registry("libc", "0.2.1") + &from_registry("libc", "0.2.2");
     write(root.path(), "Cargo.lock", &(own.clone() + &tested));
-    let apart = package("egeria-python", "0.1.0", "dependencies = [\"egeria-fs\"]")
+    let apart = package("egeria-python", "0.1.0", "dependencies = [\"egeria-engine\"]")
         + &own
         + &from_registry("libc", libc_version)
         + &from_registry("pyo3", "0.30.0");
@@ -65,7 +65,7 @@ fn missing_unknown_and_other_dependencies_are_reported() {
         found[0].clone()
     };
     let without = ALL.replace(", \"rustix\"", "");
-    assert!(one(&without, "0.2.2").contains("egeria-fs lacks its dependency rustix"));
+    assert!(one(&without, "0.2.2").contains("egeria-engine lacks its dependency rustix"));
     let with_more = format!("{ALL}, \"tests-only\"");
     assert!(one(&with_more, "0.2.2").contains("has tests-only, which is no dependency"));
     assert!(one(ALL, "0.2.3").contains("libc 0.2.3 is not what Cargo.lock has (0.2.1, 0.2.2)"));
@@ -83,6 +83,6 @@ fn files_that_are_not_there_are_an_error_in_one_line() {
 
 #[test]
 fn this_repository_is_right() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     assert_eq!(check(&root).unwrap(), Vec::<String>::new());
 }

@@ -9,8 +9,10 @@ use tempfile::TempDir;
 /// A tree with one crate, `x`, of these files below `src`.
 fn tree(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("crates/layer/x")).unwrap();
+    fs::write(root.path().join("crates/layer/x/Cargo.toml"), "").unwrap();
     for (name, text) in files {
-        let path = root.path().join("crates/x/src").join(name);
+        let path = root.path().join("crates/layer/x/src").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }

@@ -62,7 +62,7 @@ fn source_line(way: &str) -> String {
     let mut parts = place.rsplitn(3, ':').skip(1);
     let (line, file) = (parts.next(), parts.next());
     let line: usize = line.and_then(|line| line.parse().ok()).expect("a line");
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
     let path = std::path::Path::new(root).join(file.expect("a file"));
     let text = std::fs::read_to_string(&path).expect("a source file");
     format!("{how}{}", text.lines().nth(line - 1).unwrap_or("").trim())

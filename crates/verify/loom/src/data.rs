@@ -1,4 +1,4 @@
 //! As `fs::data`.
 
-#[path = "../../fs/src/data/index.rs"]
+#[path = "../../../storage/engine/src/data/index.rs"]
 pub(crate) mod index;

@@ -24,25 +24,25 @@ mod types;
 
 use types::Errno;
 
-#[path = "../../preload/src/apart.rs"]
+#[path = "../../../storage/preload/src/apart.rs"]
 mod apart;
-#[path = "../../preload/src/deferral.rs"]
+#[path = "../../../storage/preload/src/deferral.rs"]
 mod deferral;
-#[path = "../../preload/src/gate.rs"]
+#[path = "../../../storage/preload/src/gate.rs"]
 mod gate;
-#[path = "../../media/src/emulation/id_bitmap.rs"]
+#[path = "../../../storage/media/src/emulation/id_bitmap.rs"]
 mod id_bitmap;
-#[path = "../../fs/src/data/delegation/job.rs"]
+#[path = "../../../storage/engine/src/data/delegation/job.rs"]
 mod job;
-#[path = "../../preload/src/lock.rs"]
+#[path = "../../../storage/preload/src/lock.rs"]
 mod lock;
-#[path = "../../preload/src/locked.rs"]
+#[path = "../../../storage/preload/src/locked.rs"]
 mod locked;
-#[path = "../../preload/src/pin.rs"]
+#[path = "../../../storage/preload/src/pin.rs"]
 mod pin;
-#[path = "../../preload/src/private_offset.rs"]
+#[path = "../../../storage/preload/src/private_offset.rs"]
 mod private_offset;
-#[path = "../../preload/src/sole.rs"]
+#[path = "../../../storage/preload/src/sole.rs"]
 mod sole;
 
 mod models;

@@ -1,4 +1,4 @@
 //! As `fs::observe`.
 
-#[path = "../../fs/src/observe/notes.rs"]
+#[path = "../../../storage/engine/src/observe/notes.rs"]
 pub(crate) mod notes;

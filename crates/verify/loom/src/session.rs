@@ -1,16 +1,16 @@
 //! The parts of a session that the models need, and those they run.
 
-#[path = "../../fs/src/session/direct.rs"]
+#[path = "../../../storage/engine/src/session/direct.rs"]
 pub(crate) mod direct;
-#[path = "../../fs/src/session/exclusion.rs"]
+#[path = "../../../storage/engine/src/session/exclusion.rs"]
 pub(crate) mod exclusion;
-#[path = "../../fs/src/session/free_list.rs"]
+#[path = "../../../storage/engine/src/session/free_list.rs"]
 pub(crate) mod free_list;
-#[path = "../../fs/src/session/lease_words.rs"]
+#[path = "../../../storage/engine/src/session/lease_words.rs"]
 pub(crate) mod lease_words;
-#[path = "../../fs/src/session/seqlock.rs"]
+#[path = "../../../storage/engine/src/session/seqlock.rs"]
 pub(crate) mod seqlock;
-#[path = "../../fs/src/session/slot_ownership.rs"]
+#[path = "../../../storage/engine/src/session/slot_ownership.rs"]
 pub(crate) mod slot_ownership;
 
 /// As `fs::session::arena`: runs of one page, last given back first given out.

@@ -1,3 +1,3 @@
 //! As in `fs`.
 
-pub(crate) use egeria_fs::{Errno, Outcome};
+pub(crate) use egeria_engine::{Errno, Outcome};

@@ -50,7 +50,7 @@ fn every_flush_and_fence_is_missed_when_it_is_left_out() {
 /// A violation, made by leaving out what makes commits durable.
 fn a_case(directory: &Path) -> std::path::PathBuf {
     let options = CrashOptions {
-        omitted: Some("crates/fs/src/log/".to_owned()),
+        omitted: Some("crates/storage/engine/src/log/".to_owned()),
         output_directory: Some(directory.to_owned()),
         workers: 1,
         ..quick()

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use egeria_fs::{CheckReport, Repair, check_volume, undo_repair};
+use egeria_engine::{CheckReport, Repair, check_volume, undo_repair};
 use egeria_machine::NamedPath;
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use egeria_fs::{AttachMode, AttachOptions};
+use egeria_engine::{AttachMode, AttachOptions};
 use egeria_policy::planner::{Settings, Unavailable};
 use egeria_steward::{
     LogReader, Record, decision_log_path, runtime_directory, trusted_runtime_directory,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use egeria_fs::{AttachMode, AttachOptions, SpaceReport, Volume};
+use egeria_engine::{AttachMode, AttachOptions, SpaceReport, Volume};
 use egeria_machine::{NamedPath, format_bytes};
 use egeria_media::BLOCK_BYTES;
 use serde::Serialize;

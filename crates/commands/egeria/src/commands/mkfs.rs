@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use egeria_fs::{CreateOptions, PoolRequest, create_volume};
+use egeria_engine::{CreateOptions, PoolRequest, create_volume};
 use egeria_machine::{NamedPath, format_bytes};
 use egeria_media::{Access, Persistence, Pool};
 use serde::Serialize;

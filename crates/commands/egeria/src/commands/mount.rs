@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use clap::Args;
-use egeria_fs::{AttachMode, Volume};
+use egeria_engine::{AttachMode, Volume};
 use egeria_machine::NamedPath;
 use egeria_mount::{MountError, MountOptions, RequestCounts};
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use egeria_fs::{AttachMode, CreateOptions, Volume};
+use egeria_engine::{AttachMode, CreateOptions, Volume};
 use egeria_machine::Machine;
 use egeria_media::HUGE_PAGE_BYTES;
 use egeria_mount::{MountHandle, MountOptions};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use egeria_fs::{AttachMode, AttachOptions, Finding, ScrubProgress, ScrubReport};
+use egeria_engine::{AttachMode, AttachOptions, Finding, ScrubProgress, ScrubReport};
 use egeria_machine::format_bytes;
 use serde::Serialize;
 

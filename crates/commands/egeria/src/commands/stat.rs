@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use egeria_fs::{AttachMode, AttachOptions, ExtentReport, FileKind, FileLayout, Volume};
+use egeria_engine::{AttachMode, AttachOptions, ExtentReport, FileKind, FileLayout, Volume};
 use egeria_machine::{NamedPath, format_bytes};
 use egeria_media::BLOCK_BYTES;
 use serde::Serialize;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use egeria_fs::{AttachMode, AttachOptions};
+use egeria_engine::{AttachMode, AttachOptions};
 use egeria_machine::{Machine, format_bytes};
 use egeria_policy::planner::System;
 use egeria_steward::{Summary, Target};

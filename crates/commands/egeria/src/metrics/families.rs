@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use egeria_fs::{Counters, PoolAdmission, Volume};
+use egeria_engine::{Counters, PoolAdmission, Volume};
 use egeria_media::BLOCK_BYTES;
 use egeria_mount::{LATENCY_BOUNDS_NS, RequestCounts};
 use egeria_policy::planner::Balance;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use egeria_facts::CpuSet;
-use egeria_fs::{Errno, FileReference, InodeNumber, NewInode, Volume, XattrMode};
+use egeria_engine::{Errno, FileReference, InodeNumber, NewInode, Volume, XattrMode};
 use egeria_machine::{CpuId, Machine, NodeId, PoolBandwidth};
 use egeria_watch::task;
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use egeria_facts::Facts;
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use egeria_machine::{Machine, NodeId, PoolBandwidth};
 use egeria_policy::Note;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use egeria_machine::PoolBandwidth;
 use egeria_watch::own;
 use serde::{Deserialize, Serialize};

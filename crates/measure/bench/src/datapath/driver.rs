@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use egeria_fs::{Counters, InodeNumber, XattrMode};
+use egeria_engine::{Counters, InodeNumber, XattrMode};
 use tempfile::TempDir;
 
 use super::options::DatapathOptions;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use egeria_fs::{Counters, Volume};
+use egeria_engine::{Counters, Volume};
 use tempfile::TempDir;
 
 use super::options::DemoOptions;

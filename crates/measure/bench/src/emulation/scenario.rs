@@ -1,6 +1,6 @@
 //! What is run: one DIMM to eight nodes, reads, writes and mixes, DRAM beside persistent memory, remote, striped.
 
-use egeria_fs::AllocationPolicy;
+use egeria_engine::AllocationPolicy;
 use egeria_harness::{Error, Result};
 use egeria_machine::{Machine, MemoryKind, NodeId};
 use egeria_sim::{Allocation, FileGroup, MediumKind, Pattern, Phase, ThreadGroup, Workload};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use egeria_fs::{Errno, InodeNumber, NewInode, Volume};
+use egeria_engine::{Errno, InodeNumber, NewInode, Volume};
 
 use super::plan::Pace;
 use super::prepare::{aside, text};

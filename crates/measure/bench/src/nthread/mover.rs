@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_steward::{LogReader, Record, Scope, Steward, StewardOptions, Target, WindowRecord};

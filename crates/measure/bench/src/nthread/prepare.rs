@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use egeria_harness::{Error, Result};
 
 /// Path as an argument.

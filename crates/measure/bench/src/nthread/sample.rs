@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 
 use egeria_harness::{Error, Result};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use egeria_fs::AllocationPolicy;
+use egeria_engine::AllocationPolicy;
 use egeria_machine::Machine;
 use tempfile::TempDir;
 

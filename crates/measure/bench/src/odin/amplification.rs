@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use egeria_fs::{
+use egeria_engine::{
     AllocationPolicy, AttachMode, AttachOptions, CreateOptions, InodeNumber, NewInode, Volume,
 };
 use egeria_harness::scratch::ScratchPools;
@@ -39,7 +39,7 @@ pub(super) fn measure(memory: &Path) -> Result<f64> {
     counted.map_err(|error| Error::failed(format!("cannot write to a striped file: {error}")))
 }
 
-fn write(volume: &Volume, recorder: &Recorder) -> std::result::Result<f64, egeria_fs::Errno> {
+fn write(volume: &Volume, recorder: &Recorder) -> std::result::Result<f64, egeria_engine::Errno> {
     let new = NewInode {
         mode: libc::S_IFREG | 0o600,
         uid: rustix::process::getuid().as_raw(),

@@ -1,6 +1,6 @@
 //! What is run.
 
-use egeria_fs::AllocationPolicy;
+use egeria_engine::AllocationPolicy;
 use egeria_harness::{Error, Result};
 use egeria_machine::Machine;
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use egeria_fs::AllocationPolicy;
+use egeria_engine::AllocationPolicy;
 use egeria_harness::program::find_in_path;
 use egeria_harness::scratch::check_room;
 use egeria_harness::{Error, Progress, Result, silent};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use egeria_fs::AllocationPolicy;
+use egeria_engine::AllocationPolicy;
 use egeria_harness::program::find_in_path;
 use egeria_harness::scratch::check_room;
 use egeria_harness::{Error, Progress, Result, silent};
@@ -170,12 +170,12 @@ fn perform(options: &RelocationOptions<'_>, system: System) -> Result<Found> {
 }
 
 /// Bytes of the readers' files on other pools than the first.
-fn elsewhere(volume: &egeria_fs::Volume) -> std::result::Result<u64, egeria_fs::Errno> {
+fn elsewhere(volume: &egeria_engine::Volume) -> std::result::Result<u64, egeria_engine::Errno> {
     let mut all = 0;
     for reader in 0..READERS {
         let name = format!("f.{reader}.0");
         let ino = volume
-            .lookup(egeria_fs::InodeNumber::ROOT, name.as_bytes())?
+            .lookup(egeria_engine::InodeNumber::ROOT, name.as_bytes())?
             .ino;
         let file = volume.open(ino, None)?;
         let by_pool = volume.bytes_by_pool(file, u64::MAX);

@@ -1,7 +1,7 @@
 //! A scratch volume for tests.
 #![allow(dead_code)]
 
-use egeria_fs::*;
+use egeria_engine::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 

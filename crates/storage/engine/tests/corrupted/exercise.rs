@@ -3,7 +3,7 @@
 
 use super::steps::*;
 use crate::common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;

@@ -2,7 +2,7 @@
 //! only checks of every field catch.
 
 use super::damage::Random;
-use egeria_fs::format::*;
+use egeria_engine::format::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
 /// A log page: its pool, its place, and what its entries are sealed with.

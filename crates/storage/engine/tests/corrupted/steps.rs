@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use crate::common::*;
-use egeria_fs::*;
+use egeria_engine::*;
 
 pub const ROOT: InodeNumber = InodeNumber::ROOT;
 

@@ -1,8 +1,8 @@
 //! Every operation that takes something, on a tree that has a bit of everything.
 
 use crate::common::*;
-use egeria_fs::failpoint::{Resource, with_failures};
-use egeria_fs::*;
+use egeria_engine::failpoint::{Resource, with_failures};
+use egeria_engine::*;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
 

@@ -1,6 +1,6 @@
 //! Everything a volume shows.
 
-use egeria_fs::*;
+use egeria_engine::*;
 use std::collections::BTreeMap;
 
 /// One name.

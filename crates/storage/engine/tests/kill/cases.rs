@@ -2,7 +2,7 @@
 
 use crate::common::{DIRECTORY, FILE};
 use crate::scene::{Scene, pattern, write_in};
-use egeria_fs::*;
+use egeria_engine::*;
 
 /// What the child does.
 pub type Act = Box<dyn Fn(&Volume)>;

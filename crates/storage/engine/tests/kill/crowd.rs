@@ -1,7 +1,7 @@
 //! Crowds of workers of which now and then one process dies.
 
 use crate::common::Scratch;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::fork::Forked;
 use egeria_harness::process::Deadline;
 use egeria_harness::rng::Rng;

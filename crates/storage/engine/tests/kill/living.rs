@@ -2,7 +2,7 @@
 
 use crate::common::{FILE, Scratch};
 use crate::stepping::{Death, End, kill_after, uncounted};
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::fork::Forked;
 use rustix::process::{
     Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,

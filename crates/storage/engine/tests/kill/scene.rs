@@ -1,7 +1,7 @@
 //! Where a killed operation happens: two directories, some files, and what they must hold.
 
 use crate::common::{DIRECTORY, FILE, set_checksums};
-use egeria_fs::*;
+use egeria_engine::*;
 use std::sync::Arc;
 
 /// Directories `a` and `b` of one volume, emptied after every round.

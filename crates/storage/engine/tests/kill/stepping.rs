@@ -1,7 +1,7 @@
 //! Killing a child in the middle: after so many instructions (it sets the processor's trap flag on itself
 //! and counts the traps, which is exact and slow), or by a timer (which is neither).
 
-use egeria_fs::{Volume, format};
+use egeria_engine::{Volume, format};
 use egeria_harness::fork::Forked;
 use egeria_harness::memory::Mapping;
 use rustix::process::{Signal, getpid, kill_process};
@@ -105,7 +105,7 @@ pub fn kill_after(volume: &Volume, death: Death, act: &dyn Fn(&Volume)) -> End {
 fn run_child(volume: &Volume, death: Death, act: &dyn Fn(&Volume), mut tell: &PipeWriter) -> i32 {
     volume.after_fork_in_child();
     // Slots are taken before the count begins.
-    let ready = volume.attributes(egeria_fs::InodeNumber::ROOT).is_ok();
+    let ready = volume.attributes(egeria_engine::InodeNumber::ROOT).is_ok();
     let act = || match death {
         Death::Instructions(instructions) => step(instructions, &|| act(volume)),
         Death::Sealed(instructions) => {

@@ -1,10 +1,10 @@
 //! The bytes shown in docs/reference/format.md are those the engine makes.
 
 use crate::{certificate, encoded, entries, position, superblock};
-use egeria_fs::format::*;
+use egeria_engine::format::*;
 use egeria_media::{PoolIndex, PoolOffset};
 
-const DOCUMENT: &str = include_str!("../../../../docs/reference/format.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/reference/format.md");
 
 /// Sixteen bytes to a line, each line with its offset; rows of zeros are left out.
 fn dump(bytes: &[u8]) -> String {

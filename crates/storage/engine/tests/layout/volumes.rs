@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::reader::{Inode, Reader, crc32c, seal};
-use egeria_fs::*;
+use egeria_engine::*;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 

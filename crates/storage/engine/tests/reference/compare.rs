@@ -3,7 +3,7 @@
 use super::content::{BLOCK, Block, Content};
 use super::harness::Harness;
 use super::model::{Body, CHECKSUM, Directory, LAYOUT};
-use egeria_fs::*;
+use egeria_engine::*;
 use std::collections::BTreeMap;
 
 /// Files up to this size are read as a whole.

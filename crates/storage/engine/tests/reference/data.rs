@@ -4,7 +4,7 @@ use super::compare::errno;
 use super::content::{BLOCK, Block};
 use super::generate::*;
 use super::harness::{Harness, blocks_needed, pick};
-use egeria_fs::*;
+use egeria_engine::*;
 
 const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 

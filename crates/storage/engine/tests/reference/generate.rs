@@ -1,7 +1,7 @@
 //! Generators: operations as numbers that the harness resolves against what exists at that moment, so
 //! that every sequence, also a shrunk one, makes sense.
 
-use egeria_fs::{AllocateMode, RenameMode, TimeChange, XattrMode};
+use egeria_engine::{AllocateMode, RenameMode, TimeChange, XattrMode};
 use proptest::prelude::*;
 
 /// One of several things that exist; taken modulo their number.

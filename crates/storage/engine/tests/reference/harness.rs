@@ -9,7 +9,7 @@ use super::model::{
 use super::walks::Walk;
 use crate::clock::coarse_now_ns;
 use crate::common::Scratch;
-use egeria_fs::*;
+use egeria_engine::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -408,7 +408,7 @@ impl Harness {
         parent: u64,
         name: Option<&[u8]>,
         new: &NewInode,
-        done: Outcome<egeria_fs::Attributes>,
+        done: Outcome<egeria_engine::Attributes>,
         expected: Answer<()>,
         body: Body,
     ) -> Option<u64> {

@@ -2,7 +2,7 @@
 //! numbers it gives to new inodes.
 
 use super::content::Content;
-use egeria_fs::{NewInode, RenameMode, XattrMode};
+use egeria_engine::{NewInode, RenameMode, XattrMode};
 use std::collections::BTreeMap;
 
 pub type Answer<T> = Result<T, i32>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const DOCUMENT: &str = include_str!("../../../../docs/reference/semantics.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/reference/semantics.md");
 
 /// What stands in brackets, statement by statement: the number, and what holds it.
 fn statements() -> Vec<(u32, Vec<String>)> {
@@ -53,6 +53,8 @@ fn the_document_and_the_tests_agree() {
         include_str!("space.rs"),
     ];
     let here = numbers(&here.into_iter().flat_map(tests_in).collect());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let crates = egeria_lint::crates(&root).expect("crates");
     let mut named = BTreeSet::new();
     let mut seen = BTreeSet::new();
     for (number, tests) in statements() {
@@ -64,13 +66,12 @@ fn the_document_and_the_tests_agree() {
                     named.insert(test);
                 }
                 Some((file, name)) => {
-                    let (room, file) = file.split_once('/').expect("room/file::test");
-                    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-                    let (place, tests): (_, fn(&str) -> _) = match room {
+                    let (name_of_crate, file) = file.split_once('/').expect("crate/file::test");
+                    let (place, tests): (_, fn(&str) -> _) = match name_of_crate {
                         "conformance" => ("src/cases", cases_in),
                         _ => ("tests", tests_in),
                     };
-                    let path = crates.join(room).join(place).join(file);
+                    let path = crates[name_of_crate].join(place).join(file);
                     let text = std::fs::read_to_string(path.with_extension("rs"));
                     let names: BTreeSet<String> = tests(&text.expect("a file of tests"));
                     assert!(names.contains(name), "{number}: no test {test}");

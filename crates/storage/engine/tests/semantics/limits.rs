@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::{ROOT, failed, open_new};
-use egeria_fs::*;
+use egeria_engine::*;
 use std::sync::Barrier;
 use std::sync::mpsc::channel;
 

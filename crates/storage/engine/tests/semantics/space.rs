@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use crate::{ROOT, commits, failed, open_new};
-use egeria_fs::format::*;
-use egeria_fs::*;
+use egeria_engine::format::*;
+use egeria_engine::*;
 
 /// Write to the file until nothing more goes, to the last block.
 fn fill(volume: &Volume, file: FileReference) {

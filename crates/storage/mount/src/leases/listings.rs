@@ -2,7 +2,7 @@
 
 use super::{LOOK_AGAIN, Leases};
 use crate::notify::Kernel;
-use egeria_fs::InodeNumber;
+use egeria_engine::InodeNumber;
 use std::time::{Duration, Instant};
 
 /// How long who changes a directory is waited for.

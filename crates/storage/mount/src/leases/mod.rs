@@ -1,4 +1,4 @@
-//! Leases that this mount grants its kernel (see `egeria_fs`, module `leases`): names, also missing ones, attributes
+//! Leases that this mount grants its kernel (see `egeria_engine`, module `leases`): names, also missing ones, attributes
 //! and pages that it may remember without asking, until somebody is about to change them past it.
 //!
 //! What makes an answer of the kernel right at any time:
@@ -30,7 +30,7 @@ mod recall;
 
 use crate::LeaseTiming;
 use crate::notify::Kernel;
-use egeria_fs::{Attributes, FileKind, InodeNumber, LeaseMount, LookupReferences, Recall, Volume};
+use egeria_engine::{Attributes, FileKind, InodeNumber, LeaseMount, LookupReferences, Recall, Volume};
 use listing::Listing;
 use paged::Paged;
 use std::collections::{HashMap, HashSet};
@@ -300,7 +300,7 @@ impl Leases {
 
     /// From now on this thread works for the kernel of this mount.
     pub(crate) fn work_for_kernel(&self) {
-        egeria_fs::work_for_kernel(self.mount.get().copied());
+        egeria_engine::work_for_kernel(self.mount.get().copied());
     }
 
     fn shard(&self, ino: InodeNumber) -> MutexGuard<'_, Shard> {

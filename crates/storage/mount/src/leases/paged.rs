@@ -1,7 +1,7 @@
 //! How much of files the kernel may keep in its page cache: it gives pages up for memory, but nobody has to wait for
 //! that, and the files are in memory already.
 
-use egeria_fs::InodeNumber;
+use egeria_engine::InodeNumber;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

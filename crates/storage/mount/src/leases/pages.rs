@@ -7,7 +7,7 @@
 //! kernel drops the pages when it opens one, and no lease is granted on pages while there is one.
 
 use super::{LOOK_AGAIN, Leases, Pages};
-use egeria_fs::InodeNumber;
+use egeria_engine::InodeNumber;
 use std::time::{Duration, Instant};
 
 /// How long who changes a file is waited for.

@@ -2,7 +2,7 @@
 
 use super::{LOOK_AGAIN, Leases, Pages};
 use crate::notify::{Forgetting, Kernel, Name};
-use egeria_fs::{DirectoryEntry, FileKind, InodeNumber, Recall};
+use egeria_engine::{DirectoryEntry, FileKind, InodeNumber, Recall};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

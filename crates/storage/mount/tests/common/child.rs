@@ -5,7 +5,7 @@
 #![allow(dead_code)] // Every test file uses a part.
 
 use crate::common::{Mounted, Place, eventually, fuse};
-use egeria_fs::{AttachMode, AttachOptions, FileReference, InodeNumber, Volume};
+use egeria_engine::{AttachMode, AttachOptions, FileReference, InodeNumber, Volume};
 use egeria_mount::{LeaseTiming, MountOptions, serve, unmount};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,7 +1,7 @@
 //! A volume of its own for each test, really mounted.
 #![allow(dead_code)] // Every test file uses a part.
 
-use egeria_fs::{
+use egeria_engine::{
     AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber, PoolRequest, Volume,
     create_volume,
 };

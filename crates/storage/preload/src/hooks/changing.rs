@@ -2,8 +2,8 @@
 
 use crate::names::{Answer, Way, answered, by_kernel_at, on_open_descriptor, on_path};
 use crate::{guarded, real, settings};
-use egeria_fs::rights::{SETID, WRITE};
-use egeria_fs::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
+use egeria_engine::rights::{SETID, WRITE};
+use egeria_engine::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, time_t, timespec, timeval, uid_t};
 
 type Outcome = Result<Answer, PathStop>;

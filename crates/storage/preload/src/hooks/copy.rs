@@ -12,7 +12,7 @@ use crate::reply::Reply;
 use crate::serve::serve;
 use crate::trust::Place;
 use crate::{errno, guarded, raw, real, serve, settings, table, thread, writing};
-use egeria_fs::{Errno, Outcome};
+use egeria_engine::{Errno, Outcome};
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};

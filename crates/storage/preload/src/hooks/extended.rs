@@ -5,8 +5,8 @@ use crate::names::{
     self, Answer, CallerPlace, Way, answered, on_open_descriptor, on_path, with_caller_string,
 };
 use crate::real;
-use egeria_fs::rights::{READ, WRITE};
-use egeria_fs::{Attributes, Errno, FileKind, PathStop, Volume, XattrMode};
+use egeria_engine::rights::{READ, WRITE};
+use egeria_engine::{Attributes, Errno, FileKind, PathStop, Volume, XattrMode};
 use libc::{c_char, c_int, c_void, size_t, ssize_t};
 
 type Outcome = Result<Answer, PathStop>;

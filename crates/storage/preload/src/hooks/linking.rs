@@ -4,7 +4,7 @@ use super::naming::end_to_change;
 use crate::guarded::{can_look, look};
 use crate::names::{self, Answer, Way, answered, on_path, on_two_paths};
 use crate::{real, serve};
-use egeria_fs::{Attributes, FileKind, InodeNumber, PathEnd, PathStop, Volume};
+use egeria_engine::{Attributes, FileKind, InodeNumber, PathEnd, PathStop, Volume};
 use libc::{c_char, c_int};
 use std::sync::atomic::Ordering;
 

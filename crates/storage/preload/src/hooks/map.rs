@@ -5,7 +5,7 @@
 use crate::reply::Reply;
 use crate::serve;
 use crate::{deferred, errno, raw, real, table};
-use egeria_fs::control::MARK_REQUEST;
+use egeria_engine::control::MARK_REQUEST;
 use libc::{c_int, c_void, off_t, size_t};
 
 fn mmap(

@@ -2,7 +2,7 @@
 
 use crate::names::{Way, answered, on_path, on_two_paths, with_caller_string, without_umask};
 use crate::{real, serve};
-use egeria_fs::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
+use egeria_engine::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
 use libc::{c_char, c_int, c_uint, mode_t};
 
 const NEW_DIRECTORY_BITS: u32 = 0o1777;
@@ -192,7 +192,7 @@ fn move_name(
         // A kernel that knows a directory keeps its place in its own tree.
         let is_movable = !is_moved_by_kernel(from, &moved, is_in_one)
             && (is_directory || !(old.wants_directory || new.wants_directory))
-            && (!is_directory || is_in_one || credentials.may(&moved, egeria_fs::rights::WRITE))
+            && (!is_directory || is_in_one || credentials.may(&moved, egeria_engine::rights::WRITE))
             && credentials.may_remove(&old.directory, &moved)
             && may_place;
         if !is_movable {

@@ -7,7 +7,7 @@ use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve;
 use crate::{deferred, errno, guarded, locked_files, raw, real, serve, table};
-use egeria_fs::Errno;
+use egeria_engine::Errno;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// `lseek`.

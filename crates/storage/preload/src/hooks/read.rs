@@ -5,7 +5,7 @@ use crate::record::{PASS, Record};
 use crate::reply::Reply;
 use crate::serve::{serve, serve_cancellable, serve_quickly};
 use crate::{errno, raw, real, thread};
-use egeria_fs::Outcome;
+use egeria_engine::Outcome;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// What an explicit-offset call answers.

@@ -5,7 +5,7 @@ use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve;
 use crate::{real, settings, table, writing};
-use egeria_fs::{AllocateMode, AttributeChange, Errno};
+use egeria_engine::{AllocateMode, AttributeChange, Errno};
 use libc::{c_int, off_t};
 
 /// Change an open file past the kernel, unless it must see to a limit on file sizes, or to whether setuid and setgid

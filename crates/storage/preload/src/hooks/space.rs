@@ -2,7 +2,7 @@
 
 use crate::names::{Answer, CallerPlace, SpaceWords, Way, on_descriptor, on_path};
 use crate::real;
-use egeria_fs::PathStop;
+use egeria_engine::PathStop;
 use libc::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -3,8 +3,8 @@
 use crate::names::{Answer, CallerPlace, Way, by_kernel_at, on_descriptor, on_path};
 use crate::zeros::zeros;
 use crate::{caller, devices, real, settings};
-use egeria_fs::rights::{EXECUTE, READ, WRITE};
-use egeria_fs::{Attributes, FileKind, InodeNumber, PathStop};
+use egeria_engine::rights::{EXECUTE, READ, WRITE};
+use egeria_engine::{Attributes, FileKind, InodeNumber, PathStop};
 use libc::{c_char, c_int, c_uint, size_t, ssize_t};
 
 const NS_PER_S: i64 = 1_000_000_000;

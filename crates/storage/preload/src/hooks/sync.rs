@@ -6,7 +6,7 @@ use crate::record::Record;
 use crate::reply::Reply;
 use crate::serve::serve_cancellable;
 use crate::{deferred, raw, real, table};
-use egeria_fs::WriteBackErrors;
+use egeria_engine::WriteBackErrors;
 use libc::{c_int, off_t};
 
 fn durable(record: &Record, fd: c_int) -> Reply {

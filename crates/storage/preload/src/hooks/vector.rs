@@ -10,7 +10,7 @@ use crate::record::{PASS, Record};
 use crate::reply::Reply;
 use crate::serve::serve_cancellable;
 use crate::{guarded_copy, raw, real};
-use egeria_fs::{Errno, Outcome};
+use egeria_engine::{Errno, Outcome};
 use libc::{c_int, iovec, off_t, ssize_t};
 use std::ptr;
 

@@ -4,7 +4,7 @@
 use crate::names::{self, Answer, Way, on_descriptor, on_path};
 use crate::record::Record;
 use crate::{real, serve, table, watched};
-use egeria_fs::PathStop;
+use egeria_engine::PathStop;
 use libc::{c_char, c_int, c_uint};
 
 /// What is watched besides the path itself.

@@ -11,8 +11,8 @@ use crate::record::{Record, may_any_be_deferred};
 use crate::serve::{open_all_in_kernel, try_open_in_kernel};
 use crate::thread::{self, Thread};
 use crate::{errno, ownership, pins, process, raw, settings, signals};
-use egeria_fs::rights::READ;
-use egeria_fs::{Attributes, Errno, InodeNumber, PathEnd, PathStop, PathWalker, Volume};
+use egeria_engine::rights::READ;
+use egeria_engine::{Attributes, Errno, InodeNumber, PathEnd, PathStop, PathWalker, Volume};
 use libc::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -102,7 +102,7 @@ impl<'p> Way<'p> {
     /// The same, with other rights.
     pub fn find_as(
         &self,
-        credentials: &'static egeria_fs::rights::Credentials,
+        credentials: &'static egeria_engine::rights::Credentials,
         follows_last: bool,
     ) -> Result<Attributes, PathStop> {
         let walker = PathWalker {

@@ -4,7 +4,7 @@ use super::mounts::{self, Mount, Use, is_fresh, ticks};
 use crate::record::may_any_be_deferred;
 use crate::thread::Thread;
 use crate::{raw, serve, table};
-use egeria_fs::{InodeNumber, Volume};
+use egeria_engine::{InodeNumber, Volume};
 use libc::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,7 +6,7 @@ mod build;
 #[allow(unused_imports)] // As above.
 pub use build::{library, program, shared_object, static_program, thread_sanitized};
 
-use egeria_fs::{
+use egeria_engine::{
     AttachMode, AttachOptions, Counters, CreateOptions, PoolRequest, Volume, create_volume,
 };
 use egeria_mount::{MountHandle, MountOptions, spawn};
@@ -145,7 +145,7 @@ impl Mounted {
         let pools = std::mem::replace(&mut self.pools, temporary("/tmp"));
         drop(self);
         let pool = pools.path().join("pool0");
-        let report = egeria_fs::check_volume(&pool, false, &mut |_, _| {}).unwrap();
+        let report = egeria_engine::check_volume(&pool, false, &mut |_, _| {}).unwrap();
         assert!(report.findings.is_empty(), "{:#?}", report.findings);
     }
 

@@ -1,6 +1,6 @@
 //! A mount served by a process of its own, which can die.
 
-use egeria_fs::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume, create_volume};
+use egeria_engine::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume, create_volume};
 use egeria_mount::{LeaseTiming, MountOptions, serve, unmount_lazily};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::OsStr;

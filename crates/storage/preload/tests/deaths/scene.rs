@@ -1,6 +1,6 @@
 //! Where the calls happen, what must be there before and after each, and who looks on.
 
-use egeria_fs::{Attributes, Errno, FileKind, InodeNumber, Volume};
+use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, Volume};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -129,7 +129,7 @@ impl Place {
         for name in DIRECTORIES {
             let directory = find(volume, self.inodes[0], name).unwrap();
             known.insert(name.to_owned(), (directory.ino.0, 0, directory.nlink));
-            let each = &mut |entry: &egeria_fs::DirectoryEntry<'_>| {
+            let each = &mut |entry: &egeria_engine::DirectoryEntry<'_>| {
                 let text = String::from_utf8_lossy(entry.name);
                 if entry.kind == FileKind::Regular {
                     known.insert(format!("{name}/{text}"), (0, 0, 0));

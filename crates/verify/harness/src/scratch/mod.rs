@@ -12,7 +12,7 @@ pub use pools::ScratchPools;
 use std::path::Path;
 use std::sync::Arc;
 
-use egeria_fs::{AttachMode, AttachOptions, CreateOptions, Volume};
+use egeria_engine::{AttachMode, AttachOptions, CreateOptions, Volume};
 use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
 use procfs::{Current, Meminfo};

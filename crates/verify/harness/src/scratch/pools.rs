@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use egeria_fs::{CreateOptions, PoolRequest, create_volume, remove_sessions};
+use egeria_engine::{CreateOptions, PoolRequest, create_volume, remove_sessions};
 use egeria_watch::own;
 use rustix::fs::{FlockOperation, flock};
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From one module to another, by their names.
-pub(super) type Edge = (String, String);
+pub(crate) type Edge = (String, String);
 
 /// Modules of a crate and what shows that one depends on another.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Graph {
+pub(crate) struct Graph {
     edges: BTreeMap<Edge, Vec<String>>,
 }
 
@@ -43,6 +43,12 @@ impl Graph {
             .entry((from.to_owned(), to.to_owned()))
             .or_default()
             .push(place);
+    }
+
+    /// Each with the first place that makes it.
+    pub(crate) fn edges(&self) -> impl Iterator<Item = (&Edge, &str)> {
+        let edges = self.edges.iter();
+        edges.map(|(edge, places)| (edge, places[0].as_str()))
     }
 
     /// The same without some edges.

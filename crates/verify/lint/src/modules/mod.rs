@@ -14,15 +14,16 @@ mod graph;
 mod resolve;
 mod tree;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use exceptions::Exceptions;
 
+use crate::files;
 use graph::Graph;
 use tree::Crate;
 
 /// Where the exceptions are, below the root of the source tree.
-pub const EXCEPTIONS: &str = "crates/lint/module-cycles.toml";
+pub const EXCEPTIONS: &str = "crates/verify/lint/module-cycles.toml";
 
 /// Lines that say what is wrong: cycles without an exception, exceptions without a cycle.
 ///
@@ -76,21 +77,10 @@ pub fn propose(root: &Path) -> Result<String, String> {
 }
 
 /// The graphs of all targets of all crates; a binary's name is `crate/binary`.
-fn graphs(root: &Path) -> Result<Vec<(String, Graph)>, String> {
-    let directory = root.join("crates");
-    let entries = std::fs::read_dir(&directory)
-        .map_err(|error| format!("{}: {error}", directory.display()))?;
-    let mut crates: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
-    crates.sort();
+pub(crate) fn graphs(root: &Path) -> Result<Vec<(String, Graph)>, String> {
+    let crates = files::crates(root).map_err(|error| format!("crates: {error}"))?;
     let mut graphs = Vec::new();
-    for path in crates {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+    for (name, path) in crates {
         for (target, file) in tree::targets(&path, &name) {
             let mut graph = Graph::default();
             resolve::dependencies(&Crate::read(&file, root)?, &mut graph);

@@ -1,8 +1,8 @@
 //! What a repair has to repair, and how it is done to a volume.
 
 use super::operation::{Actor, ino};
-use egeria_fs::format::*;
-use egeria_fs::*;
+use egeria_engine::format::*;
+use egeria_engine::*;
 use egeria_media::{BlockNumber, PoolOffset};
 use serde::{Deserialize, Serialize};
 

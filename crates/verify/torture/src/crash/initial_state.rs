@@ -2,8 +2,8 @@
 
 use super::damage::{Damage, do_damage, record_at};
 use super::operation::{Actor, Operation, ino};
-use egeria_fs::format::*;
-use egeria_fs::*;
+use egeria_engine::format::*;
+use egeria_engine::*;
 use egeria_media::recorder::PoolSet;
 use egeria_media::{BlockNumber, Pool};
 use serde::{Deserialize, Serialize};

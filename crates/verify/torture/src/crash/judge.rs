@@ -2,7 +2,7 @@
 
 use super::snapshot::Snapshot;
 use super::worker_status::WorkerStatus;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::text::message_of;
 use egeria_media::Pool;
 use egeria_media::recorder::{CrashImage, Event, Recording};

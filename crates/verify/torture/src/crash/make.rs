@@ -3,7 +3,7 @@
 use super::initial_state::root;
 use super::judge::{CLOCK_NS, Kind, LegalState};
 use super::workspace::{Recorded, Workspace};
-use egeria_fs::*;
+use egeria_engine::*;
 
 /// Tells the volume that is made from the initial state's.
 const SEED_OF_NEW: u64 = 2;

@@ -1,6 +1,6 @@
 //! The grammar: one call of the file API on a small tree, in a form that can be saved and run again.
 
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_media::PoolIndex;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

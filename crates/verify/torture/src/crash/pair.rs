@@ -9,7 +9,7 @@
 use super::judge::{Kind, LegalState};
 use super::operation::{Actor, Operation, as_looked_up, look_up};
 use super::workspace::{Recorded, Workspace};
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use egeria_media::recorder::Gate;
 use procfs::FromRead;
 use procfs::process::Stat;

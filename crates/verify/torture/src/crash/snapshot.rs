@@ -1,7 +1,7 @@
 //! What a volume holds, as its users see it, to be compared before and after a crash.
 
 use super::operation::{CHECKSUMS, LAYOUT};
-use egeria_fs::*;
+use egeria_engine::*;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -5,7 +5,7 @@ use super::judge::{Judge, Kind, LegalState};
 use super::operation::{Actor, Operation};
 use super::worker_status::WorkerStatus;
 use super::workload::Setup;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_media::Pool;
 use egeria_media::recorder::{CrashImages, Event, PoolSet, Recorder, Recording};
 use std::num::NonZeroU8;

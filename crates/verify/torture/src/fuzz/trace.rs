@@ -8,7 +8,7 @@ use egeria_facts::{
     Facts, FileFacts, FileKey, FileUse, Measured, MediumFacts, Mix, NodeAccesses, ProcessAccesses,
     ProcessKey, ThreadFacts, ThreadKey, Window,
 };
-use egeria_fs::format::checksum::{crc32c, crc32c_append};
+use egeria_engine::format::checksum::{crc32c, crc32c_append};
 use egeria_harness::rng::Rng;
 use egeria_machine::Machine;
 use egeria_policy::planner::{Planner, System};

@@ -9,7 +9,7 @@ use egeria_sim::{Options, Workload};
 
 /// Workloads to begin with.
 const TEXTS: [&str; 4] = [
-    include_str!("../../../sim/workloads/fio-8-rw60.toml"),
+    include_str!("../../../../model/sim/workloads/fio-8-rw60.toml"),
     include_str!("../../fuzz/workload/beside.toml"),
     include_str!("../../fuzz/workload/spread.toml"),
     include_str!("../../fuzz/workload/phases.toml"),

@@ -1,8 +1,8 @@
 //! Calls made on the engine itself, as a program does that attaches the volume.
 
 use super::files::{Attribute, Files};
-use egeria_fs::format::BLOCK;
-use egeria_fs::*;
+use egeria_engine::format::BLOCK;
+use egeria_engine::*;
 use egeria_media::PoolIndex;
 
 /// What new files are.

@@ -1,6 +1,6 @@
 //! The calls a worker makes, whichever way they go.
 
-use egeria_fs::Outcome;
+use egeria_engine::Outcome;
 
 /// The attribute of a directory that says so, and its value.
 pub const CHECKSUMS: Attribute = (c"user.egeria.checksum", b"crc32c");

@@ -27,7 +27,7 @@ pub use report::KillReport;
 pub use roles::main;
 pub use stop::{CallRow, ObserverRow, StackRow, StopReport};
 
-use egeria_fs::{
+use egeria_engine::{
     AttachMode, AttachOptions, CreateOptions, DelegationRule, LimitedBy, PoolRequest, Volume,
 };
 use egeria_harness::program;
@@ -234,6 +234,6 @@ fn make_volume(options: &KillOptions<'_>, directory: &Path) -> Result<PathBuf> {
             bytes: Some(POOL_BYTES),
         })
         .collect();
-    egeria_fs::create_volume(&pools, &CreateOptions::default()).map_err(Error::failed)?;
+    egeria_engine::create_volume(&pools, &CreateOptions::default()).map_err(Error::failed)?;
     Ok(directory.join("pool0"))
 }

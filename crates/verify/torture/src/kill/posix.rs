@@ -2,7 +2,7 @@
 //! where the preload library is loaded.
 
 use super::files::{Attribute, Files};
-use egeria_fs::{Errno, Outcome};
+use egeria_engine::{Errno, Outcome};
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};

@@ -6,7 +6,7 @@ use super::posix::Posix;
 use super::processes::AccessPath;
 use super::stop::{self, StatusPage};
 use super::worker::{Ending, work};
-use egeria_fs::{AttachMode, AttachOptions, Volume};
+use egeria_engine::{AttachMode, AttachOptions, Volume};
 use egeria_mount::{LeaseTiming, MountOptions};
 use std::path::Path;
 use std::process::ExitCode;

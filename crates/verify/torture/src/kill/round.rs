@@ -3,7 +3,7 @@
 use super::ledger::{DONE, Ledger};
 use super::processes::{ACCESS_PATHS, Mount, Paths, WorkerProcess};
 use super::verify::{self, Commons, Ended, Leaked, Verdict};
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::process::{Cancel, check_cancel, within};
 use egeria_harness::rng::Rng;
 use egeria_harness::{Error, Result};

@@ -6,7 +6,7 @@ use super::ledger::{DONE, Ledger};
 use super::oracle::Oracle;
 use super::plan::*;
 use super::worker::{FIELD_BYTES, RECORD_HEADER, check_field, elastic_byte, word};
-use egeria_fs::*;
+use egeria_engine::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 

@@ -4,7 +4,7 @@ use super::files::{Files, attributes_of};
 use super::ledger::{DONE, Ledger, monotonic_ns};
 use super::oracle::Oracle;
 use super::plan::*;
-use egeria_fs::{Errno, Outcome};
+use egeria_engine::{Errno, Outcome};
 use egeria_harness::rng::mix_all;
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use egeria_facts::Window;
-use egeria_fs::{AttachMode, AttachOptions, Volume};
+use egeria_engine::{AttachMode, AttachOptions, Volume};
 use egeria_machine::Machine;
 use egeria_policy::Plan;
 use egeria_policy::nthread::{self, Configuration, Settings};

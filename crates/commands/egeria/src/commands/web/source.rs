@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use egeria_fs::{AttachMode, AttachOptions};
+use egeria_engine::{AttachMode, AttachOptions};
 use egeria_steward::{Scope, WindowRecord};
 use egeria_watch::session::SessionSource;
 

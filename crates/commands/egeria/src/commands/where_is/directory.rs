@@ -10,7 +10,7 @@ use std::sync::Arc;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 use egeria_cli::progress;
-use egeria_fs::{InodeNumber, Volume};
+use egeria_engine::{InodeNumber, Volume};
 use egeria_machine::{Machine, NamedPath, format_bytes};
 use egeria_pages::NodeBytes;
 use egeria_pages::file::{self, Locator};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use egeria_fs::{AttachMode, AttachOptions, FileKind, InodeNumber, Volume};
+use egeria_engine::{AttachMode, AttachOptions, FileKind, InodeNumber, Volume};
 use egeria_machine::NodeId;
 use egeria_pages::NodeBytes;
 

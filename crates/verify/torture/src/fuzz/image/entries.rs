@@ -3,7 +3,7 @@
 use super::super::values::HostileValues;
 use super::forge::Forge;
 use super::layout::{Page, entry_lines};
-use egeria_fs::format::*;
+use egeria_engine::format::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
 /// Most entries appended to a log at once; a flood has more.

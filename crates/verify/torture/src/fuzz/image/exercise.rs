@@ -4,7 +4,7 @@
 
 use super::super::subject::{Observations, one_line};
 use super::super::values::HostileValues;
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::rng::Rng;
 use egeria_media::Pool;
 use std::collections::BTreeSet;

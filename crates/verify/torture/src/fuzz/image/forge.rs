@@ -4,7 +4,7 @@ use super::super::subject::Observations;
 use super::super::values::HostileValues;
 use super::layout::{Page, Record};
 use super::samples::Sample;
-use egeria_fs::format::*;
+use egeria_engine::format::*;
 use egeria_harness::rng::Rng;
 use egeria_media::{BlockNumber, Pool, PoolIndex, PoolOffset};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Where the structures of a sample lie, so that changes hit them and not the emptiness between them.
 
-use egeria_fs::format::*;
+use egeria_engine::format::*;
 use egeria_media::recorder::PoolSet;
 use egeria_media::{BlockNumber, Pool, PoolIndex, PoolOffset};
 

@@ -9,7 +9,7 @@ mod samples;
 mod words;
 
 use super::subject::{Case, Observations, Subject};
-use egeria_fs::*;
+use egeria_engine::*;
 use egeria_harness::rng::{Rng, mix_all};
 use exercise::Exercise;
 use forge::Forge;

@@ -2,7 +2,7 @@
 
 use super::super::values::HostileValues;
 use super::forge::Forge;
-use egeria_fs::format::*;
+use egeria_engine::format::*;
 use egeria_media::{BlockNumber, PoolOffset};
 
 impl Forge<'_> {

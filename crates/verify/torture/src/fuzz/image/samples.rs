@@ -3,8 +3,8 @@
 
 use super::layout::Layout;
 use crate::crash::{Actor, DAMAGES, InitialState, Operation};
-use egeria_fs::format::*;
-use egeria_fs::*;
+use egeria_engine::format::*;
+use egeria_engine::*;
 use egeria_media::recorder::{Event, PoolSet, Recorder};
 use egeria_media::{Pool, PoolIndex};
 use std::fmt;

@@ -1,8 +1,8 @@
 //! What root and the other user have: a volume and a secret of root's, a directory of the other user's.
 
 use super::user::{as_user, unmount};
-use egeria_fs::format::{MIN_POOL_BYTES, Superblock};
-use egeria_fs::{CreateOptions, PoolRequest, create_volume};
+use egeria_engine::format::{MIN_POOL_BYTES, Superblock};
+use egeria_engine::{CreateOptions, PoolRequest, create_volume};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ impl Fixture {
             if now.0.len() != before.0.len() {
                 return Err(format!("root's {name} has another size"));
             }
-            let line = egeria_fs::format::SESSION_LINE_BLOCK.offset().0 as usize;
+            let line = egeria_engine::format::SESSION_LINE_BLOCK.offset().0 as usize;
             let counts = |at: &usize| name != "pool0" || !(line..line + 4096).contains(at);
             let differs = |at: &usize| now.0[*at] != before.0[*at];
             if now.0 != before.0

@@ -14,7 +14,7 @@ use super::subject::{Case, Observations, Subject, one_line};
 use actions::Actions;
 use commands::{Attached, Commands};
 pub(super) use commands::{PROGRAM, egeria_program};
-use egeria_fs::{AttachMode, AttachOptions, Volume, check_volume};
+use egeria_engine::{AttachMode, AttachOptions, Volume, check_volume};
 use egeria_harness::rng::{Rng, mix_all};
 use fixture::Fixture;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl OtherUser {
             return Err(why.to_owned());
         }
         user::have_mounts_of_ones_own()?;
-        egeria_fs::set_attach_patience(commands::ATTACH_PATIENCE);
+        egeria_engine::set_attach_patience(commands::ATTACH_PATIENCE);
         Ok(OtherUser {
             fixture: Fixture::new()?,
             commands: Commands::find()?,

@@ -1,6 +1,6 @@
 //! Random names, paths and trees, as somebody makes them who means no good.
 
-use egeria_fs::MAX_PATH_BYTES;
+use egeria_engine::MAX_PATH_BYTES;
 use egeria_harness::rng::Rng;
 
 /// Users and groups of the tree, and of who looks.

@@ -7,8 +7,8 @@ mod twins;
 
 use super::subject::{Case, Observations, Subject};
 use draw::{CHAIN, GROUPS, Kind, New, USERS, link_of_chain};
-use egeria_fs::rights::{Credentials, EXECUTE, READ, WRITE};
-use egeria_fs::*;
+use egeria_engine::rights::{Credentials, EXECUTE, READ, WRITE};
+use egeria_engine::*;
 use egeria_harness::rng::Rng;
 use rustix::fs::{Access, AtFlags, Mode};
 use rustix::fs::{Gid, Uid};

@@ -1,8 +1,8 @@
 //! The same tree twice: in a volume, and in a directory of the kernel's own tmpfs.
 
 use super::draw::{Kind, New};
-use egeria_fs::format::MIN_POOL_BYTES;
-use egeria_fs::*;
+use egeria_engine::format::MIN_POOL_BYTES;
+use egeria_engine::*;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};

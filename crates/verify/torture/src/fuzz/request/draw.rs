@@ -22,7 +22,7 @@ const MAX_READ: u64 = 128 << 10;
 /// As `time_t`.
 const FIRST_SECOND: u64 = 1 << 63;
 /// `ioctl` of the control call.
-const CONTROL: u32 = egeria_fs::control::CONTROL_REQUEST;
+const CONTROL: u32 = egeria_engine::control::CONTROL_REQUEST;
 
 impl<'a> Draw<'a> {
     pub(super) fn new(rng: &'a mut Rng, kernel: &'a Kernel) -> Draw<'a> {

@@ -1,7 +1,7 @@
 //! Playing the kernel: requests go down a socket, replies are awaited and what they name is remembered.
 
 use super::super::subject::Observations;
-use egeria_fs::Volume;
+use egeria_engine::Volume;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
 use rustix::net::{

@@ -3,7 +3,7 @@
 
 use crate::kill::files::Files;
 use crate::kill::processes::AccessPath;
-use egeria_fs::{Errno, Outcome};
+use egeria_engine::{Errno, Outcome};
 use egeria_harness::rng::Rng;
 use serde::Serialize;
 

@@ -18,7 +18,7 @@ pub(super) use status_page::StatusPage;
 
 use super::processes::{AccessPath, Paths, WorkerProcess};
 use super::verify::{self, Leaked};
-use egeria_fs::{InodeNumber, Volume};
+use egeria_engine::{InodeNumber, Volume};
 use egeria_harness::process::within;
 use egeria_harness::{Error, Result};
 use report::Notes;

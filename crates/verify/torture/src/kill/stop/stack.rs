@@ -36,7 +36,7 @@ fn functions(text: &str) -> Stack {
         };
         let name = frame.split(" (").next()?.trim();
         let is_noise = name.is_empty() || name.contains("{closure") || name.starts_with("core::");
-        (!is_noise).then(|| name.replace("egeria_fs::", ""))
+        (!is_noise).then(|| name.replace("egeria_engine::", ""))
     });
     names.take(DEPTH).collect()
 }
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn functions_are_read_from_what_gdb_prints() {
         let text = "warning: x\n#0  0x00007f in write () from /lib/libc.so.6\n\
-                    #1  egeria_fs::volume::Volume::write (self=0x1) at a.rs:3\n\
+                    #1  egeria_engine::volume::Volume::write (self=0x1) at a.rs:3\n\
                     #2  0x01 in core::ops::call () at b.rs\n#3  0x02 in main ()\n";
         assert_eq!(functions(text), ["write", "volume::Volume::write", "main"]);
         assert!(functions("no process").is_empty());
