@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use egeria_policy::planner::System;
-use egeria_watch::own;
 use serde::{Deserialize, Deserializer};
 
 use crate::machine_choice::Allocation;
@@ -164,7 +163,7 @@ impl Configuration {
     /// # Errors
     /// A file that cannot be read or that others can write, unknown keys, values that make no sense.
     pub fn read(path: &Path) -> Outcome<Configuration> {
-        let text = own::read_trusted(path, MAX_BYTES).map_err(|error| {
+        let text = egeria_files::read_trusted(path, MAX_BYTES).map_err(|error| {
             Failure::new(format!(
                 "cannot use {}: {}; it must be a file that root alone can write (chmod go-w)",
                 path.display(),

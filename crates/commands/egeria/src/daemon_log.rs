@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use egeria_engine::{Severity, Volume};
-use egeria_watch::own;
 use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -216,8 +215,8 @@ fn stderr_is_journal() -> bool {
 }
 
 fn open(path: &Path) -> Outcome<File> {
-    let opened = own::open(path).and_then(|mut file| {
-        own::close_to_others(&file)?;
+    let opened = egeria_files::open(path).and_then(|mut file| {
+        egeria_files::close_to_others(&file)?;
         file.seek(SeekFrom::End(0))?;
         Ok(file)
     });

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use clap::Args;
 use egeria_engine::{AllocationPolicy, AttachOptions, Volume};
 use egeria_machine::{Machine, MemoryKind, NamedPath, Source};
-use egeria_watch::own;
 use serde::{Deserialize, Serialize};
 
 use egeria_cli::failure::{Failure, Outcome};
@@ -97,8 +96,8 @@ fn as_calibrated(mut present: Machine, path: &Path) -> Machine {
 }
 
 fn calibrated(present: &Machine, path: &Path) -> Result<Option<Machine>, String> {
-    let text =
-        own::read_trusted(path, MAX_MACHINE_FILE_BYTES).map_err(|error| error.to_string())?;
+    let text = egeria_files::read_trusted(path, MAX_MACHINE_FILE_BYTES)
+        .map_err(|error| error.to_string())?;
     let Some(text) = text else {
         return Ok(None);
     };

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use common::{Sandbox, as_nobody, finish, is_root, run};
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// Bytes of a superblock copy, and where the two copies begin (docs/reference/format.md).
 const SUPERBLOCK_BYTES: usize = 8192;

@@ -87,7 +87,7 @@ fn the_steward_moves_the_memory_of_such_a_process() {
     let id = process.id() as u32;
     let memory = egeria_pages::process::memory(id).unwrap();
     assert!(memory.anonymous.of(NodeId(0)) >= BYTES as u64);
-    let began = egeria_watch::task::began(id).unwrap();
+    let began = egeria_proc::task::began(id).unwrap();
     let target = egeria_pages::migrate::Target::Nodes(vec![NodeId(0)]);
     let order = egeria_pages::migrate::Order::of(id, began, target);
     let machine = egeria_machine::Machine::detect().unwrap();

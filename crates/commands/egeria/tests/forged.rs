@@ -16,7 +16,7 @@ use std::sync::Arc;
 use common::{Background, Sandbox, egeria, eventually, is_root, kill};
 use egeria_engine::*;
 use egeria_machine::Machine;
-use egeria_watch::task;
+use egeria_proc::task;
 use rustix::process::Signal;
 
 const DIRECTORY: &str = "EGERIA_TEST_DIRECTORY";

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{Sandbox, egeria, finish, is_root, run, wait};
-use egeria_watch::trace::Writer;
+use egeria_trace::Writer;
 use recordings::{
     cut, header, machine, record, remote_readers, steady, thread, unreadable, window,
 };

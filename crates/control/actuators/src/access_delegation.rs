@@ -3,9 +3,9 @@
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
-use egeria_control::Actuator;
-use egeria_facts::Facts;
 use egeria_engine::{DelegationRule, Errno, Volume};
+use egeria_facts::Facts;
+use egeria_policy::control::Actuator;
 use egeria_policy::planner::DelegationPlan;
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 

@@ -3,11 +3,11 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use egeria_control::Actuator;
-use egeria_facts::Facts;
 use egeria_engine::{Errno, LimitedBy, Volume};
+use egeria_facts::Facts;
 use egeria_machine::{Machine, NodeId};
 use egeria_media::PoolIndex;
+use egeria_policy::control::Actuator;
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
 /// Sets limits in a volume's session, where all who use the volume obey them. They end with the session; what a killed

@@ -10,8 +10,7 @@ use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use egeria_watch::masks::AppliedMask;
-use egeria_watch::own;
+use egeria_proc::masks::AppliedMask;
 use serde::{Deserialize, Serialize};
 
 use crate::restore;
@@ -118,8 +117,8 @@ impl Journal {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let file = own::open(path)?;
-    own::close_to_others(&file)?;
+    let file = egeria_files::open(path)?;
+    egeria_files::close_to_others(&file)?;
     Ok(file)
 }
 

@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use egeria_control::Actuator;
 use egeria_facts::{Facts, NodeAccesses, ProcessAccesses, ProcessKey, ThreadKey};
 use egeria_machine::{Machine, NodeId};
 use egeria_pages::accesses::HotPages;
 use egeria_pages::migrate::{self, Migration, Order, Progress, Target};
 use egeria_policy::asymsched::{MemoryAction, MemoryStep};
+use egeria_policy::control::Actuator;
 use egeria_policy::{Action, ActionKind, ActionOutcome};
-use egeria_watch::Membership;
-use egeria_watch::migration_times::MigrationTimes;
+use egeria_proc::Membership;
+use egeria_proc::migration_times::MigrationTimes;
 
 use crate::departures::Departures;
 
@@ -338,7 +338,7 @@ mod tests {
 
     impl Membership for Everybody {
         fn holds(&self, thread: ThreadKey) -> bool {
-            egeria_watch::task::is_still(thread)
+            egeria_proc::task::is_still(thread)
         }
     }
 
@@ -388,7 +388,7 @@ mod tests {
         let process_id = std::process::id();
         let process = ProcessKey {
             process_id,
-            start_ticks: egeria_watch::task::began(process_id).unwrap(),
+            start_ticks: egeria_proc::task::began(process_id).unwrap(),
         };
         let times = MigrationTimes::default();
         let mut actuator = actuator(&times);
@@ -424,7 +424,7 @@ mod tests {
         let process_id = std::process::id();
         let process = ProcessKey {
             process_id,
-            start_ticks: egeria_watch::task::began(process_id).unwrap(),
+            start_ticks: egeria_proc::task::began(process_id).unwrap(),
         };
         for (left_bytes, is_wanted) in [(1 << 30, true), (1 << 20, false)] {
             let times = MigrationTimes::default();

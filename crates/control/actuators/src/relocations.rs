@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use egeria_control::Actuator;
-use egeria_facts::{Facts, FileKey};
 use egeria_engine::Volume;
+use egeria_facts::{Facts, FileKey};
 use egeria_machine::{Machine, NodeId};
 use egeria_pages::found_files::FoundFiles;
+use egeria_policy::control::Actuator;
 use egeria_policy::planner::{Relocate, RelocationStep};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
@@ -273,11 +273,11 @@ fn go_on(
 mod tests {
     use super::*;
     use crate::movable::Part;
-    use egeria_facts::{FileFacts, FileKey, Window};
     use egeria_engine::{
         AllocationPolicy, AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber,
         NewInode, PoolRequest, create_volume,
     };
+    use egeria_facts::{FileFacts, FileKey, Window};
     use egeria_policy::planner::RelocationReason;
 
     const FILE_BYTES: u64 = 8 << 20;

@@ -1,7 +1,7 @@
 //! Giving threads back the CPUs that their owners allowed.
 
-use egeria_watch::masks::AppliedMask;
-use egeria_watch::task;
+use egeria_proc::masks::AppliedMask;
+use egeria_proc::task;
 
 /// Restores the original masks of threads, and of the threads that they started, which inherited the applied ones and
 /// may never have been watched. `all` are the masks applied now and those of threads that ended with one.

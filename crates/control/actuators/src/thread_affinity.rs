@@ -3,13 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use egeria_control::Actuator;
 use egeria_facts::{CpuSet, Facts, ThreadKey};
 use egeria_machine::{Machine, NodeId};
 use egeria_policy::asymsched::NodeMove;
+use egeria_policy::control::Actuator;
 use egeria_policy::{Action, ActionKind, ActionOutcome};
-use egeria_watch::masks::{AppliedMask, SharedMasks};
-use egeria_watch::{Membership, task};
+use egeria_proc::masks::{AppliedMask, SharedMasks};
+use egeria_proc::{Membership, task};
 
 use crate::departures::Departures;
 use crate::journal::Journal;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use egeria_facts::FileKey;
 use egeria_engine::{InodeNumber, Volume};
+use egeria_facts::FileKey;
 use egeria_machine::{Machine, NodeId};
 use egeria_media::PoolIndex;
 use egeria_policy::ActionOutcome;

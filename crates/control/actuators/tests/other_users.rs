@@ -5,12 +5,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use egeria_actuators::{Journal, ThreadAffinity};
-use egeria_control::Actuator;
 use egeria_facts::{CpuSet, FactSource, Facts, ProcessKey, ThreadKey};
 use egeria_machine::{Machine, NodeId};
+use egeria_policy::control::Actuator;
 use egeria_policy::{Action, ActionOutcome, Move, Reason};
-use egeria_watch::processes::{ProcessSource, reaches_all_users};
-use egeria_watch::{LiveSource, Scope, task};
+use egeria_proc::processes::{ProcessSource, reaches_all_users};
+use egeria_proc::{LiveSource, Scope, task};
 
 /// A program of the user nobody that only waits; killed when dropped.
 struct Nobodys(Child);

@@ -23,6 +23,7 @@
 mod action;
 mod action_kind;
 pub mod asymsched;
+pub mod control;
 mod expectation;
 mod expected;
 mod measured;

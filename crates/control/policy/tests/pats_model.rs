@@ -1,11 +1,12 @@
 //! PATS's equations and its Collector on numbers worked by hand.
 
+use egeria_admission::Request;
 use egeria_facts::{Measured, Mix};
 use egeria_machine::AccessKind;
 use egeria_policy::pats::model::{
     cautious_limit, dimm_term, limit_for, pattern_term, serving_threads, size_term,
 };
-use egeria_policy::pats::{Collector, Controller, Limiter, Request, Settings, Tally};
+use egeria_policy::pats::{Collector, Controller, Limiter, Settings, Tally};
 use proptest::prelude::*;
 
 const MS_NS: u64 = 1_000_000;

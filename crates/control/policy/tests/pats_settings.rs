@@ -1,7 +1,8 @@
 //! The settings of PATS by name.
 
+use egeria_admission::Request;
 use egeria_machine::AccessKind;
-use egeria_policy::pats::{Controller, Request, Settings};
+use egeria_policy::pats::{Controller, Settings};
 
 fn refused(name: &str, value: &str) -> String {
     let mut settings = Settings::default();
@@ -143,7 +144,11 @@ fn requests_of_exactly_256_bytes_bypass_only_in_paper_mode() {
         (257, false, false),
         (u64::MAX, false, false),
     ] {
-        assert_eq!(ours.bypasses(request(bytes)), by_text, "{bytes}");
-        assert_eq!(paper.bypasses(request(bytes)), by_figure, "{bytes}");
+        assert_eq!(ours.bypass().applies_to(request(bytes)), by_text, "{bytes}");
+        assert_eq!(
+            paper.bypass().applies_to(request(bytes)),
+            by_figure,
+            "{bytes}"
+        );
     }
 }

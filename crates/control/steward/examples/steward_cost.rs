@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use egeria_engine::*;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
+use egeria_proc::task;
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
-use egeria_watch::task;
 
 const POOL: &str = "EGERIA_STEWARD_COST_POOL";
 

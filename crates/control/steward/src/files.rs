@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use egeria_actuators::JournalError;
-use egeria_watch::trace::{TraceHeader, Writer};
+use egeria_trace::{TraceHeader, Writer};
 use uuid::Uuid;
 
 use crate::error::{Result, StewardError};

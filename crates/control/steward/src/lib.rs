@@ -35,4 +35,4 @@ pub use steward::Steward;
 pub use summary::{ActionCount, NodeRates, Summary, WindowSummary};
 pub use target::Target;
 
-pub use egeria_watch::Scope;
+pub use egeria_proc::Scope;

@@ -12,7 +12,6 @@ use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
 use egeria_policy::planner::{Resting, Settings, Unavailable};
 use egeria_policy::{Action, ActionOutcome, ActionRecord, ActionResult, Kept, Move};
-use egeria_watch::own;
 use serde::{Deserialize, Serialize};
 
 /// A log longer than this begins anew, keeping one older file beside it.
@@ -223,7 +222,7 @@ impl LogWriter {
     pub(crate) fn create(path: &Path) -> io::Result<LogWriter> {
         Ok(LogWriter {
             path: path.to_owned(),
-            file: BufWriter::new(own::create_private(path)?),
+            file: BufWriter::new(egeria_files::create_private(path)?),
             bytes: 0,
             start: String::new(),
         })
@@ -248,7 +247,7 @@ impl LogWriter {
         let mut older = self.path.clone().into_os_string();
         older.push(".old");
         std::fs::rename(&self.path, older)?;
-        self.file = BufWriter::new(own::create_private(&self.path)?);
+        self.file = BufWriter::new(egeria_files::create_private(&self.path)?);
         self.bytes = self.start.len() as u64;
         self.file.write_all(self.start.as_bytes())
     }

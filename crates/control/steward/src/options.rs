@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use egeria_machine::Machine;
 use egeria_pages::accesses::Way;
 use egeria_policy::planner::Settings;
-use egeria_watch::Scope;
+use egeria_proc::Scope;
 
 /// How a steward works.
 #[derive(Clone, Debug)]

@@ -3,8 +3,6 @@
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-
-use egeria_watch::own;
 use uuid::Uuid;
 
 use crate::error::{Result, StewardError};
@@ -18,13 +16,13 @@ pub fn runtime_directory() -> PathBuf {
     if let Some(directory) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
         return directory.into();
     }
-    let user = own::user();
+    let user = egeria_files::user();
     if user == 0 {
         return "/run/egeria".into();
     }
     // Who became another user has the variable of the one before.
-    let private =
-        std::env::var_os("XDG_RUNTIME_DIR").and_then(|name| own::directory(Path::new(&name)).ok());
+    let private = std::env::var_os("XDG_RUNTIME_DIR")
+        .and_then(|name| egeria_files::directory(Path::new(&name)).ok());
     match private {
         Some(directory) => directory.join("egeria"),
         None => format!("/tmp/egeria-{user}").into(),
@@ -34,7 +32,7 @@ pub fn runtime_directory() -> PathBuf {
 /// The same, if it is there and what it holds can be believed: nobody else may write there, or could have put
 /// another in its place.
 pub fn trusted_runtime_directory() -> Option<PathBuf> {
-    own::directory(&runtime_directory()).ok()
+    egeria_files::directory(&runtime_directory()).ok()
 }
 
 /// Makes it where it is missing. It must be trusted: lines in its files decide which threads are restored.
@@ -54,7 +52,7 @@ fn make_directory(directory: &Path) -> Result<PathBuf> {
     let mut builder = std::fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(directory);
     made.map_err(failed("make"))?;
-    own::directory(directory).map_err(failed("trust"))
+    egeria_files::directory(directory).map_err(failed("trust"))
 }
 
 /// The decision log of a volume's steward, or of the one that watches processes, unless another was given.
@@ -84,7 +82,7 @@ mod tests {
         make_directory(&plain).unwrap();
         std::os::unix::fs::symlink(&plain, &link).unwrap();
         make_directory(&link).unwrap();
-        if own::user() != 0 {
+        if egeria_files::user() != 0 {
             return;
         }
         std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();

@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use egeria_actuators::{Departures, Journal, MemoryMigration, ThreadAffinity};
-use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;
+use egeria_policy::control::{Actuator, ControlLoop, Turn};
 use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
-use egeria_watch::LiveSource;
-use egeria_watch::trace::Writer;
+use egeria_proc::LiveSource;
+use egeria_trace::Writer;
 
 use crate::error::{Result, StewardError};
 use crate::files::{begin_trace, of_journal, open_log, unix_ns};

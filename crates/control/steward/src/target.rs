@@ -4,20 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use egeria_actuators::{AccessDelegation, AdmissionLimits, Departures, FileRelocation, MemoryMigration};
+use egeria_actuators::{
+    AccessDelegation, AdmissionLimits, Departures, FileRelocation, MemoryMigration,
+};
 use egeria_bpf::FileCounter;
-use egeria_control::Actuator;
 use egeria_engine::Volume;
 use egeria_machine::Machine;
 use egeria_pages::accesses::{Choice, HotPages, MemorySource, Sampler};
 use egeria_pages::file_counts::CountedFiles;
 use egeria_pages::found_files::FoundFiles;
+use egeria_policy::control::Actuator;
 use egeria_policy::pats::Controller;
 use egeria_policy::planner::{Stage, Unavailable};
-use egeria_watch::LiveSource;
-use egeria_watch::migration_times::MigrationTimes;
-use egeria_watch::processes::ProcessSource;
-use egeria_watch::session::SessionSource;
+use egeria_proc::LiveSource;
+use egeria_proc::migration_times::MigrationTimes;
+use egeria_proc::processes::ProcessSource;
+use egeria_session::SessionSource;
 use uuid::Uuid;
 
 use crate::error::{Result, StewardError};

@@ -11,14 +11,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
-use egeria_facts::CpuSet;
 use egeria_engine::*;
+use egeria_facts::CpuSet;
 use egeria_machine::{CpuId, Machine};
 use egeria_policy::planner::System;
+use egeria_proc::LiveSource;
+use egeria_proc::task;
+use egeria_session::SessionSource;
 use egeria_steward::{LogReader, Record, Scope, Steward, StewardError, StewardOptions, Target};
-use egeria_watch::LiveSource;
-use egeria_watch::session::SessionSource;
-use egeria_watch::task;
 
 const POOL: &str = "EGERIA_TEST_POOL";
 const ORDERS: &str = "EGERIA_TEST_ORDERS";

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use egeria_engine::{AllocationPolicy, AttachOptions, ThreadReport, Volume};
 use egeria_harness::process::Cancel;
-use egeria_harness::scratch::{ScratchVolume, memory_directory};
 use egeria_harness::{Error, Result};
 use egeria_machine::{Machine, MemoryKind};
+use egeria_scratch::{ScratchVolume, memory_directory};
 use tempfile::TempDir;
 
 use crate::script::{self, Call};
@@ -109,7 +109,10 @@ impl<'a> EmulatedRun<'a> {
             };
             ScratchVolume::make_with(memory, &nodes, setup.pool_bytes, &options)
         };
-        let volumes = setups.iter().map(make).collect::<Result<Vec<_>>>()?;
+        let volumes = setups
+            .iter()
+            .map(make)
+            .collect::<egeria_scratch::Result<Vec<_>>>()?;
         let run = EmulatedRun {
             volumes,
             library,

@@ -6,11 +6,11 @@ mod report;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use egeria_harness::statistics::median;
 use egeria_harness::{Error, Progress};
 use egeria_machine::{Machine, NodeId, format_bytes};
 use egeria_pages::migrate::{self, Order, Target};
 use egeria_pages::room;
+use egeria_stats::statistics::median;
 
 use holder::Holder;
 pub use report::{MigrationReport, PAPER_RATIO, Row};

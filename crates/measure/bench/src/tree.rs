@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// Seconds since the epoch of every file made: whole, for tar keeps no fractions.
 const MODIFIED_S: u64 = 1_600_000_000;

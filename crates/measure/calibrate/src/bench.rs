@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use egeria_harness::rng::Rng;
 use egeria_machine::{CpuId, Machine};
+use egeria_stats::rng::Rng;
 
 use crate::caches::{self, NodeCache};
 use crate::cores::{self, CpuNode};

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeMap;
 
-use egeria_harness::statistics::median;
 use egeria_machine::{Cache, CpuId, Hardware, MAX_MEMORIES, Machine, Memory, NodeId};
+use egeria_stats::statistics::median;
 
 use crate::LINE_BYTES;
 use crate::figures::{Calibration, Latency, MeasuredMemory, Stream};

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use egeria_harness::statistics::median;
 use egeria_machine::{Link, Machine, NodeId, Route};
+use egeria_stats::statistics::median;
 
 use crate::describe::{MIN_SHARE, bandwidth, rounded};
 use crate::figures::{Calibration, NodeFlow, Stream};

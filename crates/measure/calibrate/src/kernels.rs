@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 use std::hint::black_box;
 use std::ptr;
 
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 use crate::LINE_BYTES;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use egeria_harness::statistics::median;
 use egeria_machine::{Machine, NodeId};
+use egeria_stats::statistics::median;
 
 use crate::CalibrateError;
 use crate::figures::{

@@ -8,8 +8,8 @@
 //!            a straight line over the threads, whose slope is the lines of each and whose offset is the queue
 //! ```
 
-use egeria_harness::statistics::median;
 use egeria_machine::{Controller, NodeId};
+use egeria_stats::statistics::median;
 
 use crate::LINE_BYTES;
 use crate::figures::{Calibration, SmallAccesses, Wait};

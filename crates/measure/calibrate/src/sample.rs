@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use egeria_harness::rng::Rng;
 use egeria_machine::CpuId;
+use egeria_stats::rng::Rng;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::kernels::{self, Line};

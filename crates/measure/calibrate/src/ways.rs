@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use egeria_harness::statistics::median;
+use egeria_stats::statistics::median;
 
 /// Below this share of what two flows should get, they share something.
 const SHARED: f64 = 0.9;

@@ -1,11 +1,11 @@
 //! What becomes of decisions: threads move, memory and files follow, limits and delegation hold.
 
-use egeria_control::Actuator;
+use egeria_admission::Request;
 use egeria_facts::Facts;
 use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, NodeId};
 use egeria_policy::asymsched::{MemoryAction, MemoryStep};
-use egeria_policy::pats::Request;
+use egeria_policy::control::Actuator;
 use egeria_policy::planner::{DelegationPlan, Relocate, RelocationStep};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
@@ -143,7 +143,7 @@ impl Acts {
                 kind: AccessKind::Write,
                 bytes: *bytes,
             };
-            options.planner.pats.bypasses(request)
+            options.planner.pats.bypass().applies_to(request)
         };
         let pats = &options.planner.pats;
         let longest = [pats.bypass_bytes, pats.bypass_bytes.saturating_sub(1)];

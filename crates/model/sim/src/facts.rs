@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use egeria_admission::Request;
 use egeria_facts::Measured;
 use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
 use egeria_facts::{Facts, FileFacts, MediumFacts};
 use egeria_facts::{FileKey, FileUse, NodeFacts, ThreadFacts, Window};
 use egeria_machine::{AccessKind, LINE_BYTES, MemoryKind};
-use egeria_policy::pats::{Request, Tally};
+use egeria_policy::pats::Tally;
 
 use crate::file::File;
 use crate::model::Model;

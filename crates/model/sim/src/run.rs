@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use egeria_control::ControlLoop;
 use egeria_facts::{FactSource, Facts};
 use egeria_machine::Machine;
 use egeria_policy::ActionKind;
+use egeria_policy::control::ControlLoop;
 
 use crate::act::{Acts, ModelActuator};
 use crate::demand::Demand;

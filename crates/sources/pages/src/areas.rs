@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 
 use egeria_machine::{MAX_NODES, NodeId};
-use egeria_watch::living;
+use egeria_proc::living;
 
 /// The kernel's lines are shorter: a path of 4 KiB, each byte escaped, and numbers.
 const MAX_LINE_BYTES: u64 = 1 << 16;

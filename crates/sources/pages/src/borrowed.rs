@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use egeria_watch::living;
+use egeria_proc::living;
 use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 /// `PIDFD_THREAD`, since Linux 6.9: a descriptor of a thread that is not the first one.

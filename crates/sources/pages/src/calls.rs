@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use egeria_machine::NodeId;
-use egeria_watch::living;
+use egeria_proc::living;
 
 /// `cachestat`, since Linux 6.5; the same number on all architectures.
 pub(crate) const SYS_CACHESTAT: libc::c_long = 451;

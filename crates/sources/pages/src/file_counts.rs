@@ -12,8 +12,8 @@ use egeria_facts::{
     FactSource, Facts, FileFacts, FileKey, MAX_COUNTER, MAX_FILES, ThreadFacts, Window,
 };
 use egeria_machine::{Machine, NodeId};
-use egeria_watch::masks::SharedMasks;
-use egeria_watch::{LiveSource, Membership};
+use egeria_proc::masks::SharedMasks;
+use egeria_proc::{LiveSource, Membership};
 
 use crate::file::{self, Locator};
 use crate::found_files::{FoundFile, FoundFiles, identity_of, link_of};
@@ -326,8 +326,8 @@ impl<I: LiveSource, C: FileCounts> LiveSource for CountedFiles<I, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egeria_watch::Scope;
-    use egeria_watch::processes::ProcessSource;
+    use egeria_proc::Scope;
+    use egeria_proc::processes::ProcessSource;
     use std::os::unix::fs::MetadataExt;
     use std::time::Duration;
 

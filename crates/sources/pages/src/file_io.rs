@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use egeria_facts::{FactSource, Facts, ThreadKey, Window};
 use egeria_machine::Machine;
-use egeria_watch::masks::SharedMasks;
-use egeria_watch::{LiveSource, Membership};
+use egeria_proc::masks::SharedMasks;
+use egeria_proc::{LiveSource, Membership};
 
 use crate::file::Locator;
 use crate::file_counts::sum_nodes;
@@ -149,8 +149,8 @@ impl<I: LiveSource> LiveSource for FileIo<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egeria_watch::Scope;
-    use egeria_watch::processes::ProcessSource;
+    use egeria_proc::Scope;
+    use egeria_proc::processes::ProcessSource;
     use std::process::{Command, Stdio};
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use egeria_facts::FileKey;
-use egeria_watch::living;
+use egeria_proc::living;
 
 use crate::{borrowed, mount, users};
 

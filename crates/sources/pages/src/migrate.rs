@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use egeria_machine::{CpuId, Machine, NodeId};
-use egeria_watch::{living, task};
+use egeria_proc::{living, task};
 
 use crate::areas::{self, Area};
 use crate::{calls, present};

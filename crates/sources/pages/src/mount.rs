@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use egeria_watch::living;
+use egeria_proc::living;
 
 use crate::numa_maps::unescaped;
 

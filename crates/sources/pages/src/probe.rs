@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use egeria_watch::task;
+use egeria_proc::task;
 
 use crate::calls;
 

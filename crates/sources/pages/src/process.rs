@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader};
 
-use egeria_watch::living;
+use egeria_proc::living;
 
 use crate::borrowed;
 use crate::mount::Mounts;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use egeria_machine::{Machine, NodeId};
-use egeria_watch::task::{self, CpuClock};
+use egeria_proc::task::{self, CpuClock};
 
 use crate::NodeBytes;
 

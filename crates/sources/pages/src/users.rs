@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use egeria_watch::{living, task};
+use egeria_proc::{living, task};
 
 use crate::borrowed;
 use crate::mount::Mounts;

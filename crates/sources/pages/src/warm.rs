@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use egeria_machine::{Machine, NodeId};
-use egeria_watch::task;
+use egeria_proc::task;
 use rustix::fs::SeekFrom;
 
 use crate::mapping::Touch;

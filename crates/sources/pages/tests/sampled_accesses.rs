@@ -7,7 +7,7 @@ use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_pages::accesses::{HotPages, Sampled, Sampler};
 use egeria_pages::probe;
 use egeria_perf::{Event, EventSampler, Kind, RecordedRings};
-use egeria_watch::task;
+use egeria_proc::task;
 use rustix::time::{ClockId, clock_gettime};
 
 const PAGE: usize = 4096;

@@ -84,7 +84,11 @@ impl OpenOptions {
     }
 
     /// Open; the file counts as open.
-    pub(crate) fn open(&self, volume: &egeria_engine::Volume, path: &[u8]) -> Outcome<FileReference> {
+    pub(crate) fn open(
+        &self,
+        volume: &egeria_engine::Volume,
+        path: &[u8],
+    ) -> Outcome<FileReference> {
         let asks = self.read || self.write;
         if !asks || (self.truncate && !self.write) {
             return Err(Errno(libc::EINVAL));

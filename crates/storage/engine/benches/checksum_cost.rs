@@ -14,7 +14,7 @@ use common::{DIRECTORY, FILE, Scratch, set_checksums};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use egeria_engine::{AttributeChange, FileReference, InodeNumber, Volume};
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 const FILE_BYTES: u64 = 128 << 20;
 /// After so many the file is cut to its first size, so that the volume does not fill.

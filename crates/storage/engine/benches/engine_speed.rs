@@ -11,7 +11,7 @@ use common::{FILE, Scratch};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use egeria_engine::{AttributeChange, FileReference, InodeNumber, Volume};
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 const FILE_BYTES: u64 = 256 << 20;
 const POOL_BYTES: u64 = 2 << 30;

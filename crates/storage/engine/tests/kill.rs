@@ -19,7 +19,7 @@ mod stepping;
 use cases::{CASES, Case};
 use common::Scratch;
 use egeria_harness::process::Deadline;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use scene::Scene;
 use std::process::{Command, ExitStatus};
 use stepping::{Death, End, kill_after};
@@ -99,7 +99,8 @@ fn kill_case(case: &Case, checksums: bool, plan: &Plan, random: &mut Rng) {
     scene.volume.reap();
     let space = scene.volume.space(None);
     drop(scene);
-    let report = egeria_engine::check_volume(&scratch.pools[0], false, &mut |_, _| {}).expect("check");
+    let report =
+        egeria_engine::check_volume(&scratch.pools[0], false, &mut |_, _| {}).expect("check");
     assert!(
         report.findings.is_empty(),
         "{}: {:#?}",

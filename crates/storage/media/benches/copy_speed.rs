@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use egeria_harness::rng::Rng;
 use egeria_media::{Access, BLOCK_BYTES, CallerDestination, CallerSource, Pool, PoolOffset, guard};
+use egeria_stats::rng::Rng;
 
 const POOL_BYTES: u64 = 1 << 30;
 /// Where log entries and the commit word of a write lie.

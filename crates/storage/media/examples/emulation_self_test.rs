@@ -6,9 +6,9 @@
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::time::{Duration, Instant};
 
-use egeria_harness::statistics::median;
 use egeria_machine::Machine;
 use egeria_media::emulation::{EmulatedThread, Emulation, SelfTest, self_test, sharing_test};
+use egeria_stats::statistics::median;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1).unwrap_or("optane-2s".to_owned());

@@ -7,7 +7,9 @@
 //! numbers too, so that none gets another life meanwhile, as long as there are others to be had.
 
 use crate::leases::Leases;
-use egeria_engine::{Attributes, Errno, FileReference, InodeNumber, LookupReferences, Outcome, Volume};
+use egeria_engine::{
+    Attributes, Errno, FileReference, InodeNumber, LookupReferences, Outcome, Volume,
+};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -5,7 +5,9 @@ mod child;
 mod common;
 use child::Served;
 use common::{Mounted, NOBODY};
-use egeria_engine::{AttributeChange, Attributes, Errno, InodeNumber, NewInode, RenameMode, Volume};
+use egeria_engine::{
+    AttributeChange, Attributes, Errno, InodeNumber, NewInode, RenameMode, Volume,
+};
 use egeria_mount::{LeaseTiming, MountOptions};
 use std::fs;
 use std::io;

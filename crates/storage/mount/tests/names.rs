@@ -297,9 +297,10 @@ fn a_creator_past_the_kernel_does_not_disturb_others() {
                 while moment.elapsed() < std::time::Duration::from_nanos(400 * round) {
                     std::hint::spin_loop();
                 }
-                let made = mount
-                    .volume
-                    .create(egeria_engine::InodeNumber::ROOT, name.as_bytes(), &new);
+                let made =
+                    mount
+                        .volume
+                        .create(egeria_engine::InodeNumber::ROOT, name.as_bytes(), &new);
                 assert!(made.is_ok() || made == Err(egeria_engine::Errno(libc::EEXIST)));
             });
             start.wait();

@@ -7,7 +7,7 @@ use egeria_engine::{
     AttachMode, AttachOptions, CallerDestination, CallerSource, CreateOptions, InodeNumber,
     PoolRequest, Volume, create_volume,
 };
-use egeria_harness::statistics::median;
+use egeria_stats::statistics::median;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;

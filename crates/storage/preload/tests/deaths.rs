@@ -10,7 +10,7 @@ mod mount;
 mod scene;
 
 use common::{Mounted, finish, program};
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use mount::MountProcess;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use scene::{CALLS, Call, Observer, PATIENCE, Place};

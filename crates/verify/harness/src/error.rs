@@ -48,5 +48,12 @@ impl Error {
     }
 }
 
+#[cfg(feature = "volumes")]
+impl From<egeria_scratch::Error> for Error {
+    fn from(error: egeria_scratch::Error) -> Error {
+        Error::failed(error)
+    }
+}
+
 /// Result of everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -103,7 +103,7 @@ pub fn nothing_is_left(memory: &TempDir) {
     let left: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     assert!(left.is_empty(), "left behind: {left:?}");
     // Mount points carry the process that made them; other processes may measure beside.
-    let name = format!("/{}{}-", crate::SCRATCH_PREFIX, std::process::id());
+    let name = format!("/egeria-run-{}-", std::process::id());
     let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");
     let ours: Vec<&str> = mounts.lines().filter(|line| line.contains(&name)).collect();
     assert!(ours.is_empty(), "still mounted: {ours:?}");

@@ -1,6 +1,6 @@
 //! The figures are computed as said.
 
-use egeria_harness::statistics::{median, rotated_order};
+use egeria_stats::statistics::{median, rotated_order};
 
 #[test]
 fn the_median_is_the_middle_or_the_mean_of_the_two_middle_values() {

@@ -102,7 +102,12 @@ fn wrong_crates(root: &Path, order: &Order) -> Result<Vec<String>, String> {
         let own = own.filter_map(|dependency| dependency.strip_prefix(PREFIX));
         edges.extend(own.map(|to| (name.clone(), to.to_owned(), format!("{}", path.display()))));
     }
-    wrong.extend(broken("crates", &floors, edges.into_iter(), &order.exceptions));
+    wrong.extend(broken(
+        "crates",
+        &floors,
+        edges.into_iter(),
+        &order.exceptions,
+    ));
     Ok(wrong)
 }
 
@@ -123,14 +128,20 @@ fn broken(
     let mut seen = BTreeSet::new();
     for (from, to, place) in edges.filter(|(from, to, _)| from != to) {
         let (Some(from_floor), Some(to_floor)) = (floors.get(&from), floors.get(&to)) else {
-            let unknown = if floors.contains_key(&from) { &to } else { &from };
+            let unknown = if floors.contains_key(&from) {
+                &to
+            } else {
+                &from
+            };
             if seen.insert((unknown.clone(), String::new())) {
                 wrong.push(format!("{FILE}: {of}: {unknown} has no place"));
             }
             continue;
         };
         if from_floor < to_floor && seen.insert((from.clone(), to.clone())) {
-            let is_excepted = exceptions.iter().any(|one| one.from == from && one.to == to);
+            let is_excepted = exceptions
+                .iter()
+                .any(|one| one.from == from && one.to == to);
             if !is_excepted {
                 wrong.push(format!("{of}: {from} is below {to}, and uses it: {place}"));
             }
@@ -140,9 +151,14 @@ fn broken(
         let edge = (one.from.clone(), one.to.clone());
         if !seen.contains(&edge) {
             let (from, to) = edge;
-            wrong.push(format!("{FILE}: {of}: `{from}` does not use `{to}` any more; remove it"));
+            wrong.push(format!(
+                "{FILE}: {of}: `{from}` does not use `{to}` any more; remove it"
+            ));
         } else if one.reason.trim().is_empty() {
-            wrong.push(format!("{FILE}: {of}: `{} -> {}` has no reason", one.from, one.to));
+            wrong.push(format!(
+                "{FILE}: {of}: `{} -> {}` has no reason",
+                one.from, one.to
+            ));
         }
     }
     wrong

@@ -96,7 +96,9 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         }
         let directory = name.strip_prefix(PREFIX).filter(|_| name != ROOT);
         if let (Some(directory), None) = (directory, &package.source) {
-            let of_crate = crates.get(directory).ok_or_else(|| format!("{APART}: {name} is no crate"))?;
+            let of_crate = crates
+                .get(directory)
+                .ok_or_else(|| format!("{APART}: {name} is no crate"))?;
             let manifest: Manifest = read(&of_crate.join("Cargo.toml"))?;
             wrong.extend(differences(package, &manifest));
         }

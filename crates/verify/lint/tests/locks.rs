@@ -36,12 +36,19 @@ fn from_registry(name: &str, version: &str) -> String {
 /// A tree whose crate `fs` has these dependencies in the lock.
 fn findings(locked: &str, libc_version: &str) -> Vec<String> {
     let root = tempfile::tempdir().unwrap();
-    let own = package("egeria-engine", "0.1.0", &format!("dependencies = [{locked}]"));
+    let own = package(
+        "egeria-engine",
+        "0.1.0",
+        &format!("dependencies = [{locked}]"),
+    );
     write(root.path(), "crates/storage/engine/Cargo.toml", MANIFEST);
     let tested = from_registry("libc", "0.2.1") + &from_registry("libc", "0.2.2");
     write(root.path(), "Cargo.lock", &(own.clone() + &tested));
-    let apart = package("egeria-python", "0.1.0", "dependencies = [\"egeria-engine\"]")
-        + &own
+    let apart = package(
+        "egeria-python",
+        "0.1.0",
+        "dependencies = [\"egeria-engine\"]",
+    ) + &own
         + &from_registry("libc", libc_version)
         + &from_registry("pyo3", "0.30.0");
     write(root.path(), "python/Cargo.lock", &apart);

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 
 use egeria_engine::{AttachMode, AttachOptions};
 use egeria_policy::planner::{Settings, Unavailable};
+use egeria_proc::task;
 use egeria_steward::{
     LogReader, Record, decision_log_path, runtime_directory, trusted_runtime_directory,
 };
-use egeria_watch::task;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

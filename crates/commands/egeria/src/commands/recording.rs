@@ -7,7 +7,7 @@ use std::path::Path;
 
 use egeria_facts::Facts;
 use egeria_machine::{Machine, NamedPath};
-use egeria_watch::trace::{Ending, Reader, TraceError, VERSION};
+use egeria_trace::{Ending, Reader, TraceError, VERSION};
 use serde::{Serialize, Serializer};
 
 use crate::machine_choice::MachineLabel;

@@ -32,7 +32,7 @@ use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
 use egeria_cli::signals::Signals;
-use egeria_harness::scratch::{MountPoint, ScratchPools, check_room};
+use egeria_scratch::{MountPoint, ScratchPools, check_room};
 use report_file::ReportFile;
 
 /// Size of the scratch volume when nothing is said.

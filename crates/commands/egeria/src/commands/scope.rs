@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_facts::ProcessKey;
+use egeria_proc::processes::reaches_all_users;
+use egeria_proc::{control_group, hierarchy, task};
 use egeria_steward::Scope;
-use egeria_watch::processes::reaches_all_users;
-use egeria_watch::{control_group, hierarchy, own, task};
 
 /// Which processes.
 #[derive(Args, Clone, Debug, Default)]
@@ -41,7 +41,7 @@ impl ScopeArguments {
 
     /// Refuses what a steward of this user would leave alone: programs of others, but for root's.
     pub(super) fn check_own(&self) -> Outcome {
-        let own = own::user();
+        let own = egeria_files::user();
         if reaches_all_users() {
             return Ok(());
         }

@@ -77,7 +77,7 @@ struct Document {
 /// Works until a signal, then says what was done.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
-    egeria_watch::task::keep_many_open();
+    egeria_proc::task::keep_many_open();
     daemon_log::begin(true, None)?;
     let configured = Configured::read(arguments)?;
     let policy = configured.policy.unwrap_or(System::All);

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use egeria_machine::NamedPath;
-use egeria_watch::own;
 use serde::Serialize;
 
 use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
@@ -133,7 +132,7 @@ fn write(out: &Path, name: &str, volume: &ConfiguredVolume) -> std::io::Result<(
 fn drop_in(out: &Path, unit: &str, text: &str) -> std::io::Result<()> {
     let directory = out.join(format!("{unit}.d"));
     fs::create_dir_all(&directory)?;
-    own::write(&directory.join("50-egeria-toml.conf"), text.as_bytes())
+    egeria_files::write(&directory.join("50-egeria-toml.conf"), text.as_bytes())
 }
 
 /// `unit` is started with `by`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use egeria_facts::{ThreadFacts, ThreadKey, Window};
 use egeria_machine::{CpuId, Machine, NodeId};
-use egeria_watch::trace::{TraceHeader, Writer};
+use egeria_trace::{TraceHeader, Writer};
 
 use crate::common::Sandbox;
 

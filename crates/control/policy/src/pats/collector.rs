@@ -1,18 +1,10 @@
 //! What threads ask of persistent memory in a window of time: PATS's Collector (§IV, Algorithm
 //! 1, lines 6 to 10).
 
+use egeria_admission::Request;
 use egeria_facts::Mix;
 use egeria_machine::AccessKind;
 use serde::{Deserialize, Serialize};
-
-/// One access to persistent memory: what the paper's Req-Info holds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub struct Request {
-    /// Whether it reads or writes.
-    pub kind: AccessKind,
-    /// Its length, bytes.
-    pub bytes: u64,
-}
 
 /// Sums of requests. Whole numbers, so that their order does not matter and those of several
 /// processes can be added.
@@ -61,7 +53,7 @@ impl Tally {
 
 /// Sums requests until their window is over. Time is given, in ns of any clock.
 ///
-/// The paper looks through the Req-Info array again and again; [`super::Selector::requests`] is
+/// The paper looks through the Req-Info array again and again; [`egeria_admission::Selector::requests`] is
 /// that array. Counting each request once, when it is published, is as good and does not weigh
 /// slow requests more. Requests that bypass the Selector count as well: Eq. 4 is about them.
 #[derive(Clone, Debug)]

@@ -16,8 +16,7 @@
 //!
 //! * [`model`]: Eqs. 1 to 4, how many may.
 //! * [`Collector`]: what is asked for in a window.
-//! * [`Selector`]: who may now. Its state is plain words ([`Words`]), its steps change one word
-//!   each, so the same code serves a model and memory that processes share.
+//! * [`Selector`](egeria_admission::Selector): which threads may now (crate `admission`).
 //! * [`Limiter`]: the limit from window to window, by the formula or [learned](Controller).
 //!
 //! Nothing here has a clock, a thread or a lock: time is given, and waiting is the caller's.
@@ -27,16 +26,10 @@ mod decision;
 mod learned;
 mod limiter;
 pub mod model;
-mod selector;
 mod settings;
-mod slot;
-mod words;
 
-pub use collector::{Collector, Request, Tally};
+pub use collector::{Collector, Tally};
 pub use decision::{Because, Decision, Tried};
 pub use limiter::Limiter;
 pub(crate) use model::loss_at;
-pub use selector::{Admission, Selector, StepError, ThreadId, words_for};
 pub use settings::{Controller, Settings};
-pub use slot::Phase;
-pub use words::{PlainWords, Words};

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use egeria_admission::Bypass;
 use egeria_machine::Machine;
 use serde::{Deserialize, Serialize};
 
-use super::collector::Request;
 use crate::SettingError;
 use crate::media::modules;
 use crate::setting::{Entry, SWITCH, by_name, entry, number, on_or_off, switch};
@@ -103,10 +103,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether a request is too small to wait (§IV).
-    pub fn bypasses(&self, request: Request) -> bool {
-        request.bytes < self.bypass_bytes
-            || (self.paper_bypass && request.bytes == self.bypass_bytes)
+    /// Which requests are too small to wait (§IV).
+    pub fn bypass(&self) -> Bypass {
+        Bypass {
+            below_bytes: self.bypass_bytes,
+            includes_equal: self.paper_bypass,
+        }
     }
 
     /// How long requests are counted for one limit, ns.

@@ -4,8 +4,8 @@
 //! behind it; DRAM stays up to a knee, falls steeply, and lies on a floor from the ankle on.
 
 use egeria_facts::{Measured, Mix};
-use egeria_harness::rng::Rng;
 use egeria_policy::pats::{Because, Controller, Decision, Limiter, Settings};
+use egeria_stats::rng::Rng;
 
 /// What so many threads at once make of both memories, shares of what is possible.
 #[derive(Clone, Copy, Debug)]

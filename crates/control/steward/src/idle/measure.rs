@@ -5,10 +5,10 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use egeria_facts::CpuSet;
 use egeria_engine::{Errno, FileReference, InodeNumber, NewInode, Volume, XattrMode};
+use egeria_facts::CpuSet;
 use egeria_machine::{CpuId, Machine, NodeId, PoolBandwidth};
-use egeria_watch::task;
+use egeria_proc::task;
 
 /// Each number of threads reads, and writes, for so long.
 const SAMPLE: Duration = Duration::from_millis(100);

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use egeria_facts::Facts;
 use egeria_engine::Volume;
+use egeria_facts::Facts;
 use egeria_machine::{Machine, NodeId, PoolBandwidth};
 use egeria_policy::Note;
 

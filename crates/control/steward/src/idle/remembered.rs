@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use egeria_engine::Volume;
 use egeria_machine::PoolBandwidth;
-use egeria_watch::own;
 use serde::{Deserialize, Serialize};
 
 /// Variable that names the directory instead.
@@ -42,7 +41,7 @@ pub(super) fn path() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let directory = match variable(VARIABLE) {
         Some(directory) => PathBuf::from(directory),
-        None if own::user() == 0 => "/var/lib/egeria".into(),
+        None if egeria_files::user() == 0 => "/var/lib/egeria".into(),
         None => {
             let home = || PathBuf::from(variable("HOME").unwrap_or_default());
             let state = variable("XDG_STATE_HOME").map(PathBuf::from);
@@ -89,7 +88,7 @@ pub(super) fn find(store: &Path, device: &str) -> Option<PoolBandwidth> {
 }
 
 fn read(store: &Path) -> io::Result<Document> {
-    let text = own::read_trusted(store, MAX_FILE_BYTES)?;
+    let text = egeria_files::read_trusted(store, MAX_FILE_BYTES)?;
     let text = text.ok_or(io::ErrorKind::NotFound)?;
     Ok(serde_json::from_str(&text)?)
 }
@@ -102,7 +101,7 @@ pub(super) fn keep(store: &Path, device: &str, found: PoolBandwidth) -> io::Resu
     let directory = store.parent().unwrap_or(Path::new("/"));
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory)?;
-    let directory = own::directory(directory)?;
+    let directory = egeria_files::directory(directory)?;
     let mut document = read(store).unwrap_or_default();
     document.pools.retain(|each| each.device != device);
     document.pools.push(Measured {
@@ -122,7 +121,7 @@ pub(super) fn keep(store: &Path, device: &str, found: PoolBandwidth) -> io::Resu
 }
 
 fn write(path: &Path, document: &Document) -> io::Result<()> {
-    let file = own::create_private(path)?;
+    let file = egeria_files::create_private(path)?;
     serde_json::to_writer_pretty(&file, document)?;
     file.sync_all()
 }

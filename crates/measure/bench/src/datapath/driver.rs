@@ -13,9 +13,9 @@ use super::worker::{Reply, Request};
 use egeria_harness::Progress;
 use egeria_harness::process::check_cancel;
 use egeria_harness::program::loadable;
-use egeria_harness::scratch::{ScratchVolume, check_room, memory_directory};
-use egeria_harness::statistics::rotated_order;
 use egeria_harness::{Error, Result};
+use egeria_scratch::{ScratchVolume, check_room, memory_directory};
+use egeria_stats::statistics::rotated_order;
 
 /// Least room in the pool beyond the files: logs, blocks on their way, what was freed elsewhere.
 const MIN_SPARE_BYTES: u64 = 128 << 20;
@@ -96,7 +96,8 @@ fn check(options: &DatapathOptions<'_>) -> Result<()> {
         &options.memory_directory,
         need,
         "free some or choose smaller files",
-    )
+    )?;
+    Ok(())
 }
 
 /// Most bytes a thread appends in one measurement.

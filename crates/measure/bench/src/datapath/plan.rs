@@ -1,6 +1,6 @@
 //! What is measured, and at which offsets: the same for all subjects.
 
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use serde::{Deserialize, Serialize};
 
 /// What a case does.

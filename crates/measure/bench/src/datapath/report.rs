@@ -4,8 +4,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::plan::{Case, Files};
-use egeria_harness::statistics::median;
-use egeria_harness::text::thousands;
+use egeria_stats::statistics::median;
+use egeria_stats::text::thousands;
 
 /// Figures of one case: medians over all turns of all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -175,5 +175,5 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
             "choose another directory",
         )
     };
-    egeria_watch::own::write(path, content).map_err(failed)
+    egeria_files::write(path, content).map_err(failed)
 }

@@ -1,9 +1,9 @@
 //! The report as one page.
 
-use egeria_harness::text::thousands;
 use egeria_report::chart::{Bar, BarGroup, Bars, Color};
 use egeria_report::page::{facts, figure, key};
 use egeria_report::table::{Cell, heading, number, table, verdict};
+use egeria_stats::text::thousands;
 use maud::{Markup, html};
 
 use super::report::{DemoReport, DemoRow, Family, Throughput, bytes, rate};

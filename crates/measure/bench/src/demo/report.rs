@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use egeria_machine::NamedPath;
 use serde::Serialize;
 
-use egeria_harness::text::{self, thousands};
+use egeria_stats::text::{self, thousands};
 
 use crate::everyday::EverydayRow;
 use crate::names::NamesRow;

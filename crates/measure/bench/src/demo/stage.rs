@@ -12,8 +12,8 @@ use super::options::DemoOptions;
 use super::report::{DemoRow, Throughput};
 use egeria_harness::Progress;
 use egeria_harness::process::{self, Finished};
-use egeria_harness::scratch::{ScratchVolume, check_room, memory_directory};
 use egeria_harness::{Error, Result};
+use egeria_scratch::{ScratchVolume, check_room, memory_directory};
 
 /// Size of each pool; a file in memory that takes only what is written.
 const POOL_BYTES: u64 = 2 << 30;

@@ -11,10 +11,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use egeria_harness::program::find_in_path;
-use egeria_harness::scratch::check_room;
-use egeria_harness::statistics::median;
 use egeria_harness::{Error, Progress, Result, silent};
+use egeria_scratch::check_room;
 use egeria_sim::{Options, Outcome};
+use egeria_stats::statistics::median;
 
 use crate::emulated_run::{EmulatedRun, Moved, RunPace};
 

@@ -1,9 +1,9 @@
 //! The figures, as JSON, as a table and as a page.
 
 use comfy_table::{CellAlignment, Table, presets};
-use egeria_harness::statistics::median;
 use egeria_report::chart::{Bar, BarGroup, Bars};
 use egeria_report::page;
+use egeria_stats::statistics::median;
 use maud::html;
 use serde::Serialize;
 

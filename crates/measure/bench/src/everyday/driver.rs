@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use egeria_harness::process::{self, Finished};
 use egeria_harness::program::{find_beside, find_in_path};
-use egeria_harness::scratch::{check_room, memory_directory};
-use egeria_harness::statistics::{median, rotated_order};
 use egeria_harness::{Error, Progress, Result};
+use egeria_scratch::{check_room, memory_directory};
+use egeria_stats::statistics::{median, rotated_order};
 
 use super::check::comparable;
 use super::job::{Job, Tools, repository};

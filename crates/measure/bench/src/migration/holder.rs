@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use egeria_harness::fork::Forked;
 use egeria_machine::NodeId;
-use egeria_watch::task;
+use egeria_proc::task;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// As long as it is kept.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use egeria_harness::process::{Cancel, Group, check_cancel};
 use egeria_harness::program::find_beside;
-use egeria_harness::scratch::check_room;
-use egeria_harness::statistics::rotated_order;
 use egeria_harness::{Error, Progress, Result};
+use egeria_scratch::check_room;
+use egeria_stats::statistics::rotated_order;
 
 use super::options::NamesOptions;
 use super::plan::{self, Case, MAX_THREADS};

@@ -1,10 +1,10 @@
 //! The figures, as rows, as a table and as a picture.
 
 use comfy_table::{CellAlignment, Table, presets};
-use egeria_harness::statistics::median;
-use egeria_harness::text::thousands;
 use egeria_report::chart::{Bar, BarGroup, Bars};
 use egeria_report::page::{figure, key};
+use egeria_stats::statistics::median;
+use egeria_stats::text::thousands;
 use maud::{Markup, html};
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use super::figure::Figure;
 use super::figure::MEAN;
 use super::paper;
 use super::rows::{self, Bar, NthreadRow};
-use egeria_harness::statistics::{is_settled, median};
+use egeria_stats::statistics::{is_settled, median};
 
 /// The bars that `full` must not fall behind.
 const OTHERS: [&str; 5] = ["nova", "nova_n", "rl", "cpu", "nm"];

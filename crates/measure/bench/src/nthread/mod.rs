@@ -42,9 +42,9 @@ use crate::demo::facts;
 use egeria_harness::Progress;
 use egeria_harness::process;
 use egeria_harness::program::find_in_path;
-use egeria_harness::scratch::check_room;
-use egeria_harness::statistics::MIN_SETTLED;
 use egeria_harness::{Error, Result};
+use egeria_scratch::check_room;
+use egeria_stats::statistics::MIN_SETTLED;
 use plan::in_turn;
 use quiet::HostUse;
 use rows::Finding;
@@ -266,7 +266,7 @@ fn versions(options: &NthreadOptions<'_>) -> Vec<String> {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    egeria_watch::own::write(path, content).map_err(|error| {
+    egeria_files::write(path, content).map_err(|error| {
         let doing = format!("cannot write {}", path.display());
         Error::io(doing, error, "choose another directory")
     })

@@ -118,8 +118,7 @@ pub fn groups(extent: Extent, figures: &[Figure]) -> Vec<Group> {
 pub fn in_turn(groups: &[Group], repetition: usize) -> Vec<&Group> {
     let same_chart =
         |one: &Group, other: &Group| one.figure == other.figure && one.programs == other.programs;
-    let turned =
-        |chart: &[Group]| egeria_harness::statistics::rotated_order(chart.len(), repetition);
+    let turned = |chart: &[Group]| egeria_stats::statistics::rotated_order(chart.len(), repetition);
     groups
         .chunk_by(same_chart)
         .flat_map(|chart| turned(chart).map(|place| &chart[place]).collect::<Vec<_>>())

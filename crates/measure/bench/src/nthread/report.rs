@@ -12,8 +12,8 @@ use super::program::Unit;
 use super::quiet::DISTURBING;
 use super::rows::{Bar, NthreadRow};
 use crate::demo::MachineSummary;
-use egeria_harness::statistics::MIN_SETTLED;
-use egeria_harness::text::{bytes, thousands};
+use egeria_stats::statistics::MIN_SETTLED;
+use egeria_stats::text::{bytes, thousands};
 
 /// Result of [`super::run`]. As JSON it is the array of its rows.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use super::plan::Group;
 use super::program::{Program, Unit};
 use super::sample::Moment;
 use super::stage::Measurement;
-use egeria_harness::statistics::{is_settled, median};
+use egeria_stats::statistics::{is_settled, median};
 
 /// Weights of a byte read that Fig. 9 compares.
 const WEIGHTS: [(&str, f64); 4] = [

@@ -16,8 +16,8 @@ use super::setup::{Allocation, Pinning};
 use super::{filebench, fio, rocksdb};
 use crate::script::{self, Call};
 use egeria_harness::process::Cancel;
-use egeria_harness::scratch::{ScratchVolume, memory_directory};
 use egeria_harness::{Error, Result};
+use egeria_scratch::{ScratchVolume, memory_directory};
 
 /// Size of each pool; a file in memory that takes only what is written.
 const POOL_BYTES: u64 = 2 << 30;
@@ -67,7 +67,9 @@ impl<'a> Stage<'a> {
             _ => 1,
         };
         let make = |_| ScratchVolume::make(memory, &nodes, POOL_BYTES, Some(machine.clone()));
-        let scratches = (0..volumes).map(make).collect::<Result<Vec<_>>>()?;
+        let scratches = (0..volumes)
+            .map(make)
+            .collect::<egeria_scratch::Result<Vec<_>>>()?;
         let stage = Stage {
             group,
             machine,

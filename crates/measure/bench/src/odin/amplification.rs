@@ -5,10 +5,10 @@ use std::path::Path;
 use egeria_engine::{
     AllocationPolicy, AttachMode, AttachOptions, CreateOptions, InodeNumber, NewInode, Volume,
 };
-use egeria_harness::scratch::ScratchPools;
 use egeria_harness::{Error, Result};
 use egeria_media::PoolIndex;
 use egeria_media::recorder::{Event, Recorder};
+use egeria_scratch::ScratchPools;
 
 const NODES: [u16; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 const POOL_BYTES: u64 = 32 << 20;

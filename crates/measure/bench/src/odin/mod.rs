@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use egeria_engine::DelegationRule;
 use egeria_harness::program::find_in_path;
-use egeria_harness::scratch::check_room;
 use egeria_harness::{Error, Progress, Result, silent};
+use egeria_scratch::check_room;
 
 use crate::emulated_run::{EmulatedRun, Moved, RunPace, VolumeSetup};
 

@@ -7,11 +7,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use egeria_harness::statistics::median;
 use egeria_harness::{Error, Progress, Result};
 use egeria_machine::Machine;
+use egeria_proc::task;
+use egeria_stats::statistics::median;
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
-use egeria_watch::task;
 
 use super::options::OverheadOptions;
 use super::plan::{Case, Source, Subject, cases};

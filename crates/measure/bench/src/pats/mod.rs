@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use egeria_engine::AllocationPolicy;
 use egeria_harness::program::find_in_path;
-use egeria_harness::scratch::check_room;
 use egeria_harness::{Error, Progress, Result, silent};
 use egeria_machine::MemoryKind;
+use egeria_scratch::check_room;
 
 use crate::emulated_run::{EmulatedRun, RunPace, VolumeSetup};
 use crate::script::Call;

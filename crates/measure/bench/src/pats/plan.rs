@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use egeria_harness::statistics::median;
 use egeria_harness::{Error, Result};
 use egeria_machine::Machine;
 use egeria_policy::pats::Controller;
 use egeria_policy::planner::System;
+use egeria_stats::statistics::median;
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
 use crate::emulated_run::{EmulatedRun, Moved};

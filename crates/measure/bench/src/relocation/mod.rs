@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use egeria_engine::AllocationPolicy;
 use egeria_harness::program::find_in_path;
-use egeria_harness::scratch::check_room;
 use egeria_harness::{Error, Progress, Result, silent};
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
+use egeria_scratch::check_room;
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
 use crate::emulated_run::{EmulatedRun, RunPace, VolumeSetup};

@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use egeria_harness::program::find_beside;
-use egeria_harness::scratch::{MountPoint, detach};
 use egeria_harness::{Error, Result};
+use egeria_scratch::{MountPoint, detach};
 
 /// Name of the program.
 const PROGRAM: &str = "egeria-loopback";

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use egeria_harness::program::loadable;
-use egeria_harness::scratch::{ScratchVolume, memory_directory};
 use egeria_harness::{Error, Result};
+use egeria_scratch::{ScratchVolume, memory_directory};
 use tempfile::TempDir;
 
 use loopback::Loopback;

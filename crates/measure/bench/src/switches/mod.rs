@@ -13,8 +13,8 @@ mod turns;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use egeria_harness::statistics::median;
 use egeria_harness::{Error, Progress, Result, silent};
+use egeria_stats::statistics::median;
 
 pub use report::{SwitchRow, SwitchesReport};
 use turns::{Turns, take_turns};

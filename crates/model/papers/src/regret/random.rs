@@ -1,9 +1,9 @@
 //! Random workloads: what programs may do, where they may start, on every kind of machine.
 
-use egeria_harness::rng::Rng;
 use egeria_machine::{Machine, MemoryKind, NodeId};
 use egeria_sim::workload::{FileGroup, Layout, MediumKind, Phase, ThreadGroup, Workload};
 use egeria_sim::{Allocation, Pattern};
+use egeria_stats::rng::Rng;
 
 /// Machines of the profiles, each of another kind.
 pub(super) const MACHINES: [&str; 9] = [

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use egeria_facts::ProcessKey;
 use egeria_machine::NodeId;
-use egeria_watch::{living, task};
+use egeria_proc::{living, task};
 
 use super::sampler::{HotPages, Sample, Sampler};
 use crate::areas::{self, Area};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use egeria_facts::ProcessKey;
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_perf::{Access, AccessEvents, Kind, Served, Taken};
-use egeria_watch::task;
+use egeria_proc::task;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::physical::PhysicalNodes;

@@ -13,9 +13,9 @@ use egeria_facts::{
     FactSource, Facts, NodeAccesses, ProcessAccesses, ProcessKey, ThreadFacts, Window,
 };
 use egeria_machine::{Machine, NodeId};
-use egeria_watch::masks::SharedMasks;
-use egeria_watch::migration_times::MigrationTimes;
-use egeria_watch::{LiveSource, Membership, task};
+use egeria_proc::masks::SharedMasks;
+use egeria_proc::migration_times::MigrationTimes;
+use egeria_proc::{LiveSource, Membership, task};
 
 use super::rest;
 use super::sampler::{Sample, Sampler};

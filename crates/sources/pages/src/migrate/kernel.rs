@@ -3,7 +3,7 @@
 use std::io;
 
 use egeria_machine::NodeId;
-use egeria_watch::task;
+use egeria_proc::task;
 
 use crate::calls;
 

@@ -12,9 +12,9 @@ use crate::session::seqlock::{BlockSnapshot, OPTIMISTIC_TRIES, QuickSnapshot, Sn
 use crate::session::slots::{Me, count};
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
+use egeria_admission::Request;
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
-use egeria_policy::pats::Request;
 use std::sync::atomic::Ordering;
 
 /// How much of the next run is asked for, bytes: more does not help.

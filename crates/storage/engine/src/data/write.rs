@@ -22,9 +22,9 @@ use crate::space::placement::Placement;
 use crate::types::*;
 use crate::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
+use egeria_admission::Request;
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerSource, PoolIndex, PoolOffset};
-use egeria_policy::pats::Request;
 use std::sync::atomic::Ordering;
 
 /// Largest file: what `off_t` holds.

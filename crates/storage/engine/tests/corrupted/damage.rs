@@ -1,6 +1,6 @@
 //! Random damage to pool images, mostly where something is.
 
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// Random numbers, some of them nasty.
 pub struct Random(Rng);

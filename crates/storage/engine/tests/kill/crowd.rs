@@ -4,7 +4,7 @@ use crate::common::Scratch;
 use egeria_engine::*;
 use egeria_harness::fork::Forked;
 use egeria_harness::process::Deadline;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use egeria_torture::kill::engine::Engine;
 use egeria_torture::kill::ledger::Ledger;
 use egeria_torture::kill::verify::{self, Commons, Ended, Verdict};

@@ -30,7 +30,9 @@ mod recall;
 
 use crate::LeaseTiming;
 use crate::notify::Kernel;
-use egeria_engine::{Attributes, FileKind, InodeNumber, LeaseMount, LookupReferences, Recall, Volume};
+use egeria_engine::{
+    Attributes, FileKind, InodeNumber, LeaseMount, LookupReferences, Recall, Volume,
+};
 use listing::Listing;
 use paged::Paged;
 use std::collections::{HashMap, HashSet};

@@ -192,7 +192,9 @@ fn move_name(
         // A kernel that knows a directory keeps its place in its own tree.
         let is_movable = !is_moved_by_kernel(from, &moved, is_in_one)
             && (is_directory || !(old.wants_directory || new.wants_directory))
-            && (!is_directory || is_in_one || credentials.may(&moved, egeria_engine::rights::WRITE))
+            && (!is_directory
+                || is_in_one
+                || credentials.may(&moved, egeria_engine::rights::WRITE))
             && credentials.may_remove(&old.directory, &moved)
             && may_place;
         if !is_movable {

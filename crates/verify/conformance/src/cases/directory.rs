@@ -2,7 +2,7 @@
 
 use super::words::*;
 use crate::call;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 

@@ -2,7 +2,7 @@
 
 use super::words::*;
 use crate::call;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 cases!("rename":
     files_replace_files, directories_replace_empty_ones, kinds_do_not_mix, across_directories,

@@ -1,7 +1,7 @@
 //! `read`, `write` and their forms with offsets, vectors and flags.
 
 use super::words::*;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use std::ptr;
 
 cases!("transfer":

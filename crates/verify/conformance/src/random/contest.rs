@@ -9,7 +9,7 @@ use crate::call::{self, Fd};
 use crate::check::{self, name};
 use crate::mapping::Map;
 use crate::process::Child;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use libc::{MAP_PRIVATE, O_APPEND, O_CREAT, O_RDWR, O_WRONLY, PROT_READ};
 use std::collections::BTreeSet;
 use std::ffi::CString;

@@ -3,7 +3,7 @@
 use super::program::{
     Access, Action, Actors, FILES, Flags, MAPS, Memory, PAGE, Program, SLOTS, Step,
 };
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use libc::{
     FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR,
     O_TRUNC, O_WRONLY, PROT_READ, PROT_WRITE, SEEK_CUR, SEEK_END, SEEK_SET,

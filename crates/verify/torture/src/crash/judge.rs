@@ -3,9 +3,9 @@
 use super::snapshot::Snapshot;
 use super::worker_status::WorkerStatus;
 use egeria_engine::*;
-use egeria_harness::text::message_of;
 use egeria_media::Pool;
 use egeria_media::recorder::{CrashImage, Event, Recording};
+use egeria_stats::text::message_of;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -40,10 +40,10 @@ pub use report::{CaseRow, CrashReport, Details, KindRow};
 pub use worker_status::{InjectedFault, RECOVERY_TIMEOUT};
 pub use workload::Workload;
 
-use egeria_harness::text::message_of;
 use egeria_harness::{Error, Result};
 use egeria_harness::{Progress, silent};
 use egeria_machine::Machine;
+use egeria_stats::text::message_of;
 use explore::{Limits, Tally};
 use plan::{Extent, Task, TaskKind};
 use std::collections::HashSet;

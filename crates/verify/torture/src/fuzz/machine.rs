@@ -3,10 +3,10 @@
 use super::subject::{Case, Observations, Subject, one_line};
 use super::text_mutator::mutate;
 use super::workload::predict;
-use egeria_harness::rng::Rng;
 use egeria_machine::{CpuId, Machine, MachineError};
 use egeria_policy::planner::System;
 use egeria_sim::Workload;
+use egeria_stats::rng::Rng;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;

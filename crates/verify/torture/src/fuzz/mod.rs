@@ -160,8 +160,7 @@ impl TargetRun<'_, '_> {
             if slot.left == 0 || ends {
                 return Ok(false);
             }
-            let seed =
-                egeria_harness::rng::mix_all(&[self.options.seed, slot.number, slot.restarts]);
+            let seed = egeria_stats::rng::mix_all(&[self.options.seed, slot.number, slot.restarts]);
             let worker = Worker::start(self.program, self.target, (seed, slot.left), self.options)?;
             slot.worker = Some(worker);
             slot.restarts += 1;

@@ -4,9 +4,9 @@ use super::subject::{Case, Observations, Subject, one_line};
 use super::text_mutator::mutate;
 use super::trace::Scratch;
 use egeria_facts::CpuSet;
-use egeria_harness::rng::Rng;
 use egeria_machine::{format_cpu_list, parse_cpu_list};
 use egeria_policy::nthread::{Configuration, Settings};
+use egeria_stats::rng::Rng;
 use egeria_steward::LogReader;
 
 /// Settings as `--set` takes them.

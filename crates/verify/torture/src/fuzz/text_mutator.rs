@@ -1,7 +1,7 @@
 //! Changing text: numbers, lines, brackets, letters.
 
 use super::values::HostileValues;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// Longest text made.
 const MAX_BYTES: usize = 1 << 17;

@@ -4,15 +4,15 @@
 use super::subject::{Case, Observations, Subject, one_line};
 use super::text_mutator::mutate;
 use super::values::HostileValues;
+use egeria_engine::format::checksum::{crc32c, crc32c_append};
 use egeria_facts::{
     Facts, FileFacts, FileKey, FileUse, Measured, MediumFacts, Mix, NodeAccesses, ProcessAccesses,
     ProcessKey, ThreadFacts, ThreadKey, Window,
 };
-use egeria_engine::format::checksum::{crc32c, crc32c_append};
-use egeria_harness::rng::Rng;
 use egeria_machine::Machine;
 use egeria_policy::planner::{Planner, System};
-use egeria_watch::trace::{Reader, TraceHeader, Writer};
+use egeria_stats::rng::Rng;
+use egeria_trace::{Reader, TraceHeader, Writer};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -1,6 +1,6 @@
 //! Numbers that code is likely to have trouble with.
 
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// More to draw from a generator, for inputs that are forged.
 pub(super) trait HostileValues {

@@ -2,10 +2,10 @@
 
 use super::subject::{Case, Observations, Subject, one_line};
 use super::text_mutator::mutate;
-use egeria_harness::rng::Rng;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_sim::{Options, Workload};
+use egeria_stats::rng::Rng;
 
 /// Workloads to begin with.
 const TEXTS: [&str; 4] = [

@@ -32,11 +32,11 @@ use egeria_engine::{
 };
 use egeria_harness::program;
 use egeria_harness::program::loadable;
-use egeria_harness::rng::Rng;
-use egeria_harness::scratch::{MountPoint, check_room, memory_directory};
 use egeria_harness::{self as harness, Progress};
 use egeria_harness::{Error, Result};
 use egeria_media::PoolIndex;
+use egeria_scratch::{MountPoint, check_room, memory_directory};
+use egeria_stats::rng::Rng;
 use ledger::Ledger;
 use processes::{Mount, Paths};
 use round::Round;

@@ -1,7 +1,7 @@
 //! What a worker does: step `n` of worker `w` follows from the two numbers alone, so that whoever
 //! knows how many steps returned knows what must be there.
 
-use egeria_harness::rng::{Rng, mix_all};
+use egeria_stats::rng::{Rng, mix_all};
 
 /// Files of a worker's own directory.
 pub const NAMES: u64 = 5;

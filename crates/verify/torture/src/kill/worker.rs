@@ -5,7 +5,7 @@ use super::ledger::{DONE, Ledger, monotonic_ns};
 use super::oracle::Oracle;
 use super::plan::*;
 use egeria_engine::{Errno, Outcome};
-use egeria_harness::rng::mix_all;
+use egeria_stats::rng::mix_all;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 

@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         return subject::run(&arguments.subject).map_err(Failure::new);
     }
     let signals = Signals::install()?;
-    egeria_watch::task::keep_many_open();
+    egeria_proc::task::keep_many_open();
     let progress = Progress::bar("measuring");
     let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
     let program = std::env::current_exe().map_err(|error| {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use egeria_calibrate::{Difference, differences};
 use egeria_cli::output;
 use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
-use egeria_harness::rng::Rng;
-use egeria_harness::statistics::median;
 use egeria_machine::Machine;
 use egeria_policy::asymsched::{Decision, PlacementPlan, Settings, plan};
+use egeria_stats::rng::Rng;
+use egeria_stats::statistics::median;
 use serde::Serialize;
 
 /// Windows in which both are asked where programs go.

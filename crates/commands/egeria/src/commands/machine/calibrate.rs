@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use clap::Args;
 use egeria_calibrate::{CalibrateError, Calibration, Options, PoolRequest};
 use egeria_machine::{Machine, NamedPath, NodeId, format_bandwidth, format_bytes};
-use egeria_watch::own;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -194,7 +193,7 @@ fn parse_pool(text: &str) -> Result<PoolRequest, String> {
 struct Output {
     path: PathBuf,
     file: NamedTempFile,
-    way: own::Way,
+    way: egeria_files::Way,
 }
 
 impl Output {
@@ -208,7 +207,7 @@ impl Output {
                 "{shown} is not a file; name one that can be written"
             )));
         }
-        let way = own::Way::to(path).map_err(|error| fault(&error))?;
+        let way = egeria_files::Way::to(path).map_err(|error| fault(&error))?;
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix(".egeria-machine-");
         // As a shell would make it: the umask takes its part.

@@ -9,7 +9,7 @@ use egeria_cli::progress::Progress;
 use egeria_machine::format_bytes;
 use egeria_pages::migrate::{self, Migration, Order, Target};
 use egeria_pages::{NodeBytes, areas, room};
-use egeria_watch::task;
+use egeria_proc::task;
 
 use super::document::{Bytes, Document, OfProcess, of_nodes};
 use super::wish::Wish;

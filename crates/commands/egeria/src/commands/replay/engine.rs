@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use egeria_control::{Actuator, ControlLoop, Turn};
 use egeria_facts::{Facts, NodeFacts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
+use egeria_policy::control::{Actuator, ControlLoop, Turn};
 use egeria_policy::planner::Settings;
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 

@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-use egeria_control::Turn;
 use egeria_facts::Window;
 use egeria_machine::NodeId;
+use egeria_policy::control::Turn;
 use egeria_policy::planner::{Settings, System};
 use egeria_policy::{ActionRecord, ActionResult, Displaced, Kept, NodeLoad, Note};
 use serde::Serialize;

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use egeria_control::Turn;
 use egeria_facts::{ThreadKey, Window};
 use egeria_machine::Machine;
 use egeria_policy::Note;
+use egeria_policy::control::Turn;
 use egeria_policy::planner::System;
 use serde::Serialize;
 

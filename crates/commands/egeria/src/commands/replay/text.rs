@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::mem::Discriminant;
 
-use egeria_control::Turn;
 use egeria_facts::{ThreadKey, Window};
 use egeria_machine::format_bandwidth;
+use egeria_policy::control::Turn;
 use egeria_policy::{Kept, KeptBecause, NodeLoad, Plan};
 
 use super::engine::Replay;

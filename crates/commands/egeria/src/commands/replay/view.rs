@@ -5,7 +5,7 @@ use std::path::Path;
 use egeria_facts::Facts;
 use egeria_machine::Machine;
 use egeria_policy::planner::{Settings, System};
-use egeria_watch::trace::Reader;
+use egeria_trace::Reader;
 
 use super::tally::Tally;
 use crate::commands::recording::{self, Label};

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output;
-use egeria_watch::own;
 use serde::Serialize;
 
 /// The `--report` file: opened before the command runs, so that a wrong path costs no run.
@@ -16,7 +15,7 @@ pub(super) struct ReportFile {
 impl ReportFile {
     /// Opens it.
     pub(super) fn create(path: &Path) -> Outcome<ReportFile> {
-        let file = own::create(path).map_err(|error| {
+        let file = egeria_files::create(path).map_err(|error| {
             Failure::io(
                 "write the report",
                 path,

@@ -7,9 +7,9 @@ use egeria_facts::{Facts, FileFacts};
 use egeria_machine::Machine;
 use egeria_pages::file_counts::CountedFiles;
 use egeria_pages::file_io::FileIo;
+use egeria_proc::LiveSource;
+use egeria_proc::processes::ProcessSource;
 use egeria_steward::WindowRecord;
-use egeria_watch::LiveSource;
-use egeria_watch::processes::ProcessSource;
 
 use super::super::scope::ScopeArguments;
 use super::rows::FileRow;

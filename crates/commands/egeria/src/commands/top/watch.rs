@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use egeria_facts::Window;
 use egeria_engine::{AttachMode, AttachOptions, Volume};
+use egeria_facts::Window;
 use egeria_machine::Machine;
 use egeria_policy::Plan;
 use egeria_policy::nthread::{self, Configuration, Settings};
+use egeria_session::SessionSource;
 use egeria_steward::{Scope, WindowRecord};
-use egeria_watch::session::SessionSource;
 
 use super::super::decision_log::unix_ns;
 use super::view::{Label, View};

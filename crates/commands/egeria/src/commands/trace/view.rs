@@ -7,7 +7,7 @@ use egeria_facts::{ThreadFacts, Window};
 use egeria_machine::Machine;
 use egeria_policy::NodeLoad;
 use egeria_policy::nthread::{self, Configuration, Settings};
-use egeria_watch::trace::Reader;
+use egeria_trace::Reader;
 use serde::Serialize;
 
 use super::totals::{Summary, ThreadTotal, Totals};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use egeria_engine::{AttachMode, AttachOptions};
+use egeria_session::SessionSource;
 use egeria_steward::{Scope, WindowRecord};
-use egeria_watch::session::SessionSource;
 
 use super::super::decision_log::{self, DecisionLog};
 use super::super::scope::ScopeArguments;

@@ -5,7 +5,7 @@ use egeria_machine::{Machine, NamedPath, NodeId, format_bytes, format_cpu_list};
 use egeria_pages::threads::{self, Threads};
 use egeria_pages::users::{self, Used};
 use egeria_pages::{NodeBytes, file};
-use egeria_watch::task;
+use egeria_proc::task;
 use serde::Serialize;
 
 use super::look::Look;

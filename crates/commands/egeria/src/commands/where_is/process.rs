@@ -7,7 +7,7 @@ use egeria_machine::{Machine, NodeId, format_bytes, format_cpu_list};
 use egeria_pages::numa_maps::Memory;
 use egeria_pages::threads::Threads;
 use egeria_pages::{NodeBytes, file, process};
-use egeria_watch::task;
+use egeria_proc::task;
 use serde::Serialize;
 
 use super::look::Look;

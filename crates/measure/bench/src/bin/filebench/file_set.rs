@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::gamma::gamma;
 use crate::options::Options;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// Stream of random numbers for sizes, apart from those of threads.
 const SIZES: u64 = 1 << 40;

@@ -1,6 +1,6 @@
 //! Sizes of files, drawn as filebench draws them.
 
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// Gamma distributed with shape 1.5: an exponential variable plus half the square of a normal one.
 pub fn gamma(rng: &mut Rng, mean: f64) -> f64 {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::file_set::{FileSet, failed};
 use crate::options::Options;
 use crate::personality::Step;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// How often a file that somebody deletes just then is looked for again.
 const TRIES: usize = 1000;

@@ -1,4 +1,4 @@
-//! How many threads access the memory of a pool at once (PATS §IV, Algorithm 1): the Selector of `egeria_policy::pats` over
+//! How many threads access the memory of a pool at once (PATS §IV, Algorithm 1): the Selector of `egeria_admission` over
 //! words that all processes share, one per pool and thread slot.
 //!
 //! A thread asks before it holds anything, and ends after it has let everything go. Nobody waits without end:
@@ -22,9 +22,9 @@ use crate::session::slots::{Me, count};
 use crate::types::{Errno, Outcome};
 use crate::volume::Volume;
 use demand::Accessing;
+use egeria_admission::{Admission, Bypass, Request, Selector, ThreadId, Words};
 use egeria_machine::AccessKind;
 use egeria_media::PoolIndex;
-use egeria_policy::pats::{Admission, Request, Selector, Settings, ThreadId, Words};
 use rustix::thread::futex;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -137,7 +137,7 @@ impl Words for SessionWords<'_> {
 }
 
 fn selector(gate: &AdmissionGate) -> Selector<SessionWords<'_>> {
-    Selector::new(SessionWords(&gate.words), &Settings::default())
+    Selector::new(SessionWords(&gate.words), Bypass::default())
 }
 
 fn now_ns() -> u64 {

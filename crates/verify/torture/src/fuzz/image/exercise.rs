@@ -5,8 +5,8 @@
 use super::super::subject::{Observations, one_line};
 use super::super::values::HostileValues;
 use egeria_engine::*;
-use egeria_harness::rng::Rng;
 use egeria_media::Pool;
+use egeria_stats::rng::Rng;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@ use super::super::values::HostileValues;
 use super::layout::{Page, Record};
 use super::samples::Sample;
 use egeria_engine::format::*;
-use egeria_harness::rng::Rng;
 use egeria_media::{BlockNumber, Pool, PoolIndex, PoolOffset};
+use egeria_stats::rng::Rng;
 use std::sync::Arc;
 
 /// Chance, and where it strikes.

@@ -10,7 +10,7 @@ mod words;
 
 use super::subject::{Case, Observations, Subject};
 use egeria_engine::*;
-use egeria_harness::rng::{Rng, mix_all};
+use egeria_stats::rng::{Rng, mix_all};
 use exercise::Exercise;
 use forge::Forge;
 use samples::{Recipe, Sample};

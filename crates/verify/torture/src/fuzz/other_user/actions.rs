@@ -6,7 +6,7 @@ use super::fixture::Fixture;
 use super::user::as_user;
 use egeria_engine::format::*;
 use egeria_engine::{AttachMode, AttachOptions, Volume};
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use rustix::fs::{CWD, FlockOperation, Mode, flock, mkfifoat};
 use rustix::mount::{MountFlags, mount};
 use std::ffi::CString;

@@ -4,7 +4,7 @@ use super::super::subject::{Observations, one_line};
 use super::actions::Actions;
 use super::fixture::Fixture;
 use egeria_harness::process::{self, Finished};
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;

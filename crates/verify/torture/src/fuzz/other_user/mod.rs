@@ -15,7 +15,7 @@ use actions::Actions;
 use commands::{Attached, Commands};
 pub(super) use commands::{PROGRAM, egeria_program};
 use egeria_engine::{AttachMode, AttachOptions, Volume, check_volume};
-use egeria_harness::rng::{Rng, mix_all};
+use egeria_stats::rng::{Rng, mix_all};
 use fixture::Fixture;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Random names, paths and trees, as somebody makes them who means no good.
 
 use egeria_engine::MAX_PATH_BYTES;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// Users and groups of the tree, and of who looks.
 pub(super) const USERS: [u32; 3] = [0, 1000, 1001];

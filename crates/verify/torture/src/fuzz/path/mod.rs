@@ -9,7 +9,7 @@ use super::subject::{Case, Observations, Subject};
 use draw::{CHAIN, GROUPS, Kind, New, USERS, link_of_chain};
 use egeria_engine::rights::{Credentials, EXECUTE, READ, WRITE};
 use egeria_engine::*;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use rustix::fs::{Access, AtFlags, Mode};
 use rustix::fs::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};

@@ -2,7 +2,7 @@
 
 use super::super::values::HostileValues;
 use super::kernel::{BATCH_FORGET, FORGET, Kernel, Request};
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 
 /// Chance, and what the kernel knows.
 pub(super) struct Draw<'a> {

@@ -7,7 +7,7 @@ mod kernel;
 use super::image::{self, Images};
 use super::subject::{Case, Observations, Subject};
 use draw::Draw;
-use egeria_harness::rng::{Rng, mix_all};
+use egeria_stats::rng::{Rng, mix_all};
 use kernel::Kernel;
 
 /// Requests of one step.

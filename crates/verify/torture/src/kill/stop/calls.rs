@@ -4,7 +4,7 @@
 use crate::kill::files::Files;
 use crate::kill::processes::AccessPath;
 use egeria_engine::{Errno, Outcome};
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use serde::Serialize;
 
 /// The directory that holds everything, and what everybody uses in it.

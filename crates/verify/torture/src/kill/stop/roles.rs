@@ -4,7 +4,7 @@ use super::calls::{Call, CallRunner, Observation, ObservationRunner, furnish};
 use super::status_page::{StatusPage, copies_of, look_of, threads_of};
 use crate::kill::files::Files;
 use crate::kill::processes::AccessPath;
-use egeria_harness::rng::Rng;
+use egeria_stats::rng::Rng;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

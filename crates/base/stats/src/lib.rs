@@ -1,0 +1,10 @@
+//! What measurements, models and tests compute with.
+//!
+//! - [`rng`]: random numbers that follow from a printed seed.
+//! - [`statistics`]: figures of repeated measurements; [`text`]: numbers as text.
+
+#![forbid(unsafe_code)]
+
+pub mod rng;
+pub mod statistics;
+pub mod text;

@@ -1,0 +1,21 @@
+//! Actuators: they carry out actions.
+
+use crate::{Action, ActionKind, ActionOutcome};
+use egeria_facts::Facts;
+
+/// Carries out some kinds of actions, and undoes them.
+///
+/// An effect that outlives the actuator's process is written to a journal before it is applied, so that the next
+/// actuator can undo it. Nothing is widened beyond what an owner allowed.
+pub trait Actuator {
+    /// The kinds that [`Actuator::apply`] takes.
+    fn kinds(&self) -> &[ActionKind];
+
+    /// Carries out one action and verifies that it took effect. `facts` are those that the action was decided on.
+    fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome;
+
+    /// Undoes the actions that can be undone. Returns for how many threads, processes or nodes.
+    fn undo(&mut self) -> usize {
+        0
+    }
+}

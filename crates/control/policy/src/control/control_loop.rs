@@ -1,0 +1,177 @@
+//! One turn of the loop.
+
+use crate::planner::{Balance, Decision, Planner, Settings, Unavailable};
+use crate::{ActionKind, ActionOutcome, ActionRecord, ActionResult, Basis, Expectation};
+use egeria_facts::Facts;
+use egeria_machine::{Machine, NodeId, PoolBandwidth};
+
+use super::actuator::Actuator;
+
+/// Decides window after window, and passes the actions to actuators.
+#[derive(Clone, Debug)]
+pub struct ControlLoop {
+    machine: Machine,
+    settings: Settings,
+    kinds: Vec<ActionKind>,
+    planner: Planner,
+    decision: Decision,
+    /// What was done and is not judged yet.
+    pending: Vec<Pending>,
+    /// Kinds of actions whose effect shows in the facts.
+    shown: Vec<ActionKind>,
+}
+
+/// An action, and the windows until it is judged.
+#[derive(Clone, Debug)]
+struct Pending {
+    record: ActionRecord,
+    windows_left: u32,
+}
+
+/// What one turn found, decided and did.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Turn {
+    /// What came of earlier actions that are judged in this window.
+    pub results: Vec<ActionResult>,
+    /// What was decided.
+    pub decision: Decision,
+    /// What was tried of it, in order.
+    pub actions: Vec<ActionRecord>,
+}
+
+impl ControlLoop {
+    /// A loop that plans what actuators of these kinds can do. Settings from outside should be
+    /// [validated](Settings::validate) first.
+    pub fn new(machine: &Machine, settings: Settings, kinds: &[ActionKind]) -> ControlLoop {
+        ControlLoop {
+            planner: Planner::new(machine, settings.clone()).with_actuators(kinds),
+            decision: Decision::none(0),
+            pending: Vec::new(),
+            shown: ActionKind::ALL.to_vec(),
+            machine: machine.clone(),
+            settings,
+            kinds: kinds.to_vec(),
+        }
+    }
+
+    /// The same where the facts show the effect of some kinds of actions only, as those of a recording do: nothing is
+    /// measured of the others.
+    pub fn showing(mut self, kinds: &[ActionKind]) -> ControlLoop {
+        self.shown = kinds.to_vec();
+        self
+    }
+
+    /// What a node's pool gives is known from now on.
+    pub fn set_pool_bandwidth(&mut self, node: NodeId, bandwidth: PoolBandwidth) {
+        self.machine.set_pool_bandwidth(node, bandwidth);
+    }
+
+    /// The machine that is planned for.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Stages that the settings ask for, and that are off because no actuator takes their actions.
+    pub fn unavailable(&self) -> &[Unavailable] {
+        self.planner.unavailable()
+    }
+
+    /// What all processes have spent on moves, and may; `None` without a budget.
+    pub fn budget(&self) -> Option<Balance> {
+        self.planner.budget()
+    }
+
+    /// Forgets all windows so far; what was done stays done.
+    pub fn start_over(&mut self) {
+        *self = ControlLoop::new(&self.machine, self.settings.clone(), &self.kinds)
+            .showing(&self.shown);
+    }
+
+    /// Takes the facts of a window: looks at what came of the last actions, decides, and acts.
+    pub fn turn(&mut self, facts: &Facts, actuators: &mut [&mut dyn Actuator]) -> Turn {
+        let mut results = self.judge(facts);
+        self.planner.learn(&results);
+        let decision = self.planner.decide(&self.machine, facts);
+        let actions = decision.actions(&self.decision);
+        let basis = Basis {
+            machine: &self.machine,
+            facts,
+            decision: &decision,
+            previous: &self.decision,
+            settings: &self.settings,
+        };
+        let records = actions.into_iter().map(|action| {
+            let kind = action.kind();
+            let mut able = actuators.iter_mut();
+            let actuator = able.find(|actuator| actuator.kinds().contains(&kind));
+            ActionRecord {
+                expected: Expectation::of(&action, &basis),
+                outcome: match actuator {
+                    Some(actuator) => actuator.apply(&action, facts),
+                    None => ActionOutcome::NoActuator,
+                },
+                action,
+            }
+        });
+        let records: Vec<ActionRecord> = records.collect();
+        results.extend(self.expect(&records));
+        self.decision.clone_from(&decision);
+        Turn {
+            results,
+            decision,
+            actions: records,
+        }
+    }
+
+    /// What came of the actions that are to be judged in this window.
+    fn judge(&mut self, facts: &Facts) -> Vec<ActionResult> {
+        let mut due = Vec::new();
+        self.pending.retain_mut(|pending| {
+            pending.windows_left -= 1;
+            if pending.windows_left == 0 {
+                due.push(pending.record.clone());
+            }
+            pending.windows_left > 0
+        });
+        let result = |record: &ActionRecord| match self.shown.contains(&record.action.kind()) {
+            true => ActionResult::of(record, &self.machine, facts),
+            false => ActionResult::unmeasured(record),
+        };
+        due.iter().map(result).collect()
+    }
+
+    /// Has the actions that were done judged in their time. Of an action that takes the place of one that is not judged
+    /// yet, that one's result is that nothing can be measured; one that is only repeated is judged as it began.
+    fn expect(&mut self, records: &[ActionRecord]) -> Vec<ActionResult> {
+        let is_done = |record: &&ActionRecord| record.outcome == ActionOutcome::Done;
+        let earlier = std::mem::take(&mut self.pending);
+        let mut replaced = Vec::new();
+        let is_repeated = |record: &ActionRecord| {
+            let mut earlier = earlier.iter();
+            earlier.any(|pending| pending.record.action == record.action)
+        };
+        let new: Vec<&ActionRecord> = (records.iter())
+            .filter(is_done)
+            .filter(|record| !is_repeated(record))
+            .collect();
+        for pending in &earlier {
+            let action = &pending.record.action;
+            let replaces = |new: &&&ActionRecord| {
+                new.action.kind() == action.kind() && new.action.subject() == action.subject()
+            };
+            match new.iter().any(|new| replaces(&new)) {
+                true => replaced.push(ActionResult::unmeasured(&pending.record)),
+                false => self.pending.push(pending.clone()),
+            }
+        }
+        self.pending.extend(new.into_iter().map(|record| {
+            Pending {
+                windows_left: record
+                    .expected
+                    .map_or(1, |expected| expected.windows.max(1)),
+                record: record.clone(),
+            }
+        }));
+        replaced
+    }
+}

@@ -1,0 +1,119 @@
+//! All that PATS knows of one thread, in one word.
+//!
+//! The paper has a Req-Info and a Running-Lock per thread and counts serving threads apart
+//! (§IV). Who dies between two of these leaves them in disagreement, and one who dies while
+//! counted in is counted for ever. Here they are one word, so every step is one exchange: it
+//! happened or it did not. Who is admitted is counted from the words.
+//!
+//! ```text
+//!   bits 0..3    phase
+//!   bit  3       1: the request writes
+//!   bits 4..36   length of the request, bytes, at most 4 GiB - 1
+//!   bits 36..64  number: goes up with every request and every new owner
+//! ```
+//!
+//! ```text
+//!                        ┌──────────── end, withdraw ────────────┐
+//!                        ▼                                       │
+//!   Free ── claim ──▶ Idle ── publish ──▶ Waiting ── release ──▶ Released ── begin ──▶ Serving
+//!    ▲                   │ small                                 └──── lend ────┬────────┘
+//!    │                   └── publish ──▶ Passing ── end ──▶ Idle ◀── end ── Overdue
+//!    └── retire, from every phase
+//! ```
+
+use egeria_machine::AccessKind;
+
+use crate::request::Request;
+
+const PHASE_MASK: u64 = 0b111;
+const WRITE_BIT: u64 = 1 << 3;
+const LENGTH_SHIFT: u32 = 4;
+const MAX_LENGTH: u64 = u32::MAX as u64;
+const NUMBER_SHIFT: u32 = 36;
+const NUMBER_MASK: u64 = (1 << 28) - 1;
+
+/// Where a thread is in the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Phase {
+    /// The slot belongs to nobody.
+    Free = 0,
+    /// Its thread asks for nothing.
+    Idle = 1,
+    /// Its running lock is shut: it waits to be released.
+    Waiting = 2,
+    /// Released, and counted: its place is kept until it begins.
+    Released = 3,
+    /// It accesses persistent memory, and is counted.
+    Serving = 4,
+    /// It accesses persistent memory with a request too small to wait; not counted.
+    Passing = 5,
+    /// It was admitted, and took so long that its place was lent to others; not counted.
+    Overdue = 6,
+}
+
+/// The word of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slot(pub u64);
+
+impl Slot {
+    /// A word that cannot be is nobody's: a claim makes it good.
+    pub(crate) fn phase(self) -> Phase {
+        match self.0 & PHASE_MASK {
+            1 => Phase::Idle,
+            2 => Phase::Waiting,
+            3 => Phase::Released,
+            4 => Phase::Serving,
+            5 => Phase::Passing,
+            6 => Phase::Overdue,
+            _ => Phase::Free,
+        }
+    }
+
+    /// Whether the thread holds one of the `T_S` places.
+    pub(crate) fn is_admitted(self) -> bool {
+        matches!(self.phase(), Phase::Released | Phase::Serving)
+    }
+
+    /// What it asks for, if anything.
+    pub(crate) fn request(self) -> Option<Request> {
+        if matches!(self.phase(), Phase::Free | Phase::Idle) {
+            return None;
+        }
+        let writes = self.0 & WRITE_BIT != 0;
+        Some(Request {
+            kind: if writes {
+                AccessKind::Write
+            } else {
+                AccessKind::Read
+            },
+            bytes: self.0 >> LENGTH_SHIFT & MAX_LENGTH,
+        })
+    }
+
+    /// Tells this request of this owner from all others of the slot.
+    pub(crate) fn number(self) -> u64 {
+        self.0 >> NUMBER_SHIFT
+    }
+
+    /// The same request in another phase.
+    pub(crate) fn in_phase(self, phase: Phase) -> Slot {
+        Slot(self.0 & !PHASE_MASK | phase as u64)
+    }
+
+    /// No request, the next number.
+    pub(crate) fn cleared(self, phase: Phase) -> Slot {
+        let number = (self.number() + 1) & NUMBER_MASK;
+        Slot(number << NUMBER_SHIFT | phase as u64)
+    }
+
+    /// This request, in a phase; the number stays, [`Slot::cleared`] moved it.
+    pub(crate) fn asking(self, request: Request, phase: Phase) -> Slot {
+        let writes = match request.kind {
+            AccessKind::Read => 0,
+            AccessKind::Write => WRITE_BIT,
+        };
+        let length = request.bytes.min(MAX_LENGTH) << LENGTH_SHIFT;
+        Slot(self.number() << NUMBER_SHIFT | length | writes | phase as u64)
+    }
+}
