@@ -32,8 +32,19 @@ fn begins_with(command: &mut Command) -> Vec<String> {
 fn odd_caller() -> std::io::Result<()> {
     // SAFETY: calls that are allowed between fork and exec; sets and limits live as long as the calls.
     unsafe {
-        for signal in [libc::SIGPIPE, libc::SIGUSR1, libc::SIGBUS, libc::SIGCHLD] {
+        let ignored = [
+            libc::SIGPIPE,
+            libc::SIGUSR1,
+            libc::SIGBUS,
+            libc::SIGCHLD,
+            libc::SIGHUP,
+        ];
+        for signal in ignored {
             libc::signal(signal, libc::SIG_IGN);
+        }
+        // Whatever the tests themselves were started with.
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            libc::signal(signal, libc::SIG_DFL);
         }
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigaddset(&mut set, libc::SIGWINCH);

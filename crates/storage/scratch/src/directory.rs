@@ -9,9 +9,12 @@ use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 
+/// Names of scratch directories and mount points begin with this; the process id follows.
+pub(super) const SCRATCH_PREFIX: &str = "egeria-run-";
+
 /// What names of scratch directories of this process begin with.
 pub(super) fn prefix() -> String {
-    format!("{}{}-", crate::SCRATCH_PREFIX, std::process::id())
+    format!("{}{}-", SCRATCH_PREFIX, std::process::id())
 }
 
 /// A directory in memory that is removed when dropped.

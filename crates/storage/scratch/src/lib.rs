@@ -19,9 +19,6 @@ use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
 use procfs::{Current, Meminfo};
 
-/// Names of scratch directories and mount points begin with this; the process id follows.
-const SCRATCH_PREFIX: &str = "egeria-run-";
-
 /// Fails when the file system of `directory`, or memory, has less than `bytes` left.
 pub fn check_room(directory: &Path, bytes: u64, hint: &str) -> Result<()> {
     let free = free_bytes(directory).min(available_memory_bytes());

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use egeria_engine::{CreateOptions, PoolRequest, create_volume, remove_sessions};
 use rustix::fs::{FlockOperation, flock};
 
-use super::directory::memory_directory;
+use super::directory::{SCRATCH_PREFIX, memory_directory};
 use super::mount_point::detach;
-use crate::SCRATCH_PREFIX;
 use crate::error::{Error, Result};
 
 /// What names of pools begin with.
