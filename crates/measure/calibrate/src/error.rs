@@ -1,4 +1,4 @@
-//! The errors of this room: each one line that names the cause and the hint.
+//! The errors of this crate: each is one line that names the cause and what to do.
 
 use std::io;
 use std::path::PathBuf;

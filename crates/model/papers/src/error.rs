@@ -1,4 +1,4 @@
-//! The errors of this room: each one line that names the cause and the hint.
+//! The errors of this crate: each is one line that names the cause and what to do.
 
 /// Why the papers could not be held against the model.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -29,5 +29,5 @@ pub(crate) fn shipped(what: &str, problem: impl ToString) -> PapersError {
     }
 }
 
-/// What this room's functions give.
+/// Result of this crate's functions.
 pub type Result<T> = std::result::Result<T, PapersError>;

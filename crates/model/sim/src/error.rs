@@ -1,4 +1,4 @@
-//! The errors of this room: each one line that names the cause and the hint.
+//! The errors of this crate: each is one line that names the cause and what to do.
 
 /// Why a machine or a workload cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

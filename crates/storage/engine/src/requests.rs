@@ -174,7 +174,7 @@ impl AskedOfPool {
     }
 }
 
-/// Index of an open-description slot of the session (design: Front ends, Offsets).
+/// Index of an open-description slot of the session (docs/explanation/preload.md, "Positions").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DescriptionSlot(pub u32);
 

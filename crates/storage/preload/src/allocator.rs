@@ -1,7 +1,7 @@
 //! Memory of the library and the engine in it, apart from the host's `malloc`.
 //!
 //! A hook may run inside the host's allocator, or in a signal handler that interrupted it: taking
-//! memory from there could deadlock (faults.md, hook_allocates). So all Rust code in this shared
+//! memory from there could deadlock. So all Rust code in this shared
 //! object allocates here: size classes of powers of two, carved from mapped chunks, under one lock
 //! that only threads inside the engine take. Nothing is allocated on the data path.
 //!

@@ -1,4 +1,4 @@
-//! Where `read`, `write` and `lseek` are in a file (design: Front ends, Offsets).
+//! Where `read`, `write` and `lseek` are in a file (docs/explanation/preload.md, "Positions").
 //!
 //! The truth is the kernel's position. Who shares the description may also be libc's own stdio, a
 //! program without this library, or a static one: they move the position by `read` and `write` in the

@@ -1,4 +1,4 @@
-//! Hosts that are hard on an interposed library (faults.md, Interception), and readers beside it.
+//! Hosts that are hard on an interposed library, and readers beside it.
 
 mod common;
 

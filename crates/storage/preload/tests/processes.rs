@@ -1,4 +1,4 @@
-//! Descriptors across fork, vfork, exec, spawn and daemon (faults.md, Interception).
+//! Descriptors across fork, vfork, exec, spawn and daemon.
 
 mod common;
 

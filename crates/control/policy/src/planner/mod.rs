@@ -15,7 +15,7 @@
 //!                                  limits and delegation stay where they pay (ours)             trials.rs
 //! ```
 //!
-//! DESIGN.md says why in this order. Each stage can be switched, so that each paper's own system is one setting:
+//! docs/explanation/planner.md says why in this order. Each stage can be switched, so that each paper's own system is one setting:
 //! [`System`].
 
 mod availability;

@@ -1,5 +1,5 @@
-//! Redo journal slots: operations over two or more objects commit through one (design: Operations
-//! over two objects). A slot is one sealed word, then pairs of (place, value) words.
+//! Redo journal slots: operations over two or more objects commit through one
+//! (DESIGN.md, "The log of an inode"). A slot is one sealed word, then pairs of (place, value) words.
 
 use super::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};

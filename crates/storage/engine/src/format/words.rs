@@ -145,7 +145,7 @@ const UNWRITTEN: u64 = 1 << 44;
 const GENERATION_SHIFT: u32 = 45;
 
 /// Word of the index of an open file: where one file block lies. Zero is a hole. The generation makes
-/// a reader notice that a block went away and came back (design: Reads take no lock). Never on media.
+/// a reader notice that a block went away and came back (docs/explanation/waiting.md). Never on media.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BlockWord(pub u64);
 

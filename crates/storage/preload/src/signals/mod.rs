@@ -1,4 +1,4 @@
-//! Handlers of the program run outside of the engine (design: Front ends, Signals and bad buffers).
+//! Handlers of the program run outside of the engine (docs/explanation/preload.md, "Memory and stacks").
 //!
 //! From the first attach on, the kernel knows one handler, [`trampoline`]; the program sees its own
 //! in `sigaction`. A signal that meets a thread inside the engine is queued to the thread again, with

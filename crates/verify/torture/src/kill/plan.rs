@@ -27,7 +27,7 @@ pub enum Step {
     Paint { field: u64 },
     /// A field of the table is read.
     Look { field: u64 },
-    /// A token goes from wherever it is to this room.
+    /// A token goes from wherever it is to this place.
     Carry { token: u64, room: u64 },
     /// The elastic file is cut or stretched.
     Stretch { bytes: u64 },
