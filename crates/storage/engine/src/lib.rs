@@ -5,6 +5,7 @@
 //! others may see of it (`observe`). Pools are found, made and attached in `volume`. The format is in
 //! [`mod@format`]; DESIGN.md has the reasons.
 
+mod attach;
 pub mod control;
 mod data;
 pub mod failpoint;
@@ -27,13 +28,12 @@ mod fork;
 #[cfg(test)]
 mod test_volume;
 mod types;
-mod volume;
 
 pub use data::delegation::DelegationRule;
 pub use data::relocate::Relocated;
 pub use egeria_media::{CallerDestination, CallerSource};
 pub use failure_cause::{FailureCause, forget_failure_cause};
-pub use namespace::lookup_references::LookupReferences;
+pub use session::lookup_references::LookupReferences;
 pub use namespace::path::{MAX_PATH_BYTES, PathEnd, PathStop, PathWalker};
 pub use observe::callers::CallerReport;
 pub use observe::reports::{FileReport, ThreadReport};
@@ -46,8 +46,8 @@ pub use session::leases::{LeaseMount, Recall, work_for_kernel};
 pub use session::patience::{lock_within_patience, wait_within_patience, within_patience};
 pub use session::write_back_errors::WriteBackErrors;
 pub use types::*;
-pub use volume::attach::remove_sessions;
-pub use volume::create::create_volume;
-pub use volume::pool_locks::set_attach_patience;
-pub use volume::private::{PrivateMemory, check_private, create_private, is_volume_private};
-pub use volume::{FileReference, Reporter, Severity, Volume};
+pub use attach::attach_volume::remove_sessions;
+pub use attach::create::create_volume;
+pub use attach::pool_locks::set_attach_patience;
+pub use attach::private::{PrivateMemory, check_private, create_private, is_volume_private};
+pub use session::volume::{FileReference, Reporter, Severity, Volume};

@@ -5,7 +5,7 @@
 
 use crate::data::delegation::board::Delegates;
 use crate::format::*;
-use crate::namespace::walks::Walks;
+use crate::session::walks::Walks;
 use crate::requests::*;
 use crate::session::layout::*;
 use crate::session::lock;
@@ -14,12 +14,12 @@ use crate::session::map::{Session, segment_name};
 use crate::session::owner_word::Era;
 use crate::space::placement::place_nodes;
 use crate::types::AllocationPolicy;
-use crate::volume::pool_locks::*;
-use crate::volume::pools::{Found, find_pools, open_pool, read_superblock};
-use crate::volume::segments::{self, FileIdentity, Leftover};
-use crate::volume::session_line::{SessionLine, read_session_line, write_session_line};
-use crate::volume::trust::Owner;
-use crate::volume::{Origin, Volume};
+use crate::attach::pool_locks::*;
+use crate::attach::pools::{Found, find_pools, open_pool, read_superblock};
+use crate::session::segments::{self, FileIdentity, Leftover};
+use crate::attach::session_line::{SessionLine, read_session_line, write_session_line};
+use crate::session::trust::Owner;
+use crate::session::volume::{Origin, Volume};
 use egeria_media::{Access, Pool};
 use std::fs::File;
 use std::io::Read;
@@ -280,7 +280,7 @@ pub(crate) fn assemble(
         late: Default::default(),
         space_busy: Default::default(),
         stuck: Default::default(),
-        guesses: crate::data::guess::Guesses::new(),
+        guesses: crate::session::guess::Guesses::new(),
         walks: Walks::default(),
         hash_seed,
         tight: Default::default(),
@@ -513,7 +513,7 @@ impl Volume {
 
     /// Pool 0 anew, if it still lies where it was.
     fn reopen(&self) -> Option<File> {
-        let opened = crate::volume::trust::open_carefully(&self.paths[0], 0);
+        let opened = crate::session::trust::open_carefully(&self.paths[0], 0);
         opened
             .ok()
             .filter(|file| FileIdentity::of(file).is_ok_and(|now| now == self.identity))
@@ -548,7 +548,7 @@ impl Volume {
 
 /// Whether any process has the volume of this pool attached (told by pool 0 alone).
 pub(crate) fn is_attached(path: &Path) -> bool {
-    let Ok(file) = crate::volume::trust::open_carefully(path, 0) else {
+    let Ok(file) = crate::session::trust::open_carefully(path, 0) else {
         return false;
     };
     matches!(lock_when_left(&file), Ok(false))

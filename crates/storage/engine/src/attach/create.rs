@@ -3,7 +3,7 @@
 use crate::format::*;
 use crate::requests::*;
 use crate::types::InodeNumber;
-use crate::volume::trust::Owner;
+use crate::session::trust::Owner;
 use egeria_media::{Access, BlockNumber, Pool};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -106,9 +106,9 @@ fn check_request(pools: &[PoolRequest]) -> Result<(), VolumeError> {
 
 /// Make or size the file; refuse one that is a pool already, or in use.
 fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
-    if let Ok(file) = crate::volume::trust::open_carefully(&request.path, 0) {
+    if let Ok(file) = crate::session::trust::open_carefully(&request.path, 0) {
         make_private(&file, &request.path)?;
-        if !force && crate::volume::pools::read_superblock(&file, &request.path).is_ok() {
+        if !force && crate::attach::pools::read_superblock(&file, &request.path).is_ok() {
             return Err(failure(
                 libc::EEXIST,
                 format!(
@@ -117,7 +117,7 @@ fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
                 ),
             ));
         }
-        if crate::volume::attach::is_attached(&request.path) {
+        if crate::attach::attach_volume::is_attached(&request.path) {
             return Err(failure(
                 libc::EBUSY,
                 format!(

@@ -6,7 +6,7 @@
 
 use crate::requests::VolumeError;
 use crate::requests::{failure, io_failure};
-use crate::volume::pools::Found;
+use crate::attach::pools::Found;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;

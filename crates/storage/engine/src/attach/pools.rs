@@ -2,8 +2,8 @@
 
 use crate::format::*;
 use crate::requests::{VolumeError, failure, io_failure};
-use crate::volume::segments::FileIdentity;
-use crate::volume::trust::Owner;
+use crate::session::segments::FileIdentity;
+use crate::session::trust::Owner;
 use egeria_media::{Access, BlockNumber, Pool, PoolOffset};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -89,7 +89,7 @@ fn superblock_failure(path: &Path, fault: SuperblockFault) -> VolumeError {
 
 /// Open a pool that this process may believe; whose it is.
 pub(crate) fn open_pool(path: &Path) -> Result<(Owner, File), VolumeError> {
-    let file = crate::volume::trust::open_carefully(path, 0).map_err(|error| {
+    let file = crate::session::trust::open_carefully(path, 0).map_err(|error| {
         let hint = match error.raw_os_error() {
             Some(libc::ENOENT) => "check the path; all pools of a volume must be there",
             Some(libc::EACCES | libc::EPERM) => {

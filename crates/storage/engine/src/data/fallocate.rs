@@ -1,9 +1,9 @@
 //! Reserving, punching and zeroing ranges; finding data and holes; telling where data lies.
 
-use crate::data::checksums::NewSums;
-use crate::data::index::Index;
-use crate::data::mapping::Mapping;
-use crate::data::mapping::entries_of;
+use crate::log::checksums::NewSums;
+use crate::session::index::Index;
+use crate::log::mapping::Mapping;
+use crate::log::mapping::entries_of;
 use crate::data::write::MAX_FILE_BYTES;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
@@ -14,7 +14,7 @@ use crate::session::layout::PENDING_EXTENTS;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use std::sync::atomic::Ordering;
 
@@ -373,7 +373,7 @@ impl Volume {
         let index = locked.index();
         let mut extents: Vec<ExtentReport> = Vec::new();
         let mut block = 0;
-        while let Some(found) = index.next_mapped(block, crate::data::index::MAX_FILE_BLOCKS) {
+        while let Some(found) = index.next_mapped(block, crate::session::index::MAX_FILE_BLOCKS) {
             let word = index.load(found);
             let offset = found * BLOCK as u64;
             let continued = extents.last_mut().filter(|last| {

@@ -1,13 +1,8 @@
 //! File data: where it lies, reading and writing it, its checksums.
 
-pub(crate) mod access;
-pub(crate) mod checksums;
 pub(crate) mod delegation;
 pub(crate) mod fallocate;
-pub(crate) mod guess;
 pub(crate) mod in_place;
-pub(crate) mod index;
-pub(crate) mod mapping;
 pub(crate) mod overwrite;
 pub(crate) mod prefetch;
 pub(crate) mod read;

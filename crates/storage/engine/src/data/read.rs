@@ -1,8 +1,8 @@
 //! Reading file data without a lock: load the words, copy, look whether they still say the same.
 
-use crate::data::access::{Access, Run};
+use crate::session::access::{Access, Run};
 use crate::data::delegation::Delegation;
-use crate::data::index::Index;
+use crate::session::index::Index;
 use crate::format::*;
 use crate::session::admission::Admitted;
 use crate::session::inode::Locked;
@@ -11,7 +11,7 @@ use crate::session::path_mode::PathMode;
 use crate::session::seqlock::{BlockSnapshot, OPTIMISTIC_TRIES, QuickSnapshot, Snapshot};
 use crate::session::slots::{Me, count};
 use crate::types::*;
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use egeria_admission::Request;
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;

@@ -6,9 +6,9 @@
 //! 3. Files that are written in place are left alone: their bytes change without a trace that could be looked for. They
 //!    are spread over the pools anyway.
 
-use crate::data::access::{Access, Run};
-use crate::data::index::Index;
-use crate::data::mapping::{Mapping, entries_of};
+use crate::session::access::{Access, Run};
+use crate::session::index::Index;
+use crate::log::mapping::{Mapping, entries_of};
 use crate::format::*;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
@@ -18,7 +18,7 @@ use crate::session::slots::Me;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use egeria_media::PoolIndex;
 use egeria_media::emulation::AccessKind;

@@ -1,7 +1,7 @@
 //! Reading data that has checksums: no byte leaves here that is not what was written (see `checksums`).
 
-use crate::data::access::{Access, Run};
-use crate::data::index::{Index, MAX_FILE_BLOCKS};
+use crate::session::access::{Access, Run};
+use crate::session::index::{Index, MAX_FILE_BLOCKS};
 use crate::failure_cause::{self, FailureCause};
 use crate::format::checksum::crc32c;
 use crate::format::*;
@@ -11,7 +11,7 @@ use crate::session::patience::{self, LOOKING_PATIENCE};
 use crate::session::seqlock::{OPTIMISTIC_TRIES, Snapshot};
 use crate::session::slots::{Me, count};
 use crate::types::*;
-use crate::volume::{FileReference, Reported, Volume};
+use crate::session::volume::{FileReference, Reported, Volume};
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;

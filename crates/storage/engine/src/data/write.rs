@@ -3,11 +3,11 @@
 
 mod edges;
 
-use crate::data::access::{Access, Run};
-use crate::data::checksums::NewSums;
+use crate::session::access::{Access, Run};
+use crate::log::checksums::NewSums;
 use crate::data::delegation::Delegation;
-use crate::data::index::{Index, MAX_FILE_BLOCKS};
-use crate::data::mapping::Mapping;
+use crate::session::index::{Index, MAX_FILE_BLOCKS};
+use crate::log::mapping::Mapping;
 use crate::data::prefetch::prefetch;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
@@ -20,7 +20,7 @@ use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::placement::Placement;
 use crate::types::*;
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use egeria_admission::Request;
 use egeria_media::emulation::AccessKind;

@@ -14,6 +14,7 @@ pub mod entry;
 pub mod geometry;
 pub mod inode;
 pub mod journal;
+pub(crate) mod place;
 pub mod superblock;
 pub mod words;
 

@@ -1,17 +1,17 @@
 //! From log entries to the session's picture of an inode. The same code loads an inode, applies a fresh
 //! commit, and repeats what a dead owner left half done; so every step may be taken twice.
 
-use crate::data::index::MAX_FILE_BLOCKS;
-use crate::data::mapping::Mapping;
+use crate::session::index::MAX_FILE_BLOCKS;
+use crate::log::mapping::Mapping;
 use crate::format::*;
-use crate::log::place::LogPlace;
+use crate::format::place::LogPlace;
 use crate::session::inode::{Locked, is_extent_valid};
 use crate::session::layout::{SessionInode, ThreadSlot};
 use crate::session::seqlock::WriteSection;
 use crate::space::operation::Operation;
 use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -130,7 +130,7 @@ impl Volume {
                 touch(inode, time_ns, true);
             }
             Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {
-                if name == crate::data::checksums::ATTRIBUTE {
+                if name == crate::log::checksums::ATTRIBUTE {
                     self.apply_checksum_attribute(locked, entry)?;
                 }
                 if name == striping::ATTRIBUTE {

@@ -4,7 +4,7 @@ use crate::format::*;
 use crate::log::staging::Staged;
 use crate::space::operation::Operation;
 use crate::types::{Errno, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::PoolIndex;
 
 impl Volume {

@@ -3,12 +3,12 @@
 //! commit on. Slow, and rarely needed.
 
 use crate::format::*;
-use crate::log::place::LogPlace;
+use crate::format::place::LogPlace;
 use crate::namespace::directory::{CookieRange, FoundName, Names, kind_of};
 use crate::session::inode::Record;
 use crate::session::layout::SessionInode;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::BlockNumber;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;

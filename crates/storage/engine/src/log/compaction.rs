@@ -1,7 +1,7 @@
 //! Compaction: when a log has grown to three times what it was after the last one, its living entries are
 //! written to new pages behind the other head, and one 8-byte store of the commit word swaps them in.
 
-use crate::data::index::MAX_FILE_BLOCKS;
+use crate::session::index::MAX_FILE_BLOCKS;
 use crate::format::*;
 use crate::log::apply::COMPACT_MIN_PAGES;
 use crate::log::staging::Staged;
@@ -13,7 +13,7 @@ use crate::space::free_space::Need;
 use crate::space::operation::{Operation, note_pages};
 use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// An entry that lives on, with its time.

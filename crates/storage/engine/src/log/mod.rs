@@ -1,10 +1,11 @@
 //! Object logs: staging and committing entries, reading them, applying them to the session, compaction.
 
 pub(crate) mod apply;
+pub(crate) mod checksums;
 pub(crate) mod commit;
 pub(crate) mod committed;
 pub(crate) mod compaction;
-pub(crate) mod place;
+pub(crate) mod mapping;
 pub(crate) mod staging;
 pub(crate) mod walk;
 pub(crate) mod xattrs;

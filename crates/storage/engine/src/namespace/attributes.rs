@@ -1,7 +1,7 @@
 //! Attributes, truncation, extended attributes.
 
-use crate::data::checksums::{ATTRIBUTE, NewSums};
-use crate::data::mapping::Mapping;
+use crate::log::checksums::{ATTRIBUTE, NewSums};
+use crate::log::mapping::Mapping;
 use crate::data::write::MAX_FILE_BYTES;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
@@ -13,7 +13,7 @@ use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::striping;
 use crate::types::*;
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use std::sync::atomic::Ordering;
 
 /// Namespaces of extended attributes that are kept.

@@ -2,14 +2,14 @@
 //! The names themselves stay on media and are read, checked, from there.
 
 use crate::format::*;
-use crate::log::place::LogPlace;
+use crate::format::place::LogPlace;
 use crate::namespace::name_hash::hash_name;
-use crate::namespace::walks::Walk;
+use crate::session::walks::Walk;
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
 use crate::session::seqlock::WriteSection;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 

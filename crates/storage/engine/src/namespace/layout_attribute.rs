@@ -5,7 +5,7 @@ use crate::session::inode::Locked;
 use crate::session::layout::STRIPED_ALLOCATION;
 use crate::space::striping::{DEFAULT_STRIPE_BLOCKS, parse};
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 impl Volume {

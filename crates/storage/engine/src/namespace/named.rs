@@ -6,7 +6,7 @@ use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// How often a name is looked at again whose directory had to be let go meanwhile. Others may rename it each

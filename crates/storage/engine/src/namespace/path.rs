@@ -7,7 +7,7 @@
 use crate::format::MAX_NAME_BYTES;
 use crate::rights::{Credentials, EXECUTE};
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 
 /// Most symbolic links on one way, as in Linux.
 const MAX_LINKS: usize = 40;

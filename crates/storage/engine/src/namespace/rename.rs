@@ -18,7 +18,7 @@ use crate::session::patience::{self, Obstacle};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// Deepest tree whose ancestry is followed; media with a longer chain is damaged.

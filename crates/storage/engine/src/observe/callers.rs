@@ -6,7 +6,7 @@
 
 use crate::format::MAX_POOLS;
 use crate::session::layout::{CALLER_SLOTS, CallerSlot};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,6 +2,5 @@
 
 pub(crate) mod callers;
 pub(crate) mod notes;
-pub(crate) mod own_callers;
 pub(crate) mod reports;
 mod watchers;

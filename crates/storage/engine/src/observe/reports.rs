@@ -15,7 +15,7 @@ use crate::observe::notes::{touch, used_by};
 use crate::session::layout::*;
 use crate::session::slot_ownership::SlotOwner;
 use crate::session::slots::Me;
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,7 +2,7 @@
 //! there is one, programs make their changes through the mount, where the kernel raises the events.
 
 use crate::types::Outcome;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 impl Volume {

@@ -7,8 +7,8 @@ use crate::session::lock::Acquired;
 use crate::session::patience;
 use crate::session::slots::{Life, pid_namespace, process_life};
 use crate::types::{Errno, Outcome};
-use crate::volume::segments::mappings_here;
-use crate::volume::{Severity, Volume};
+use crate::session::segments::mappings_here;
+use crate::session::volume::{Severity, Volume};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

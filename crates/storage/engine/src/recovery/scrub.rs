@@ -4,13 +4,13 @@
 //! held for one piece at a time, so that nobody waits for long, and never while the caller pauses.
 
 use crate::format::*;
-use crate::log::place::LogPlace;
+use crate::format::place::LogPlace;
 use crate::recovery::check::{printable, superblock_findings};
 use crate::requests::*;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;

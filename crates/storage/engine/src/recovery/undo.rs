@@ -17,9 +17,9 @@
 use crate::format::checksum::{crc32c, crc32c_append};
 use crate::format::*;
 use crate::requests::*;
-use crate::volume::Volume;
-use crate::volume::attach::lock_for_check;
-use crate::volume::pools::{Found, find_pools};
+use crate::session::volume::Volume;
+use crate::attach::attach_volume::lock_for_check;
+use crate::attach::pools::{Found, find_pools};
 use egeria_media::{BlockNumber, Pool};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};

@@ -11,7 +11,7 @@ use crate::data::traffic::Traffic;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::{Me, count};
 use crate::types::{Errno, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerDestination, CallerSource, Pool, PoolIndex, PoolOffset};
 

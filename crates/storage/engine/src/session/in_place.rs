@@ -16,7 +16,7 @@ use crate::session::patience;
 use crate::session::slots::Me;
 use crate::session::wait_notes::{Awaited, WAIT_UNREPORTED};
 use crate::types::Outcome;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use arrayvec::ArrayVec;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

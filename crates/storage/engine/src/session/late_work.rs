@@ -4,7 +4,7 @@ use crate::format::Extent;
 use crate::session::late::Late;
 use crate::session::patience;
 use crate::types::Outcome;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -14,7 +14,7 @@
 //! Leases end with the process that granted them. Who waits for a recall waits for a living process, however long it
 //! is stopped.
 
-use crate::namespace::lookup_references::LookupReferences;
+use crate::session::lookup_references::LookupReferences;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::lease_words::{
@@ -23,7 +23,7 @@ use crate::session::lease_words::{
 use crate::session::patience::{self, Obstacle};
 use crate::session::wait_notes::WAIT_UNREPORTED;
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
-use crate::volume::{Severity, Volume};
+use crate::session::volume::{Severity, Volume};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

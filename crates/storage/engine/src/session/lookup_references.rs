@@ -10,7 +10,7 @@
 use crate::format::{inode_number, inode_place};
 use crate::session::layout::MAX_LOOKUP_MOUNTS;
 use crate::types::{InodeNumber, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -7,8 +7,8 @@
 
 use super::layout::SESSION_VERSION;
 use super::memory::{SessionMemory, populate};
-use crate::volume::segments::{Leftover, is_mapped, remove_segment};
-use crate::volume::trust::Owner;
+use crate::session::segments::{Leftover, is_mapped, remove_segment};
+use crate::session::trust::Owner;
 use egeria_machine::Machine;
 use egeria_media::emulation::{Emulation, EmulationError, EmulationState};
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};

@@ -10,7 +10,7 @@ use crate::session::open_table::{
 };
 use crate::session::patience;
 use crate::types::*;
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// In an entry's count word: handles through which this process (a mount) caches pages, above the opens.

@@ -4,7 +4,7 @@
 //! UUID, other file. Only the directories of the pools' owner are looked at: nobody else can put anything there.
 
 use crate::format::Superblock;
-use crate::volume::trust::Owner;
+use crate::session::trust::Owner;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -133,7 +133,7 @@ impl Drop for Leftover {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volume::trust::open_carefully;
+    use crate::session::trust::open_carefully;
 
     #[test]
     fn a_segment_is_mapped_until_the_last_mapping_goes() {

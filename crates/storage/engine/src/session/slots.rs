@@ -7,7 +7,7 @@ use crate::session::layout::*;
 use crate::session::owner_word::{Era, OwnerWord};
 use crate::session::slot_ownership::SlotOwnership;
 use crate::types::{Errno, Outcome};
-use crate::volume::{Origin, Volume};
+use crate::session::volume::{Origin, Volume};
 use rustix::process::{Pid, test_kill_process};
 use std::cell::RefCell;
 use std::sync::Weak;

@@ -7,7 +7,7 @@
 
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::clock;
 use std::sync::atomic::Ordering;
 

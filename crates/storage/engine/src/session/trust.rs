@@ -12,7 +12,7 @@
 use crate::format::Superblock;
 use crate::requests::VolumeError;
 use crate::requests::failure;
-use crate::volume::session_line::boot_id;
+use crate::attach::session_line::boot_id;
 use rustix::fs::{Mode, OFlags};
 use siphasher::sip128::SipHasher24;
 use std::fs::{File, Metadata};

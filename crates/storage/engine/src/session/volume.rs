@@ -1,20 +1,11 @@
-//! An attached volume: what every operation starts from. Below: finding, making and attaching its pools.
-
-pub(crate) mod attach;
-pub(crate) mod create;
-pub(crate) mod pool_locks;
-pub(crate) mod pools;
-pub(crate) mod private;
-pub(crate) mod segments;
-pub(crate) mod session_line;
-pub(crate) mod trust;
+//! An attached volume: what every operation starts from.
 
 use crate::data::delegation::board::Delegates;
-use crate::data::guess::Guesses;
+use crate::session::guess::Guesses;
 use crate::failure_cause::{self, FailureCause};
 use crate::format::{Geometry, MAX_POOLS, Superblock};
-use crate::namespace::walks::Walks;
-use crate::observe::own_callers::OwnCallers;
+use crate::session::walks::Walks;
+use crate::session::own_callers::OwnCallers;
 use crate::requests::RecoveryReport;
 use crate::session::late::{Late, SpaceBusy};
 use crate::session::layout::{LOADED, STRIPED_ALLOCATION, SessionInode, WAIT_NOTES};
@@ -23,7 +14,7 @@ use crate::session::open_table::Opens;
 use crate::session::path_mode::PathMode;
 use crate::session::stuck::Stuck;
 use crate::types::*;
-use crate::volume::segments::{FileIdentity, Leftover};
+use crate::session::segments::{FileIdentity, Leftover};
 use egeria_media::emulation::Emulation;
 use egeria_media::{BlockNumber, CallerDestination, Pool, PoolIndex};
 use std::collections::HashSet;

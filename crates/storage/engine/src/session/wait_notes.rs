@@ -7,7 +7,7 @@
 
 use super::layout::{WAIT_NOTES, WaitNote};
 use crate::format::{INODES_PER_BLOCK, inode_place};
-use crate::volume::{Severity, Volume};
+use crate::session::volume::{Severity, Volume};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use crate::session::owner_word::OwnerWord;
 use crate::session::patience::{self, Obstacle};
 use crate::session::wait_notes::{Awaited, LongWait, WAIT_UNREPORTED};
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! the kernel does not have.
 
 use crate::types::{Errno, InodeNumber};
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use std::sync::atomic::Ordering;
 
 const SEEN: u64 = 1;

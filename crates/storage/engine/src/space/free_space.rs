@@ -13,7 +13,7 @@ use crate::session::lock::{Acquired, LockFailure, RobustMutex};
 use crate::session::slots::Me;
 use crate::space::runs::{change_bits, find_run};
 use crate::types::{Errno, Outcome, SpaceReport};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::failpoint::{Resource, should_fail};
 use crate::format::*;
-use crate::log::place::LogPlace;
+use crate::format::place::LogPlace;
 use crate::session::inode::Locked;
 use crate::session::late::Late;
 use crate::session::layout::{LOSING_USE, NUMBER_PARTS, Numbers, ThreadSlot};
@@ -11,7 +11,7 @@ use crate::session::slots::Me;
 use crate::space::free_space::{GIVING_BACK, Need, TURN, Wait};
 use crate::space::operation::{Operation, note_pages};
 use crate::types::{Errno, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -290,7 +290,7 @@ impl Volume {
                 locked,
                 &mut operation,
                 0,
-                crate::data::index::MAX_FILE_BLOCKS,
+                crate::session::index::MAX_FILE_BLOCKS,
                 false,
             );
             operation.settle_replaced();

@@ -6,7 +6,7 @@ use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG, PendingExtent};
 use crate::session::slots::Me;
 use crate::space::free_space::Need;
 use crate::types::{Errno, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::Ordering;
 

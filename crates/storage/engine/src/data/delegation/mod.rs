@@ -19,7 +19,7 @@ use crate::format::MAX_POOLS;
 use crate::session::layout::ThreadSlot;
 use crate::session::slots::Me;
 use crate::types::{Errno, Outcome};
-use crate::volume::{FileReference, Volume};
+use crate::session::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use board::{Board, JobRun, wait};
 use egeria_media::emulation::AccessKind;

@@ -5,11 +5,11 @@
 
 use super::board::{Board, JobRun, MAX_DELEGATES, wake};
 use super::job::JobEnd;
-use crate::data::access::{Access, Run};
+use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
 use crate::session::slots::Me;
 use crate::types::{Errno, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use egeria_admission::Request;
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerDestination, CallerSource, PoolIndex};

@@ -1,8 +1,8 @@
 //! The blocks at the ends of a write, of which it covers a part.
 
 use super::{Write, zero};
-use crate::data::access::{Access, Run};
-use crate::data::mapping::Mapping;
+use crate::session::access::{Access, Run};
+use crate::log::mapping::Mapping;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::types::*;

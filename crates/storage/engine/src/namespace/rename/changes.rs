@@ -6,7 +6,7 @@ use crate::session::inode::Locked;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 
 /// The two ends of a rename, locked.
 pub(super) struct Ends<'a> {

@@ -3,7 +3,7 @@
 
 use crate::format::MAX_POOLS;
 use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// Of so many requests of a thread to a pool, one counts the threads that are there: looking at all slots each time would

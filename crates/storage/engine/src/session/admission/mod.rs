@@ -20,7 +20,7 @@ use crate::session::path_mode::PathMode;
 use crate::session::patience::{self, coarse_now_ms};
 use crate::session::slots::{Me, count};
 use crate::types::{Errno, Outcome};
-use crate::volume::Volume;
+use crate::session::volume::Volume;
 use demand::Accessing;
 use egeria_admission::{Admission, Bypass, Request, Selector, ThreadId, Words};
 use egeria_machine::AccessKind;
