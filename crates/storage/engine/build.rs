@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 const SHARED: [&str; 5] = [
     "src/session",
     "src/format/words.rs",
-    "src/data/index.rs",
     "src/namespace/directory.rs",
+    "../admission/src",
     "../media/src/emulation",
 ];
 

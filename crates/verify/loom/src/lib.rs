@@ -14,7 +14,6 @@
 
 mod cell;
 mod check;
-mod data;
 mod format;
 mod observe;
 mod record;
@@ -32,7 +31,7 @@ mod deferral;
 mod gate;
 #[path = "../../../storage/media/src/emulation/id_bitmap.rs"]
 mod id_bitmap;
-#[path = "../../../storage/engine/src/data/delegation/job.rs"]
+#[path = "../../../storage/engine/src/session/delegation/job.rs"]
 mod job;
 #[path = "../../../storage/preload/src/lock.rs"]
 mod lock;

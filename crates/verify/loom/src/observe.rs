@@ -1,4 +1,4 @@
-//! As `fs::observe`.
+//! As `engine::observe`.
 
 #[path = "../../../storage/engine/src/observe/notes.rs"]
 pub(crate) mod notes;

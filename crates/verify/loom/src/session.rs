@@ -6,6 +6,8 @@ pub(crate) mod direct;
 pub(crate) mod exclusion;
 #[path = "../../../storage/engine/src/session/free_list.rs"]
 pub(crate) mod free_list;
+#[path = "../../../storage/engine/src/session/index.rs"]
+pub(crate) mod index;
 #[path = "../../../storage/engine/src/session/lease_words.rs"]
 pub(crate) mod lease_words;
 #[path = "../../../storage/engine/src/session/seqlock.rs"]
@@ -13,7 +15,7 @@ pub(crate) mod seqlock;
 #[path = "../../../storage/engine/src/session/slot_ownership.rs"]
 pub(crate) mod slot_ownership;
 
-/// As `fs::session::arena`: runs of one page, last given back first given out.
+/// As `engine::session::arena`: runs of one page, last given back first given out.
 pub(crate) mod arena {
     use crate::format::BLOCK;
     use crate::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +74,7 @@ pub(crate) mod arena {
     }
 }
 
-/// As `fs::session::layout`.
+/// As `engine::session::layout`.
 pub(crate) mod layout {
     use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

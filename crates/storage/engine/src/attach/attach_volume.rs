@@ -3,23 +3,23 @@
 //! Who is attached, or makes a session, is known by locks on the pools (`pool_locks`), and which session it is by a
 //! line on pool 0 (`session_line`).
 
-use crate::data::delegation::board::Delegates;
+use crate::attach::pool_locks::*;
+use crate::attach::pools::{Found, find_pools, open_pool, read_superblock};
+use crate::attach::session_line::{SessionLine, read_session_line, write_session_line};
 use crate::format::*;
-use crate::session::walks::Walks;
 use crate::requests::*;
+use crate::session::delegation::board::Delegates;
 use crate::session::layout::*;
 use crate::session::lock;
 use crate::session::machine;
 use crate::session::map::{Session, segment_name};
 use crate::session::owner_word::Era;
-use crate::space::placement::place_nodes;
-use crate::types::AllocationPolicy;
-use crate::attach::pool_locks::*;
-use crate::attach::pools::{Found, find_pools, open_pool, read_superblock};
 use crate::session::segments::{self, FileIdentity, Leftover};
-use crate::attach::session_line::{SessionLine, read_session_line, write_session_line};
 use crate::session::trust::Owner;
 use crate::session::volume::{Origin, Volume};
+use crate::session::walks::Walks;
+use crate::space::placement::place_nodes;
+use crate::types::AllocationPolicy;
 use egeria_media::{Access, Pool};
 use std::fs::File;
 use std::io::Read;

@@ -2,8 +2,8 @@
 
 use crate::format::*;
 use crate::requests::*;
-use crate::types::InodeNumber;
 use crate::session::trust::Owner;
+use crate::types::InodeNumber;
 use egeria_media::{Access, BlockNumber, Pool};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

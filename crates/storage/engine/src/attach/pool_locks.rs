@@ -4,9 +4,9 @@
 //! alive, so that no descriptor stays open: `ATTACHED`, of every pool, is held shared by whoever is attached and
 //! exclusively while a session is made; `CREATING`, of pool 0, serialises makers. A process that dies lets go.
 
+use crate::attach::pools::Found;
 use crate::requests::VolumeError;
 use crate::requests::{failure, io_failure};
-use crate::attach::pools::Found;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;

@@ -2,18 +2,17 @@
 //! make, crash, recover and compare thousands of volumes a second. No file, lock or segment is touched, and
 //! nothing depends on chance: same pools, same calls, same bytes.
 
+use crate::attach::attach_volume::{assemble, fill_header, geometry_of, layout_of};
+use crate::attach::create::write_volume;
+use crate::attach::pools::{Found, superblock_of};
 use crate::format::{BLOCK, FORMAT_VERSION, Sibling, Superblock};
-use crate::recovery::check::{check_contents, damaged_copies};
 use crate::requests::*;
 use crate::session::lock;
 use crate::session::map::Session;
 use crate::session::memory::SessionMemory;
-use crate::space::placement::place_nodes;
-use crate::attach::attach_volume::{assemble, fill_header, geometry_of, layout_of};
-use crate::attach::create::write_volume;
-use crate::attach::pools::{Found, superblock_of};
 use crate::session::segments::FileIdentity;
 use crate::session::volume::{Origin, Volume};
+use crate::space::placement::place_nodes;
 use egeria_media::Pool;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,24 +71,6 @@ pub fn create_private(
     write_volume(&pools, &base, options)
 }
 
-/// Recover the volume on these pools and check it; with `repair`, repair in place what can be repaired, as is
-/// done on device DAX.
-///
-/// # Errors
-/// `EINVAL` when these are no pools of one volume, `ENOMEM` without memory for a session, `EIO` when it cannot be recovered.
-pub fn check_private(
-    pools: &[Arc<Pool>],
-    memory: &mut PrivateMemory,
-    clock_ns: i64,
-    repair: bool,
-) -> Result<CheckReport, VolumeError> {
-    let mut report = CheckReport::default();
-    let damaged = damaged_copies(pools, &mut report)?;
-    let volume = Volume::attach_private(pools, memory, &AttachOptions::default())?;
-    volume.set_clock(clock_ns);
-    check_contents(&volume, repair, report, &damaged, &mut |_, _| {})
-}
-
 impl Volume {
     /// Recover and attach the volume on these pools, given in order. Unless a machine is declared, all CPUs
     /// belong to the node of pool 0.
@@ -146,14 +127,6 @@ impl Volume {
         for word in &self.session.header().pool_of_cpu {
             word.store(pool, Ordering::Relaxed);
         }
-    }
-
-    /// Verify what this private volume holds, as [`crate::check_volume`] does.
-    ///
-    /// # Errors
-    /// `EIO` when a pool cannot be read.
-    pub fn check_contents(self: &Arc<Volume>) -> Result<CheckReport, VolumeError> {
-        check_contents(self, false, CheckReport::default(), &[], &mut |_, _| {})
     }
 }
 

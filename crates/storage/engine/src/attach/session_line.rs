@@ -3,6 +3,7 @@
 use crate::format::*;
 use crate::requests::VolumeError;
 use crate::requests::failure;
+use crate::session::trust::boot_id;
 use egeria_media::Pool;
 
 /// What the line says of the session it names.
@@ -21,14 +22,6 @@ impl SessionLine {
             SessionLine::Ended => *b"EGLINE00",
         })
     }
-}
-
-/// What tells one start of the machine from another; zeros where the kernel does not say.
-pub(crate) fn boot_id() -> [u8; 16] {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    uuid::Uuid::parse_str(text.trim())
-        .map(|id| *id.as_bytes())
-        .unwrap_or_default()
 }
 
 fn encode(line: SessionLine, session: &[u8; 16]) -> [u8; LINE] {

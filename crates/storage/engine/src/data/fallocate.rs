@@ -1,20 +1,20 @@
 //! Reserving, punching and zeroing ranges; finding data and holes; telling where data lies.
 
-use crate::log::checksums::NewSums;
-use crate::session::index::Index;
-use crate::log::mapping::Mapping;
-use crate::log::mapping::entries_of;
 use crate::data::write::MAX_FILE_BYTES;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
+use crate::log::checksums::NewSums;
 use crate::log::committed::CommittedBlocks;
+use crate::log::mapping::Mapping;
+use crate::log::mapping::entries_of;
 use crate::log::staging::Staged;
+use crate::session::index::Index;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
+use crate::session::volume::{FileReference, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::session::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use std::sync::atomic::Ordering;
 

@@ -9,17 +9,17 @@
 //!    Whether the kernel got pages of the file meanwhile is looked at afterwards; then it is written again: by a direct
 //!    writer through the kernel, by others in the ordinary way.
 
-use crate::session::access::{Access, Run};
 use crate::data::delegation::Delegation;
-use crate::session::index::Index;
 use crate::data::read::continues;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
+use crate::session::access::{Access, Run};
 use crate::session::in_place::MAX_IN_PLACE_BLOCKS;
+use crate::session::index::Index;
 use crate::session::layout::SessionInode;
 use crate::session::slots::Me;
-use crate::types::*;
 use crate::session::volume::{FileReference, Volume};
+use crate::types::*;
 use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{Ordering, fence};

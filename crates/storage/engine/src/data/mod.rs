@@ -7,7 +7,6 @@ pub(crate) mod overwrite;
 pub(crate) mod prefetch;
 pub(crate) mod read;
 pub(crate) mod relocate;
-pub(crate) mod traffic;
 pub(crate) mod verified;
 pub(crate) mod write;
 pub(crate) mod write_back;

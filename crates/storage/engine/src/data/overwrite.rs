@@ -1,19 +1,19 @@
 //! The way of most overwrites: one whole block inside a loaded file, with a free block at hand and room in
 //! the log page. The same steps as in `write`, without what longer writes need; the log entry is stored before the data.
 
-use crate::session::index::has_pairs;
 use crate::data::prefetch::prefetch;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
 use crate::log::staging::Staged;
+use crate::session::index::has_pairs;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::count;
+use crate::session::volume::{FileReference, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::session::volume::{FileReference, Volume};
 use egeria_media::emulation::AccessKind;
 use egeria_media::{BlockNumber, CallerSource, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,17 +1,17 @@
 //! Reading file data without a lock: load the words, copy, look whether they still say the same.
 
-use crate::session::access::{Access, Run};
 use crate::data::delegation::Delegation;
-use crate::session::index::Index;
 use crate::format::*;
+use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
+use crate::session::index::Index;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::path_mode::PathMode;
 use crate::session::seqlock::{BlockSnapshot, OPTIMISTIC_TRIES, QuickSnapshot, Snapshot};
 use crate::session::slots::{Me, count};
-use crate::types::*;
 use crate::session::volume::{FileReference, Volume};
+use crate::types::*;
 use egeria_admission::Request;
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;

@@ -6,19 +6,19 @@
 //! 3. Files that are written in place are left alone: their bytes change without a trace that could be looked for. They
 //!    are spread over the pools anyway.
 
+use crate::format::*;
+use crate::log::mapping::{Mapping, entries_of};
+use crate::log::staging::Staged;
 use crate::session::access::{Access, Run};
 use crate::session::index::Index;
-use crate::log::mapping::{Mapping, entries_of};
-use crate::format::*;
-use crate::log::staging::Staged;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, PENDING_EXTENTS};
 use crate::session::seqlock::Snapshot;
 use crate::session::slots::Me;
+use crate::session::volume::{FileReference, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::session::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use egeria_media::PoolIndex;
 use egeria_media::emulation::AccessKind;

@@ -1,17 +1,17 @@
 //! Reading data that has checksums: no byte leaves here that is not what was written (see `checksums`).
 
-use crate::session::access::{Access, Run};
-use crate::session::index::{Index, MAX_FILE_BLOCKS};
 use crate::failure_cause::{self, FailureCause};
 use crate::format::checksum::crc32c;
 use crate::format::*;
+use crate::session::access::{Access, Run};
+use crate::session::index::{Index, MAX_FILE_BLOCKS};
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::patience::{self, LOOKING_PATIENCE};
 use crate::session::seqlock::{OPTIMISTIC_TRIES, Snapshot};
 use crate::session::slots::{Me, count};
-use crate::types::*;
 use crate::session::volume::{FileReference, Reported, Volume};
+use crate::types::*;
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;

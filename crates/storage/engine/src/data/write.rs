@@ -3,24 +3,24 @@
 
 mod edges;
 
-use crate::session::access::{Access, Run};
-use crate::log::checksums::NewSums;
 use crate::data::delegation::Delegation;
-use crate::session::index::{Index, MAX_FILE_BLOCKS};
-use crate::log::mapping::Mapping;
 use crate::data::prefetch::prefetch;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
+use crate::log::checksums::NewSums;
+use crate::log::mapping::Mapping;
 use crate::log::staging::Staged;
+use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
+use crate::session::index::{Index, MAX_FILE_BLOCKS};
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
 use crate::session::path_mode::PathMode;
+use crate::session::volume::{FileReference, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::placement::Placement;
 use crate::types::*;
-use crate::session::volume::{FileReference, Volume};
 use arrayvec::ArrayVec;
 use egeria_admission::Request;
 use egeria_media::emulation::AccessKind;

@@ -6,15 +6,15 @@
 //! 3. Where the data lies, when the reserve is used up, of files without checksums. A crash may leave a part of such a page,
 //!    as it may of every page that is stored through a mapping; the time of the change may be lost then.
 
-use crate::session::access::{Access, Run};
 use crate::data::write::Target;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
+use crate::session::access::{Access, Run};
 use crate::session::inode::Locked;
 use crate::session::patience;
 use crate::session::seqlock::WriteSection;
-use crate::types::*;
 use crate::session::volume::{FileReference, Volume};
+use crate::types::*;
 use std::sync::atomic::Ordering;
 
 impl Volume {

@@ -1,17 +1,17 @@
 //! From log entries to the session's picture of an inode. The same code loads an inode, applies a fresh
 //! commit, and repeats what a dead owner left half done; so every step may be taken twice.
 
-use crate::session::index::MAX_FILE_BLOCKS;
-use crate::log::mapping::Mapping;
-use crate::format::*;
 use crate::format::place::LogPlace;
+use crate::format::*;
+use crate::log::mapping::Mapping;
+use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::{Locked, is_extent_valid};
 use crate::session::layout::{SessionInode, ThreadSlot};
 use crate::session::seqlock::WriteSection;
+use crate::session::volume::Volume;
 use crate::space::operation::Operation;
 use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
-use crate::session::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -9,13 +9,13 @@
 //! 4. Who reads copies a whole block to memory of its own, sums that, and gives from there. Without the lock a
 //!    sum that does not match may be of a block that was just replaced; with it, it is damage. See `verified`.
 
-use crate::session::access::{Access, Run};
-use crate::log::mapping::Mapping;
 use crate::format::checksum::crc32c;
 use crate::format::*;
+use crate::log::mapping::Mapping;
+use crate::session::access::{Access, Run};
 use crate::session::inode::Locked;
-use crate::types::*;
 use crate::session::volume::Volume;
+use crate::types::*;
 use egeria_media::{BlockNumber, CallerSource, PoolIndex};
 use std::sync::atomic::Ordering;
 

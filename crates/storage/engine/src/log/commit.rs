@@ -2,9 +2,9 @@
 
 use crate::format::*;
 use crate::log::staging::Staged;
+use crate::session::volume::Volume;
 use crate::space::operation::Operation;
 use crate::types::{Errno, Outcome};
-use crate::session::volume::Volume;
 use egeria_media::PoolIndex;
 
 impl Volume {

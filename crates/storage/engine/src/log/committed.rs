@@ -2,13 +2,13 @@
 //! whoever changes the inode is stopped half-way. The log is whole at any instant: an operation is in it from its
 //! commit on. Slow, and rarely needed.
 
-use crate::format::*;
 use crate::format::place::LogPlace;
-use crate::namespace::directory::{CookieRange, FoundName, Names, kind_of};
+use crate::format::*;
+use crate::log::found_names::{CookieRange, FoundName, Names, kind_of};
 use crate::session::inode::Record;
 use crate::session::layout::SessionInode;
-use crate::types::*;
 use crate::session::volume::Volume;
+use crate::types::*;
 use egeria_media::BlockNumber;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;

@@ -1,19 +1,19 @@
 //! Compaction: when a log has grown to three times what it was after the last one, its living entries are
 //! written to new pages behind the other head, and one 8-byte store of the commit word swaps them in.
 
-use crate::session::index::MAX_FILE_BLOCKS;
 use crate::format::*;
 use crate::log::apply::COMPACT_MIN_PAGES;
 use crate::log::staging::Staged;
 use crate::log::xattrs::inborn_xattrs;
+use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_LOG;
 use crate::session::seqlock::WriteSection;
+use crate::session::volume::Volume;
 use crate::space::free_space::Need;
 use crate::space::operation::{Operation, note_pages};
 use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
-use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// An entry that lives on, with its time.

@@ -5,6 +5,7 @@ pub(crate) mod checksums;
 pub(crate) mod commit;
 pub(crate) mod committed;
 pub(crate) mod compaction;
+pub(crate) mod found_names;
 pub(crate) mod mapping;
 pub(crate) mod staging;
 pub(crate) mod walk;

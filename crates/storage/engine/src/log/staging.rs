@@ -4,15 +4,15 @@
 //! flush, fence. What lies behind the tail means nothing, so a crash before the tail's store leaves the
 //! operation undone and one after it leaves it done.
 
+use crate::format::*;
 use crate::log::mapping::Mapping;
 use crate::log::mapping::entries_of;
-use crate::format::*;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, PENDING_LOG};
+use crate::session::volume::Volume;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::{Errno, Outcome};
-use crate::session::volume::Volume;
 use egeria_media::PoolIndex;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;

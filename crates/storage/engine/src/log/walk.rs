@@ -1,10 +1,10 @@
 //! Reading logs: pages, entries, and whether they are what they should be.
 
-use crate::format::*;
 use crate::format::place::LogPlace;
+use crate::format::*;
 use crate::session::inode::Locked;
-use crate::types::Outcome;
 use crate::session::volume::Volume;
+use crate::types::Outcome;
 use std::sync::atomic::Ordering;
 
 impl Volume {

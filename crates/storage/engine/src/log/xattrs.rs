@@ -1,12 +1,12 @@
 //! Extended attributes, as a log keeps them.
 
-use crate::log::checksums;
-use crate::format::*;
 use crate::format::place::LogPlace;
+use crate::format::*;
+use crate::log::checksums;
 use crate::session::layout::SessionInode;
+use crate::session::volume::Volume;
 use crate::space::striping;
 use crate::types::*;
-use crate::session::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 

@@ -1,19 +1,19 @@
 //! Attributes, truncation, extended attributes.
 
-use crate::log::checksums::{ATTRIBUTE, NewSums};
-use crate::log::mapping::Mapping;
 use crate::data::write::MAX_FILE_BYTES;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
+use crate::log::checksums::{ATTRIBUTE, NewSums};
+use crate::log::mapping::Mapping;
 use crate::log::staging::Staged;
 use crate::rights::SETID;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
+use crate::session::volume::{FileReference, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::striping;
 use crate::types::*;
-use crate::session::volume::{FileReference, Volume};
 use std::sync::atomic::Ordering;
 
 /// Namespaces of extended attributes that are kept.

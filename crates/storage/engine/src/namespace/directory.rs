@@ -1,15 +1,16 @@
 //! The session's table of a directory: names hashed to the places of their log entries, one word each.
 //! The names themselves stay on media and are read, checked, from there.
 
-use crate::format::*;
 use crate::format::place::LogPlace;
+use crate::format::*;
+use crate::log::found_names::{CookieRange, FoundName, Names, kind_of};
 use crate::namespace::name_hash::hash_name;
-use crate::session::walks::Walk;
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
 use crate::session::seqlock::WriteSection;
-use crate::types::*;
 use crate::session::volume::Volume;
+use crate::session::walks::Walk;
+use crate::types::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,14 +28,6 @@ const NEXT_COOKIE: usize = 2;
 pub(crate) const FIRST_COOKIE: u64 = 3;
 /// Cookies on media are below this: room for all that will ever be added, and positive in every `off_t`.
 const END_OF_COOKIES: u64 = 1 << 62;
-
-/// A name found in a directory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FoundName {
-    pub(crate) ino: u64,
-    pub(crate) kind: FileKind,
-    pub(crate) position: LogPosition,
-}
 
 impl SessionInode {
     /// Subdirectories of a loaded directory.
@@ -472,97 +465,11 @@ impl Volume {
     }
 }
 
-/// Names with cookies in between are asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CookieRange {
-    pub(crate) after: u64,
-    pub(crate) end: u64,
-}
-
-impl CookieRange {
-    pub(crate) fn holds(self, cookie: u64) -> bool {
-        cookie > self.after && cookie < self.end
-    }
-}
-
-/// A few entries of a directory, in the order of their cookies.
-#[derive(Default)]
-pub(crate) struct Names {
-    pub(crate) list: Vec<Name>,
-    bytes: Vec<u8>,
-    /// There are others behind them.
-    pub(crate) more: bool,
-    walk: Option<Walk>,
-}
-
-pub(crate) struct Name {
-    ino: u64,
-    kind: FileKind,
-    pub(crate) cookie: u64,
-    from: usize,
-    to: usize,
-}
-
-impl Names {
-    /// Entries looked at in one go: the fewer, the rarer something changes meanwhile.
-    const MAX: usize = 128;
-    const MAX_BUT_DOTS: u64 = Names::MAX as u64 - 2;
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.list.len() >= Names::MAX
-    }
-
-    pub(crate) fn add(&mut self, ino: u64, kind: FileKind, cookie: u64, name: &[u8]) {
-        let from = self.bytes.len();
-        self.bytes.extend_from_slice(name);
-        let to = self.bytes.len();
-        self.list.push(Name {
-            ino,
-            kind,
-            cookie,
-            from,
-            to,
-        });
-    }
-
-    pub(crate) fn add_dots(&mut self, ino: u64, parent: u64, range: CookieRange) {
-        for (cookie, ino, name) in [(1, ino, b".".as_slice()), (2, parent, b"..")] {
-            if cookie > range.after {
-                self.add(ino, FileKind::Directory, cookie, name);
-            }
-        }
-    }
-
-    fn entry(&self, name: &Name) -> DirectoryEntry<'_> {
-        DirectoryEntry {
-            ino: InodeNumber(name.ino),
-            kind: name.kind,
-            cookie: name.cookie,
-            name: &self.bytes[name.from..name.to],
-        }
-    }
-}
-
 fn add(word: &AtomicU64, by: u64) {
     word.store(
         word.load(Ordering::Relaxed).wrapping_add(by),
         Ordering::Relaxed,
     );
-}
-
-pub(crate) fn kind_of(kind: u8) -> Option<FileKind> {
-    use FileKind::*;
-    [
-        Regular,
-        Directory,
-        Symlink,
-        Fifo,
-        Socket,
-        CharacterDevice,
-        BlockDevice,
-    ]
-    .into_iter()
-    .find(|known| *known as u8 == kind)
 }
 
 /// Words in the order a hash probes them, each once.

@@ -1,11 +1,11 @@
 //! Extended attributes, looked at without waiting for who changes the inode.
 
-use crate::log::checksums;
 use crate::format::LayoutWord;
+use crate::log::checksums;
 use crate::log::xattrs::Xattrs;
+use crate::session::volume::Volume;
 use crate::space::striping;
 use crate::types::*;
-use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// What a file answers for attributes of ours; a directory keeps them as any others.

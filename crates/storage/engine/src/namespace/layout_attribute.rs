@@ -3,9 +3,9 @@
 use crate::format::{BLOCK, Entry, FIRST_VERSION_WITH_LAYOUTS, LayoutWord};
 use crate::session::inode::Locked;
 use crate::session::layout::STRIPED_ALLOCATION;
+use crate::session::volume::Volume;
 use crate::space::striping::{DEFAULT_STRIPE_BLOCKS, parse};
 use crate::types::*;
-use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 impl Volume {

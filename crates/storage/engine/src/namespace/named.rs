@@ -1,12 +1,12 @@
 //! Locking directories and what their names mean. Locks go from the directory to what it names, and on forged
 //! media a name may lead anywhere.
 
-use crate::namespace::directory::FoundName;
+use crate::log::found_names::FoundName;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
+use crate::session::volume::Volume;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// How often a name is looked at again whose directory had to be let go meanwhile. Others may rename it each

@@ -1,14 +1,14 @@
 //! Names: create, link, unlink. Locks go from the directory to what it names.
 
+use crate::format::*;
 use crate::log::checksums::NewSums;
 use crate::log::mapping::Mapping;
-use crate::format::*;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
+use crate::session::volume::Volume;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// Whether a name may be made; `.`, `..` and the empty one may not.

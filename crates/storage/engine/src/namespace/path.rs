@@ -6,8 +6,8 @@
 
 use crate::format::MAX_NAME_BYTES;
 use crate::rights::{Credentials, EXECUTE};
-use crate::types::*;
 use crate::session::volume::Volume;
+use crate::types::*;
 
 /// Most symbolic links on one way, as in Linux.
 const MAX_LINKS: usize = 40;

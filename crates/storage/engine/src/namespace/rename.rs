@@ -8,17 +8,17 @@ mod changes;
 
 use self::changes::{Changes, Ends};
 use crate::format::*;
+use crate::log::found_names::FoundName;
 use crate::log::staging::Staged;
-use crate::namespace::directory::FoundName;
 use crate::namespace::named::BELOW_TRIES;
 use crate::namespace::names::{Dropped, check_old_name};
 use crate::session::inode::Locked;
 use crate::session::lock::{Acquired, LockFailure, RobustMutex};
 use crate::session::patience::{self, Obstacle};
+use crate::session::volume::Volume;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
 /// Deepest tree whose ancestry is followed; media with a longer chain is damaged.

@@ -1,19 +1,19 @@
 //! Attributes, names and listings without locks: read under the inode's sequence, as data is. Nobody who is
 //! stopped in the middle of a change is waited for: what takes longer is read from the log (`committed`).
 
-use crate::session::access::Access;
 use crate::data::read::copy_run;
+use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::committed::CommittedBlocks;
-use crate::format::place::LogPlace;
-use crate::namespace::directory::{CookieRange, FoundName, Names};
+use crate::log::found_names::{CookieRange, FoundName, Names};
+use crate::session::access::Access;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::patience::{self, LOOKING_PATIENCE};
 use crate::session::seqlock::OPTIMISTIC_TRIES;
 use crate::session::seqlock::Snapshot;
 use crate::session::slots::Me;
-use crate::types::*;
 use crate::session::volume::{FileReference, Volume};
+use crate::types::*;
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{Ordering, fence};

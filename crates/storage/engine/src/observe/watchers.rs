@@ -1,8 +1,8 @@
 //! Processes that want the kernel to see changes of names: those with inotify or fanotify watches on a mount. While
 //! there is one, programs make their changes through the mount, where the kernel raises the events.
 
-use crate::types::Outcome;
 use crate::session::volume::Volume;
+use crate::types::Outcome;
 use std::sync::atomic::Ordering;
 
 impl Volume {

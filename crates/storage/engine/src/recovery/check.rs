@@ -1,16 +1,17 @@
 //! Checking a volume wholly: superblocks, every log, the tree, link counts, and that no block has two
 //! owners. It recovers as any attach does, with a session and a copy of the pools of its own.
 
+use crate::attach::attach_volume::{create_session, lock_for_check};
+use crate::attach::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
+use crate::attach::private::PrivateMemory;
 use crate::data::verified::BadBlocks;
 use crate::format::*;
 use crate::log::staging::Staged;
 use crate::requests::*;
+use crate::session::volume::{Origin, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::attach::attach_volume::{create_session, lock_for_check};
-use crate::attach::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
-use crate::session::volume::{Origin, Volume};
 use egeria_media::{BlockNumber, Pool};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,34 @@ pub fn check_volume<'a>(
         volume.keep_changes(undo)?;
     }
     Ok(report)
+}
+
+/// Recover the volume on these pools and check it; with `repair`, repair in place what can be repaired, as is
+/// done on device DAX.
+///
+/// # Errors
+/// `EINVAL` when these are no pools of one volume, `ENOMEM` without memory for a session, `EIO` when it cannot be recovered.
+pub fn check_private(
+    pools: &[Arc<Pool>],
+    memory: &mut PrivateMemory,
+    clock_ns: i64,
+    repair: bool,
+) -> Result<CheckReport, VolumeError> {
+    let mut report = CheckReport::default();
+    let damaged = damaged_copies(pools, &mut report)?;
+    let volume = Volume::attach_private(pools, memory, &AttachOptions::default())?;
+    volume.set_clock(clock_ns);
+    check_contents(&volume, repair, report, &damaged, &mut |_, _| {})
+}
+
+impl Volume {
+    /// Verify what this private volume holds, as [`crate::check_volume`] does.
+    ///
+    /// # Errors
+    /// `EIO` when a pool cannot be read.
+    pub fn check_contents(self: &Arc<Volume>) -> Result<CheckReport, VolumeError> {
+        check_contents(self, false, CheckReport::default(), &[], &mut |_, _| {})
+    }
 }
 
 /// Verify what an attached volume that collects its findings holds; with `repair`, repair it in place.

@@ -5,10 +5,10 @@ use crate::log::apply::{is_in_pocket, is_outgoing};
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
 use crate::session::patience;
-use crate::session::slots::{Life, pid_namespace, process_life};
-use crate::types::{Errno, Outcome};
 use crate::session::segments::mappings_here;
+use crate::session::slots::{Life, pid_namespace, process_life};
 use crate::session::volume::{Severity, Volume};
+use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

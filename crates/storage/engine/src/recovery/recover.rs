@@ -1,13 +1,13 @@
 //! Making a session's picture from the pools: finish journals, drop orphans, claim what is in use.
 //! The order matters: journals first, because they move tails; nothing is allocated before all is claimed.
 
-use crate::session::index::MAX_FILE_BLOCKS;
-use crate::format::*;
 use crate::format::place::LogPlace;
+use crate::format::*;
 use crate::requests::*;
+use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::{Locked, is_extent_valid};
-use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use crate::session::volume::{Origin, Volume};
+use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use egeria_media::{PoolIndex, PoolOffset};
 use std::collections::HashSet;
 use std::time::Instant;

@@ -3,14 +3,14 @@
 //! Logs and records are read from the media again, whatever the session knows of them. An inode's lock is
 //! held for one piece at a time, so that nobody waits for long, and never while the caller pauses.
 
-use crate::format::*;
 use crate::format::place::LogPlace;
+use crate::format::*;
 use crate::recovery::check::{printable, superblock_findings};
 use crate::requests::*;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
-use crate::types::*;
 use crate::session::volume::Volume;
+use crate::types::*;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;

@@ -14,12 +14,12 @@
 //! A block: pool (8 bytes), block (8), CRC of what the repair wrote (4), CRC of the 20 bytes before and the old
 //! content (4), old content (4096).
 
+use crate::attach::attach_volume::lock_for_check;
+use crate::attach::pools::{Found, find_pools};
 use crate::format::checksum::{crc32c, crc32c_append};
 use crate::format::*;
 use crate::requests::*;
 use crate::session::volume::Volume;
-use crate::attach::attach_volume::lock_for_check;
-use crate::attach::pools::{Found, find_pools};
 use egeria_media::{BlockNumber, Pool};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};

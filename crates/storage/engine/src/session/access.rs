@@ -6,12 +6,11 @@
 //! begin ─ (run: before ─ copy ─ after)* ─ end        `end` outside of all locks: it may sleep
 //! ```
 
-use crate::data::delegation::Delegation;
-use crate::data::traffic::Traffic;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::{Me, count};
-use crate::types::{Errno, Outcome};
+use crate::session::traffic::Traffic;
 use crate::session::volume::Volume;
+use crate::types::{Errno, Outcome};
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerDestination, CallerSource, Pool, PoolIndex, PoolOffset};
 
@@ -31,7 +30,25 @@ pub(crate) struct Access<'a> {
     mode: PathMode,
     traffic: Traffic,
     /// Who copies runs for the caller.
-    delegation: Option<&'a Delegation<'a>>,
+    delegation: Option<&'a dyn DelegatedCopy>,
+}
+
+/// Delegates that copy runs for the caller (data floor): between the caller's memory and a pool.
+pub(crate) trait DelegatedCopy {
+    /// Have a run read by a delegate. `false`: the caller reads it.
+    fn read(&self, pool: usize, at: PoolOffset, to: CallerDestination<'_>) -> bool;
+
+    /// Have a run written by a delegate. `false`: the caller writes it.
+    fn write(&self, pool: usize, at: PoolOffset, from: CallerSource<'_>) -> bool;
+
+    /// Wait until all runs are copied. `false`: one was not, and the caller copies all of them.
+    fn settle(&self) -> bool;
+
+    /// Forget the runs so far.
+    fn start_over(&self);
+
+    /// Bytes that delegates copied for the caller, by pool, once.
+    fn take_traffic(&self) -> Traffic;
 }
 
 impl<'a> Access<'a> {
@@ -64,13 +81,13 @@ impl<'a> Access<'a> {
         volume: &'a Volume,
         me: Me<'a>,
         kind: AccessKind,
-        delegation: Option<&'a Delegation<'a>>,
+        delegation: Option<&'a impl DelegatedCopy>,
     ) -> Access<'a> {
         match delegation {
             None => Access::begin(volume, me, kind),
             // What it takes to hand it over is the thread's own computing.
-            Some(_) => Access {
-                delegation,
+            Some(delegation) => Access {
+                delegation: Some(delegation),
                 ..Access::again(volume, me, kind)
             },
         }
@@ -100,7 +117,7 @@ impl<'a> Access<'a> {
         match self.delegation {
             None => true,
             Some(delegation) => {
-                delegation.settle().is_ok() || {
+                delegation.settle() || {
                     self.delegation = None;
                     self.start_over();
                     false

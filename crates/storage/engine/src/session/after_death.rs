@@ -1,16 +1,16 @@
 //! Putting an inode right whose lock's owner died. It takes the inode's lock and, for moments, the recovery lock of the
 //! dead one's thread slot: so who is stopped at it holds up those alone who would change what the dead one was changing.
 
-use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::direct::DirectCommit;
+use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::Locked;
 use crate::session::layout::*;
 use crate::session::lock::LockFailure;
 use crate::session::owner_word::OwnerWord;
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
-use crate::types::*;
 use crate::session::volume::Volume;
+use crate::types::*;
 use std::sync::atomic::Ordering;
 
 impl Locked<'_> {

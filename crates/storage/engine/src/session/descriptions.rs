@@ -3,8 +3,8 @@
 use crate::requests::{Counters, DescriptionSlot};
 use crate::session::layout::{DESCRIPTION_SLOTS, THREAD_SLOTS};
 use crate::session::slots::count;
-use crate::types::{Errno, Outcome};
 use crate::session::volume::Volume;
+use crate::types::{Errno, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Sums that somebody changes meanwhile are made anew so often.

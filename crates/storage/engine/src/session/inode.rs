@@ -1,16 +1,16 @@
 //! Inodes in the session: where they lie, their lock, and loading one from its log.
 
-use crate::session::index::Index;
 use crate::failure_cause::{self, FailureCause};
-use crate::format::*;
 use crate::format::place::LogPlace;
+use crate::format::*;
+use crate::session::index::Index;
 use crate::session::layout::*;
 use crate::session::lease_words;
 use crate::session::lock::{Acquired, LockFailure};
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
-use crate::types::*;
 use crate::session::volume::{Reported, Volume};
+use crate::types::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,8 +6,8 @@ use crate::session::late::Late;
 use crate::session::layout::SessionInode;
 use crate::session::opens::CACHED_UNIT;
 use crate::session::patience;
-use crate::types::*;
 use crate::session::volume::{FileReference, Volume};
+use crate::types::*;
 use std::sync::atomic::Ordering;
 
 /// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.

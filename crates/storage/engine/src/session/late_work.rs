@@ -3,8 +3,8 @@
 use crate::format::Extent;
 use crate::session::late::Late;
 use crate::session::patience;
-use crate::types::Outcome;
 use crate::session::volume::Volume;
+use crate::types::Outcome;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -14,16 +14,16 @@
 //! Leases end with the process that granted them. Who waits for a recall waits for a living process, however long it
 //! is stopped.
 
-use crate::session::lookup_references::LookupReferences;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::lease_words::{
     self, ALL, ATTRIBUTES, NAMES, OWNER, RecallProgress, Recalls, WITH_NAMES,
 };
+use crate::session::lookup_references::LookupReferences;
 use crate::session::patience::{self, Obstacle};
+use crate::session::volume::{Severity, Volume};
 use crate::session::wait_notes::WAIT_UNREPORTED;
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
-use crate::session::volume::{Severity, Volume};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -9,8 +9,8 @@
 
 use crate::format::{inode_number, inode_place};
 use crate::session::layout::MAX_LOOKUP_MOUNTS;
-use crate::types::{InodeNumber, Outcome};
 use crate::session::volume::Volume;
+use crate::types::{InodeNumber, Outcome};
 use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -9,8 +9,8 @@ use crate::session::open_table::{
     FillLevels, GONE, PARTS, entries, find, insert, part_slots, remove,
 };
 use crate::session::patience;
-use crate::types::*;
 use crate::session::volume::{FileReference, Volume};
+use crate::types::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// In an entry's count word: handles through which this process (a mount) caches pages, above the opens.

@@ -7,8 +7,8 @@
 //!         only after a locked instruction (the lock's own)
 //! ```
 
-use crate::session::index::Index;
 use crate::format::BlockWord;
+use crate::session::index::Index;
 use crate::session::layout::{CHANGING, LOADED, SessionInode, UNLOADED};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 

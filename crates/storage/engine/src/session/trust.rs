@@ -12,7 +12,6 @@
 use crate::format::Superblock;
 use crate::requests::VolumeError;
 use crate::requests::failure;
-use crate::attach::session_line::boot_id;
 use rustix::fs::{Mode, OFlags};
 use siphasher::sip128::SipHasher24;
 use std::fs::{File, Metadata};
@@ -313,6 +312,14 @@ fn number_of_group(known: &str, name: &str) -> Option<u32> {
         let found = fields.next() == Some(name);
         found.then(|| fields.nth(1)?.parse().ok()).flatten()
     })
+}
+
+/// What tells one start of the machine from another; zeros where the kernel does not say.
+pub(crate) fn boot_id() -> [u8; 16] {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    uuid::Uuid::parse_str(text.trim())
+        .map(|id| *id.as_bytes())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

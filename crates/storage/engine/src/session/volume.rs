@@ -1,20 +1,20 @@
 //! An attached volume: what every operation starts from.
 
-use crate::data::delegation::board::Delegates;
-use crate::session::guess::Guesses;
 use crate::failure_cause::{self, FailureCause};
 use crate::format::{Geometry, MAX_POOLS, Superblock};
-use crate::session::walks::Walks;
-use crate::session::own_callers::OwnCallers;
 use crate::requests::RecoveryReport;
+use crate::session::delegation::board::Delegates;
+use crate::session::guess::Guesses;
 use crate::session::late::{Late, SpaceBusy};
 use crate::session::layout::{LOADED, STRIPED_ALLOCATION, SessionInode, WAIT_NOTES};
 use crate::session::map::Session;
 use crate::session::open_table::Opens;
+use crate::session::own_callers::OwnCallers;
 use crate::session::path_mode::PathMode;
-use crate::session::stuck::Stuck;
-use crate::types::*;
 use crate::session::segments::{FileIdentity, Leftover};
+use crate::session::stuck::Stuck;
+use crate::session::walks::Walks;
+use crate::types::*;
 use egeria_media::emulation::Emulation;
 use egeria_media::{BlockNumber, CallerDestination, Pool, PoolIndex};
 use std::collections::HashSet;

@@ -4,9 +4,9 @@ use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure, RobustMutex};
 use crate::session::owner_word::OwnerWord;
 use crate::session::patience::{self, Obstacle};
+use crate::session::volume::Volume;
 use crate::session::wait_notes::{Awaited, LongWait, WAIT_UNREPORTED};
 use crate::types::*;
-use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //! is told once, and if there was none that looked, the next that is opened. As the kernel's `errseq_t`, for handles that
 //! the kernel does not have.
 
-use crate::types::{Errno, InodeNumber};
 use crate::session::volume::{FileReference, Volume};
+use crate::types::{Errno, InodeNumber};
 use std::sync::atomic::Ordering;
 
 const SEEN: u64 = 1;

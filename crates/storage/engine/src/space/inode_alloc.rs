@@ -1,17 +1,17 @@
 //! Inode numbers: which are in use (the session's bit maps), and the blocks that hold their records.
 
 use crate::failpoint::{Resource, should_fail};
-use crate::format::*;
 use crate::format::place::LogPlace;
+use crate::format::*;
 use crate::session::inode::Locked;
 use crate::session::late::Late;
 use crate::session::layout::{LOSING_USE, NUMBER_PARTS, Numbers, ThreadSlot};
 use crate::session::lock::LockFailure;
 use crate::session::slots::Me;
+use crate::session::volume::Volume;
 use crate::space::free_space::{GIVING_BACK, Need, TURN, Wait};
 use crate::space::operation::{Operation, note_pages};
 use crate::types::{Errno, Outcome};
-use crate::session::volume::Volume;
 use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -4,9 +4,9 @@
 use crate::format::{Extent, LogPosition};
 use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG, PendingExtent};
 use crate::session::slots::Me;
+use crate::session::volume::Volume;
 use crate::space::free_space::Need;
 use crate::types::{Errno, Outcome};
-use crate::session::volume::Volume;
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::Ordering;
 

@@ -1,15 +1,15 @@
 //! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
 
-use crate::session::access::Run;
 use crate::format::{BLOCK, LayoutWord, MAX_POOLS, Superblock};
 use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
+use crate::session::access::Run;
 use crate::session::layout::{STRIPED_ALLOCATION, SessionInode};
 use crate::session::map::Session;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
-use crate::space::striping::{self, Stripes};
 use crate::session::volume::Volume;
+use crate::space::striping::{self, Stripes};
 use egeria_machine::Machine;
 use egeria_media::{PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;

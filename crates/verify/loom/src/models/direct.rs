@@ -1,4 +1,4 @@
-//! `fs::session::direct`.
+//! `engine::session::direct`.
 
 use crate::check::check;
 use crate::session::direct::{DirectCommit, is_settled, mark};

@@ -1,4 +1,4 @@
-//! `fs::session::exclusion`.
+//! `engine::session::exclusion`.
 
 use crate::check::check;
 use crate::session::exclusion::{WritingInPlace, is_writing, say_before_looking};

@@ -1,4 +1,4 @@
-//! `fs::session::free_list`.
+//! `engine::session::free_list`.
 
 use crate::cell::Watched;
 use crate::check::check;

@@ -1,4 +1,4 @@
-//! `fs::data::delegation::job`.
+//! `engine::session::delegation::job`.
 
 use crate::cell::Watched;
 use crate::check::check;

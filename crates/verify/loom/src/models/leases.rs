@@ -1,4 +1,4 @@
-//! `fs::session::lease_words`: a mount whose kernel remembers an inode, and those who change it past that kernel. Nobody
+//! `engine::session::lease_words`: a mount whose kernel remembers an inode, and those who change it past that kernel. Nobody
 //! wakes here because it is late, so whoever sleeps must be woken.
 
 use crate::check::check;

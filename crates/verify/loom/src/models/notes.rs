@@ -1,4 +1,4 @@
-//! `fs::observe::notes`.
+//! `engine::observe::notes`.
 
 use crate::check::check;
 use crate::observe::notes::{FileReport, touch};

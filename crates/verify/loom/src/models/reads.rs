@@ -1,9 +1,9 @@
-//! `fs::session::seqlock` and `fs::data::index`: reads without the lock beside one who changes the file under it.
+//! `engine::session::seqlock` and `engine::session::index`: reads without the lock beside one who changes the file under it.
 
 use crate::check::check;
-use crate::data::index::Index;
 use crate::format::BlockWord;
 use crate::session::arena::Arena;
+use crate::session::index::Index;
 use crate::session::layout::SessionInode;
 use crate::session::seqlock::{BlockSnapshot, QuickSnapshot, Snapshot, WriteSection};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
@@ -56,7 +56,7 @@ impl Scene {
         }
     }
 
-    /// As `fs::apply` stores an index word.
+    /// As `engine::apply` stores an index word.
     fn map(&self, file_block: u64, pool_block: u64, generation: u64) {
         let word = pool_block + 1 + (generation << 45);
         let slot = self.index().slot(file_block).expect("a slot");

@@ -1,4 +1,4 @@
-//! `fs::session::slot_ownership`.
+//! `engine::session::slot_ownership`.
 
 use crate::cell::Watched;
 use crate::check::check;

@@ -9,23 +9,21 @@
 //! * Which accesses are delegated, and to how many, a planner or a person sets for the session; each process learns from how
 //!   long they take where that is no good (`learned`).
 
-pub(crate) mod board;
-mod job;
-mod learned;
 mod worker;
 
-use crate::data::traffic::Traffic;
 use crate::format::MAX_POOLS;
+use crate::session::access::DelegatedCopy;
+use crate::session::delegation::board::{Board, JobRun, wait};
+use crate::session::delegation::job::JobEnd;
+use crate::session::delegation::learned::Way;
 use crate::session::layout::ThreadSlot;
 use crate::session::slots::Me;
-use crate::types::{Errno, Outcome};
+use crate::session::traffic::Traffic;
 use crate::session::volume::{FileReference, Volume};
+use crate::types::{Errno, Outcome};
 use arrayvec::ArrayVec;
-use board::{Board, JobRun, wait};
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerDestination, CallerSource, PoolOffset};
-use job::JobEnd;
-use learned::Way;
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU8;
 use std::sync::Arc;
@@ -40,7 +38,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const MIN_PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_JOBS: u32 = 4;
 
-pub(crate) use board::MAX_DELEGATES;
+pub(crate) use crate::session::delegation::board::MAX_DELEGATES;
 
 /// Which accesses of striped files are delegated, in this session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,10 +67,6 @@ pub(crate) struct Delegation<'a> {
     traffic: Cell<Traffic>,
 }
 
-/// A delegate could not do it: the caller must.
-#[derive(Debug)]
-pub(crate) struct NotDone;
-
 impl<'a> Delegation<'a> {
     fn new(volume: &'a Volume, me: Me<'a>, kind: AccessKind, delegates: usize) -> Delegation<'a> {
         let make = || Box::new(Arc::new(Board::new(volume.media.len())));
@@ -87,16 +81,6 @@ impl<'a> Delegation<'a> {
             posted: RefCell::new(ArrayVec::new()),
             traffic: Cell::new(Traffic::default()),
         }
-    }
-
-    /// Have a run read by a delegate. `false`: do it yourself.
-    pub(crate) fn read(&self, pool: usize, at: PoolOffset, to: CallerDestination<'_>) -> bool {
-        self.add(pool, at, to.address(), to.bytes())
-    }
-
-    /// Have a run written by a delegate. `false`: do it yourself.
-    pub(crate) fn write(&self, pool: usize, at: PoolOffset, from: CallerSource<'_>) -> bool {
-        self.add(pool, at, from.address(), from.bytes())
     }
 
     fn add(&self, pool: usize, at: PoolOffset, address: usize, bytes: usize) -> bool {
@@ -147,31 +131,6 @@ impl<'a> Delegation<'a> {
         }
     }
 
-    /// Wait until all that was added has ended: from then on nobody but the caller has to do with his memory.
-    ///
-    /// # Errors
-    /// [`NotDone`]: some of it was not copied, and nothing of it counts.
-    pub(crate) fn settle(&self) -> Result<(), NotDone> {
-        for pool in 0..self.board.pools.len() {
-            self.post(pool);
-        }
-        let posted = self.posted.take();
-        let _awaiting = Awaiting::begin(self.me.slot, &posted);
-        let mut all = JobEnd::Done;
-        for (pool, place) in posted {
-            if self.wait_for(pool as usize, place) == JobEnd::Failed {
-                all = JobEnd::Failed;
-            }
-        }
-        match all {
-            JobEnd::Done => Ok(()),
-            JobEnd::Failed => {
-                self.traffic.take();
-                Err(NotDone)
-            }
-        }
-    }
-
     fn wait_for(&self, pool: usize, place: u8) -> JobEnd {
         let of_pool = &self.board.pools[pool];
         let job = of_pool.job(place);
@@ -202,15 +161,40 @@ impl<'a> Delegation<'a> {
             }
         }
     }
+}
 
-    /// What was copied does not count: it is copied again.
-    pub(crate) fn start_over(&self) {
+impl DelegatedCopy for Delegation<'_> {
+    fn read(&self, pool: usize, at: PoolOffset, to: CallerDestination<'_>) -> bool {
+        self.add(pool, at, to.address(), to.bytes())
+    }
+
+    fn write(&self, pool: usize, at: PoolOffset, from: CallerSource<'_>) -> bool {
+        self.add(pool, at, from.address(), from.bytes())
+    }
+
+    /// From then on no delegate uses the caller's memory.
+    fn settle(&self) -> bool {
+        for pool in 0..self.board.pools.len() {
+            self.post(pool);
+        }
+        let posted = self.posted.take();
+        let _awaiting = Awaiting::begin(self.me.slot, &posted);
+        let mut are_all_copied = true;
+        for (pool, place) in posted {
+            are_all_copied &= self.wait_for(pool as usize, place) != JobEnd::Failed;
+        }
+        if !are_all_copied {
+            self.traffic.take();
+        }
+        are_all_copied
+    }
+
+    fn start_over(&self) {
         let _ = self.settle();
         self.traffic.take();
     }
 
-    /// Bytes by pool, once: what the caller had accessed for him.
-    pub(crate) fn take_traffic(&self) -> Traffic {
+    fn take_traffic(&self) -> Traffic {
         self.traffic.take()
     }
 }

@@ -3,13 +3,13 @@
 //! They begin when there is something to do, sleep while there is not, and end after [`IDLE`]. They hold nothing of the
 //! volume while they sleep.
 
-use super::board::{Board, JobRun, MAX_DELEGATES, wake};
-use super::job::JobEnd;
 use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
+use crate::session::delegation::board::{Board, Job, JobRun, MAX_DELEGATES, wake};
+use crate::session::delegation::job::JobEnd;
 use crate::session::slots::Me;
-use crate::types::{Errno, Outcome};
 use crate::session::volume::Volume;
+use crate::types::{Errno, Outcome};
 use egeria_admission::Request;
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerDestination, CallerSource, PoolIndex};
@@ -62,7 +62,7 @@ impl Volume {
     }
 
     /// Do a job of a pool that was taken.
-    pub(super) fn do_job(&self, me: Me<'_>, pool: usize, job: &super::board::Job) -> Outcome<()> {
+    pub(super) fn do_job(&self, me: Me<'_>, pool: usize, job: &Job) -> Outcome<()> {
         let (kind, runs) = (job.kind(), job.runs());
         let bytes = runs.iter().map(|run| run.bytes as u64).sum();
         let _admitted: Option<Admitted<'_>> = match self.path_mode().is_limited() {

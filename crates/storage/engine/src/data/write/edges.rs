@@ -1,9 +1,9 @@
 //! The blocks at the ends of a write, of which it covers a part.
 
 use super::{Write, zero};
-use crate::session::access::{Access, Run};
-use crate::log::mapping::Mapping;
 use crate::format::*;
+use crate::log::mapping::Mapping;
+use crate::session::access::{Access, Run};
 use crate::session::inode::Locked;
 use crate::types::*;
 use egeria_media::{CallerSource, PoolIndex, PoolOffset};

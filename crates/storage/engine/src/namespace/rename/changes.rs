@@ -3,10 +3,10 @@
 use crate::format::*;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
+use crate::session::volume::Volume;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
-use crate::session::volume::Volume;
 
 /// The two ends of a rename, locked.
 pub(super) struct Ends<'a> {

@@ -255,9 +255,9 @@ impl Board {
 #[derive(Default)]
 pub(crate) struct Delegates {
     /// Never waited for: a fork child would wait for a thread that is not there.
-    pub(super) board: OnceBox<Arc<Board>>,
-    pub(super) learned: Learned,
-    pub(super) may_start: OnceLock<fn() -> bool>,
+    pub(crate) board: OnceBox<Arc<Board>>,
+    pub(crate) learned: Learned,
+    pub(crate) may_start: OnceLock<fn() -> bool>,
 }
 
 impl Delegates {
