@@ -1,6 +1,6 @@
 //! `--limit` of `egeria mount` and `egeria run`, and `--delegates` of the latter.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::num::NonZeroU32;

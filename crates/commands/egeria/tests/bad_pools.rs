@@ -1,6 +1,6 @@
 //! What is wrong with pools gets one line that names cause and hint, and loses nothing.
 
-mod common;
+use crate::common;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};

@@ -1,6 +1,6 @@
 //! The pages of the book: what they show is what the commands print.
 
-mod common;
+use crate::common;
 
 use std::path::PathBuf;
 

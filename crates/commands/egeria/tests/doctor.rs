@@ -1,6 +1,6 @@
 //! `egeria doctor` on the machine that is here.
 
-mod common;
+use crate::common;
 
 use common::{as_nobody, egeria, finish, is_root, run};
 

@@ -1,7 +1,7 @@
 //! `egeria explain`: decision logs as sentences, whoever wrote them.
 
-mod common;
-mod decisions;
+use crate::common;
+use crate::decisions;
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Processes whose first thread has ended: what they have is shown and moved as that of any other.
 
-mod common;
+use crate::common;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -2,7 +2,7 @@
 //!
 //! The forger is this test program again, as nobody (`forger_process`).
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,6 +1,6 @@
 //! What a command of `egeria run` begins with: what its caller would have left to it, as `env` and `nice` pass it on.
 
-mod common;
+use crate::common;
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! `egeria machine` on captured trees of real shapes, on profiles, and on nonsense.
 
-mod common;
+use crate::common;
 
 use std::path::PathBuf;
 

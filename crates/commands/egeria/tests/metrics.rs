@@ -1,6 +1,6 @@
 //! Metrics as Prometheus asks for them.
 
-mod common;
+use crate::common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

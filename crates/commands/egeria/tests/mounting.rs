@@ -1,6 +1,6 @@
 //! `egeria mount`, `umount`, `df` and `stat`, and what is wrong with mount points.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

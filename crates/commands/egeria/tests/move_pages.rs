@@ -1,6 +1,6 @@
 //! `egeria move` on one node, where nothing has to go anywhere; more are tried by `make guest`.
 
-mod common;
+use crate::common;
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! `egeria bench papers`: the claims of the papers and the model's predictions.
 
-mod common;
+use crate::common;
 
 use common::{Sandbox, run};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! The rules and the dashboard that are shipped, with the Prometheus that Debian packages: it scrapes a mount and a steward.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,7 +1,7 @@
 //! `egeria replay`: what a policy would have done about a recorded load.
 
-mod common;
-mod recordings;
+use crate::common;
+use crate::recordings;
 
 use std::path::Path;
 

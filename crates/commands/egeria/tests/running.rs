@@ -1,6 +1,6 @@
 //! `egeria run`: exit statuses, the summary, signals, and that nothing stays behind.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,6 @@
 //! `egeria scrub`: a volume in use, its damage, and the end before the end.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -1,6 +1,6 @@
 //! docs/reference/security.md, as another user meets it.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};

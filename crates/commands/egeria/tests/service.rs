@@ -1,6 +1,6 @@
 //! Volumes as services: the settings, the units of the package, and what a service manager is told.
 
-mod common;
+use crate::common;
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! `egeria sim`: a workload on a machine that is not there.
 
-mod common;
-mod recordings;
+use crate::common;
+use crate::recordings;
 
 use common::{Sandbox, run};
 use recordings::{record, remote_readers, steady, thread};

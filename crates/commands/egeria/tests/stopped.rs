@@ -1,6 +1,6 @@
 //! Programs that are stopped, and what an operator reads about those that wait for them.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

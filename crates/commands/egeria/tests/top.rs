@@ -1,7 +1,7 @@
 //! `egeria top`: frames as text and JSON, and the terminal as it was before at the end.
 
-mod common;
-mod decisions;
+use crate::common;
+use crate::decisions;
 
 use rustix::termios::{LocalModes, tcgetattr};
 use std::ffi::OsStr;

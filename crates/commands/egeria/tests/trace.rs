@@ -1,7 +1,7 @@
 //! `egeria trace show`: what a recording holds, also one that is cut, damaged or hostile.
 
-mod common;
-mod recordings;
+use crate::common;
+use crate::recordings;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The command line itself: help, wrong arguments, completions, manual pages.
 
-mod common;
+use crate::common;
 
 use std::process::Stdio;
 

@@ -1,6 +1,6 @@
 //! Two users on one machine: root's commands are not led astray by what another user left for them.
 
-mod common;
+use crate::common;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::process::Signal;

@@ -1,6 +1,6 @@
 //! `egeria warm` on one node; more are tried by `make guest`.
 
-mod common;
+use crate::common;
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! `egeria web`: its page and documents, who may ask, and the page in a browser.
 
-mod browser;
-mod common;
-mod decisions;
+use crate::browser;
+use crate::common;
+use crate::decisions;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,6 +1,6 @@
 //! `egeria where`: files, directories and processes, as text and JSON, and what is wrong in a line.
 
-mod common;
+use crate::common;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

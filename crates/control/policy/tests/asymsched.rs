@@ -1,9 +1,7 @@
 //! Clusters are placed as by trying every placement, with far fewer tried.
 
-#[path = "common/brute_force.rs"]
-mod brute_force;
-#[path = "common/clusters.rs"]
-mod clusters;
+use crate::brute_force;
+use crate::clusters;
 
 use brute_force::{Best, brute_force};
 use clusters::{GB, linked, obeyed, process, window};

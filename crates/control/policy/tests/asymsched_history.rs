@@ -1,9 +1,7 @@
 //! Whatever happens, nobody spends more on migration than the budget (§4.2, Step 4).
 
-#[path = "common/clusters.rs"]
-mod clusters;
-#[path = "common/memory.rs"]
-mod memory;
+use crate::clusters;
+use crate::memory;
 
 use clusters::{GB, linked, process, window};
 use egeria_facts::AccessWindow;

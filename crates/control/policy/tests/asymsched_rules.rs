@@ -1,7 +1,6 @@
 //! AsymSched's rules one by one, in numbers that can be done in the head.
 
-#[path = "common/clusters.rs"]
-mod clusters;
+use crate::clusters;
 
 use clusters::{GB, linked, obeyed, process, window};
 use egeria_facts::{AccessError, AccessWindow, NodeAccesses, ProcessAccesses};

@@ -1,6 +1,6 @@
 //! What the rules say where two of them meet.
 
-mod common;
+use crate::common;
 
 use common::{key, machine, thread, window};
 use egeria_facts::ThreadFacts;

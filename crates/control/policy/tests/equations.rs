@@ -1,6 +1,6 @@
 //! NThread's equations on numbers worked by hand.
 
-mod common;
+use crate::common;
 
 use common::{SECOND_NS, key, machine, thread, window};
 use egeria_facts::{ThreadFacts, Window};

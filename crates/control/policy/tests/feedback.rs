@@ -4,7 +4,7 @@
 //! contention goes and slower where their reads are remote, which is what tempts a policy to
 //! move them to and fro.
 
-mod common;
+use crate::common;
 
 use common::fluid::{Fluid, Worker};
 use common::workloads::fluid;

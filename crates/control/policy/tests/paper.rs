@@ -2,7 +2,7 @@
 //! files on node 0, two nodes with 4 cores and one Optane DIMM each. What the plans do, window
 //! after window, in the fluid model of `common`.
 
-mod common;
+use crate::common;
 
 use common::fluid::{Fluid, Worker};
 use common::{key, machine, thread, window};

@@ -1,6 +1,6 @@
 //! The learned limit where the knee moves, the work changes, or threads come and go.
 
-mod common;
+use crate::common;
 
 use common::knee::{Curve, Noise, is_good, learned, most_frequent, run, run_told};
 use egeria_policy::pats::{Because, Decision, Limiter, Settings};

@@ -1,7 +1,7 @@
 //! The learned limit on made-up machines that stay as they are: where the formula is right, too
 //! low, too high; with noise; at rest.
 
-mod common;
+use crate::common;
 
 use common::knee::{
     Curve, Noise, any_curve, is_good, learned, most_frequent, rests, run, run_told,

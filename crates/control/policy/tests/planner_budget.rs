@@ -1,12 +1,8 @@
 //! Whatever happens, no process loses more to moves than the budget: moves of threads, memory and files together.
 
-#[path = "common/clusters.rs"]
-mod clusters;
-mod common;
-#[path = "common/memory.rs"]
-mod memory;
-#[path = "common/whole.rs"]
-mod whole;
+use crate::clusters;
+use crate::memory;
+use crate::whole;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Work that begins after threads moved is compared with how it goes where they were.
 
-mod common;
+use crate::common;
 
 use common::*;
 use egeria_facts::Facts;

@@ -1,12 +1,9 @@
 //! Every kind of action has an expectation; what brought less than half of it is not done again for a while.
 
-#[path = "common/clusters.rs"]
-mod clusters;
-mod common;
-#[path = "common/data.rs"]
-mod data;
-#[path = "common/whole.rs"]
-mod whole;
+use crate::clusters;
+use crate::common;
+use crate::data;
+use crate::whole;
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Window after window: the whole planner comes to rest, whatever threads and data do where they were put.
 
-mod common;
-#[path = "common/data.rs"]
-mod data;
+use crate::common;
+use crate::data;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What cannot be done is said, and what brought too little is not done again.
 
-mod common;
+use crate::common;
 
 use common::{SECOND_NS, key, machine, thread, window};
 use egeria_facts::Facts;

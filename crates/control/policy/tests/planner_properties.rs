@@ -1,10 +1,8 @@
 //! What no decision may do, whatever the facts.
 
-#[path = "common/clusters.rs"]
-mod clusters;
-mod common;
-#[path = "common/whole.rs"]
-mod whole;
+use crate::clusters;
+use crate::common;
+use crate::whole;
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,7 @@
 //! Data goes where readers are or where there is room for reads, when that is repaid (relocation).
 
-mod common;
-#[path = "common/data.rs"]
-mod data;
+use crate::common;
+use crate::data;
 
 use common::fluid::{Fluid, Worker};
 use common::machine;

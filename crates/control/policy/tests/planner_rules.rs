@@ -1,8 +1,7 @@
 //! The planner's rules one by one: whose a thread is, where displaced threads go, limits and delegates together.
 
-#[path = "common/clusters.rs"]
-mod clusters;
-mod common;
+use crate::clusters;
+use crate::common;
 
 use clusters::{GB, process};
 use common::{SECOND_NS, key, thread, window};

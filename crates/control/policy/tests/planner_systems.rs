@@ -1,10 +1,6 @@
 //! Each paper's own system is one setting of the planner.
 
-#[path = "common/clusters.rs"]
-mod clusters;
-mod common;
-#[path = "common/whole.rs"]
-mod whole;
+use crate::whole;
 
 use egeria_facts::Facts;
 use egeria_machine::Machine;

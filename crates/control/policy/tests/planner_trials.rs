@@ -1,6 +1,6 @@
 //! What limits, delegation and migrations bring is measured, and what costs is taken back.
 
-mod common;
+use crate::common;
 
 use common::{key, machine, thread, window};
 use egeria_facts::{Facts, Measured, MediumFacts, Mix};

@@ -1,6 +1,6 @@
 //! What no plan may do, whatever the window.
 
-mod common;
+use crate::common;
 
 use common::SECOND_NS;
 use common::scenes::{plan_before, scene};

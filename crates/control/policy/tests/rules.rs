@@ -1,6 +1,6 @@
 //! The rules around the equations: who may move, where to, and what is known of a node.
 
-mod common;
+use crate::common;
 
 use common::{all_cpus, key, machine, thread, window};
 use egeria_facts::{ThreadFacts, Window};

@@ -1,6 +1,6 @@
 //! Whatever the machine, the workload and the system: an outcome that can be.
 
-mod common;
+use crate::common;
 use common::*;
 use egeria_machine::{Machine, MemoryKind};
 use egeria_policy::planner::System;

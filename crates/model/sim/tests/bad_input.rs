@@ -1,6 +1,6 @@
 //! Workloads that make no sense get one line with key and hint.
 
-mod common;
+use crate::common;
 use common::*;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;

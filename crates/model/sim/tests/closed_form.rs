@@ -1,6 +1,6 @@
 //! Cases whose answer a pencil gives.
 
-mod common;
+use crate::common;
 use common::*;
 use egeria_machine::{AccessKind, Interconnect, Link, NodeId};
 use egeria_policy::planner::System;

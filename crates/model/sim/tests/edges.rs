@@ -1,6 +1,6 @@
 //! Ways that differ by direction, queues far too full, nodes without cores, and what is too much to follow.
 
-mod common;
+use crate::common;
 use common::*;
 use egeria_machine::{
     AccessKind, Controller, CpuId, Hardware, Interconnect, Link, Machine, Memory, MemoryKind,

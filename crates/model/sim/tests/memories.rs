@@ -1,6 +1,6 @@
 //! Memories beside each other, and what the systems that care for them do.
 
-mod common;
+use crate::common;
 use common::*;
 use egeria_machine::{
     AccessKind, Controller, Hardware, Interconnect, Link, Machine, Memory, MemoryKind, NodeId,

@@ -1,6 +1,6 @@
 //! Policies in the model: the code of the steward, and what it does to a workload.
 
-mod common;
+use crate::common;
 use common::*;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;

@@ -1,6 +1,6 @@
 //! Recordings as workloads.
 
-mod common;
+use crate::common;
 use common::*;
 use egeria_facts::{FileKey, FileUse, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{AccessKind, NodeId};

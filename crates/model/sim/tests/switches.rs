@@ -1,6 +1,6 @@
 //! More threads than cores get what the micro-benchmark of switching says (`egeria bench switches`).
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

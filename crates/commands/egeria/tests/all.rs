@@ -1,0 +1,35 @@
+//! All tests of the command that need no quiet machine, in one program: it is built and linked once.
+
+mod admission;
+mod bad_pools;
+mod book;
+mod browser;
+mod common;
+mod decisions;
+mod doctor;
+mod explaining;
+mod first_thread;
+mod forged;
+mod inherited;
+mod machine;
+mod metrics;
+mod mounting;
+mod move_pages;
+mod odd_names;
+mod papers;
+mod prometheus;
+mod recordings;
+mod replay;
+mod running;
+mod scrubbing;
+mod security;
+mod service;
+mod sim;
+mod stopped;
+mod top;
+mod trace;
+mod usage;
+mod users;
+mod warm;
+mod web;
+mod where_is;
