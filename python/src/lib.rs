@@ -75,10 +75,11 @@ impl NativeVolume {
 impl NativeVolume {
     #[new]
     fn attach(py: Python<'_>, pool: PathBuf, read_only: bool) -> PyResult<NativeVolume> {
-        let attached = py.detach(|| match read_only {
-            true => egeria_client::Volume::attach_read_only(pool),
-            false => egeria_client::Volume::attach(pool),
-        });
+        let attached = py.detach(|| if read_only {
+egeria_client::Volume::attach_read_only(pool)
+} else {
+egeria_client::Volume::attach(pool)
+});
         let volume = attached.map_err(os_error)?;
         Ok(NativeVolume(RwLock::new(Some(volume))))
     }
@@ -125,10 +126,11 @@ impl NativeVolume {
     }
 
     fn stat(&self, py: Python<'_>, path: PathBuf, follow: bool) -> PyResult<Status> {
-        let found = self.with(py, move |volume| match follow {
-            true => volume.metadata(path),
-            false => volume.symlink_metadata(path),
-        });
+        let found = self.with(py, move |volume| if follow {
+volume.metadata(path)
+} else {
+volume.symlink_metadata(path)
+});
         found.map(|found| status(&found))
     }
 
@@ -197,13 +199,14 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     fn of(buffer: &PyBuffer<u8>) -> PyResult<Memory> {
-        match buffer.is_c_contiguous() {
-            true => Ok(Memory {
+        if buffer.is_c_contiguous() {
+Ok(Memory {
                 start: buffer.buf_ptr().cast(),
                 bytes: buffer.len_bytes(),
-            }),
-            false => Err(PyBufferError::new_err("the buffer is not contiguous")),
-        }
+            })
+} else {
+Err(PyBufferError::new_err("the buffer is not contiguous"))
+}
     }
 }
 
@@ -245,11 +248,12 @@ impl NativeFile {
             })?;
             Ok(())
         })?;
-        match done < wanted {
+        if done < wanted {
             // Cut meanwhile.
-            true => Ok(PyBytes::new(py, &read.as_bytes()[..done])),
-            false => Ok(read),
-        }
+Ok(PyBytes::new(py, &read.as_bytes()[..done]))
+} else {
+Ok(read)
+}
     }
 
     /// Write all of a buffer.

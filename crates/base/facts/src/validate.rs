@@ -109,9 +109,10 @@ impl MediumFacts {
         } = self.measured;
         let rates = [mix.mean_bytes, pm_bytes_s, dram_bytes_s.unwrap_or(0.0)];
         let are_rates = rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0);
-        match are_rates && (0.0..=1.0).contains(&mix.write_share) {
-            true => Ok(()),
-            false => Err(FactsError::Medium { node }),
+        if are_rates && (0.0..=1.0).contains(&mix.write_share) {
+            Ok(())
+        } else {
+            Err(FactsError::Medium { node })
         }
     }
 }

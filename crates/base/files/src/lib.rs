@@ -30,9 +30,10 @@ const TRIES: usize = 8;
 pub fn directory(path: &Path) -> io::Result<PathBuf> {
     let link = std::fs::symlink_metadata(path)?;
     if !is_trusted(link.uid()) {
-        return Err(refused(match link.is_symlink() {
-            true => "it is a link of another user's".to_owned(),
-            false => format!("it belongs to another user (uid {})", link.uid()),
+        return Err(refused(if link.is_symlink() {
+            "it is a link of another user's".to_owned()
+        } else {
+            format!("it belongs to another user (uid {})", link.uid())
         }));
     }
     let (plain, metadata) = walk(path)?;

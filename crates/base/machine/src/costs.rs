@@ -191,9 +191,10 @@ impl AccessCosts {
     /// held back for a part of their time (`held`), and so many go through per second.
     pub fn queue_wait_ns(&self, queue: usize, lines: f64, held: f64, through_s: f64) -> f64 {
         let (lines, holds) = (lines * held, self.queue_lines[queue]);
-        match lines > holds {
-            true => ((lines - holds) / through_s.max(1e-9) * NS_PER_S).min(MAX_WAIT_NS),
-            false => 0.0,
+        if lines > holds {
+            ((lines - holds) / through_s.max(1e-9) * NS_PER_S).min(MAX_WAIT_NS)
+        } else {
+            0.0
         }
     }
 
@@ -278,9 +279,10 @@ impl AccessCosts {
         };
         let ahead_ns = ahead_ns.unwrap_or(medium.side(access.kind).latency_ns);
         let rounds = access.lines() / f64::from(memory.lines_in_flight(access.kind));
-        match wait_ns > 0.0 {
-            true => stream_ns.max(rounds * (ahead_ns + wait_ns)),
-            false => stream_ns,
+        if wait_ns > 0.0 {
+            stream_ns.max(rounds * (ahead_ns + wait_ns))
+        } else {
+            stream_ns
         }
     }
 
@@ -393,8 +395,9 @@ fn between(threads: f64, of: impl Fn(u32) -> f64) -> f64 {
     let threads = threads.max(1.0);
     let (below, part) = (threads.floor(), threads.fract());
     let low = of(below as u32);
-    match part > 0.0 {
-        true => low + (of(below as u32 + 1) - low) * part,
-        false => low,
+    if part > 0.0 {
+        low + (of(below as u32 + 1) - low) * part
+    } else {
+        low
     }
 }

@@ -219,9 +219,10 @@ impl EmulatedNode {
     /// Machine time a thread of this node takes to read bytes that its last-level cache holds,
     /// ns; 0 without one.
     pub fn cached_ns(&self, bytes: u64) -> f64 {
-        match self.has_llc() {
-            true => self.llc_latency_ns + bytes as f64 / self.llc_read_bytes_s * NS_PER_S,
-            false => 0.0,
+        if self.has_llc() {
+            self.llc_latency_ns + bytes as f64 / self.llc_read_bytes_s * NS_PER_S
+        } else {
+            0.0
         }
     }
 

@@ -69,13 +69,14 @@ impl Machine {
 pub(crate) fn find_paths(machine: &Machine) -> Result<Option<Paths>, Fault> {
     let interconnect = &machine.interconnect;
     if interconnect.links.is_empty() {
-        return match interconnect.routes.is_empty() {
-            true => Ok(None),
-            false => Err(fault(
+        return if interconnect.routes.is_empty() {
+            Ok(None)
+        } else {
+            Err(fault(
                 "routes",
                 "there are no links for them",
                 "add [[links]], or remove the routes",
-            )),
+            ))
         };
     }
     let lanes = lanes(machine)?;
@@ -140,12 +141,11 @@ fn lanes(machine: &Machine) -> Result<Vec<Lane>, Fault> {
 fn ends(machine: &Machine, key: &str, from: NodeId, to: NodeId) -> Result<(usize, usize), Fault> {
     let find = |end: &str, id: NodeId| find_node(machine, &format!("{key}.{end}"), id);
     let ends = (find("from", from)?, find("to", to)?);
-    match ends.0 == ends.1 {
-        true => {
-            let problem = format!("it leads from node {} to itself", from.0);
-            Err(fault(key, problem, "name two nodes"))
-        }
-        false => Ok(ends),
+    if ends.0 == ends.1 {
+        let problem = format!("it leads from node {} to itself", from.0);
+        Err(fault(key, problem, "name two nodes"))
+    } else {
+        Ok(ends)
     }
 }
 

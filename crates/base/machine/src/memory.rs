@@ -255,9 +255,10 @@ impl Memory {
                 interleave.write_ahead_accesses,
             ),
         };
-        let each = match at_once {
-            true => (ahead as f64 / bytes).max(f64::from(least)),
-            false => 1.0,
+        let each = if at_once {
+            (ahead as f64 / bytes).max(f64::from(least))
+        } else {
+            1.0
         };
         let accesses = threads.max(1.0) * each;
         let met = accesses / (accesses + modules - 1.0);

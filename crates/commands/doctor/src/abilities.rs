@@ -99,9 +99,10 @@ fn in_container(facts: &Facts) -> bool {
 }
 
 fn volumes(facts: &Facts, probes: &Probes) -> Verdict {
-    let larger = match in_container(facts) {
-        true => "start the container with --shm-size=4g",
-        false => "mount -o remount,size=50% /dev/shm",
+    let larger = if in_container(facts) {
+        "start the container with --shm-size=4g"
+    } else {
+        "mount -o remount,size=50% /dev/shm"
     };
     match probes.shared_memory {
         None => fails(
@@ -234,20 +235,20 @@ fn processes(facts: &Facts, probes: &Probes) -> Verdict {
         );
     }
     if !facts.capabilities.has(Capability::SysPtrace) {
-        let fix = match probes.is_root && in_container(facts) {
-            true => {
-                "start the container with --cap-add SYS_PTRACE --pid=host, or run egeria outside of it"
-            }
-            false => "sudo egeria where PID",
+        let fix = if probes.is_root && in_container(facts) {
+            "start the container with --cap-add SYS_PTRACE --pid=host, or run egeria outside of it"
+        } else {
+            "sudo egeria where PID"
         };
         return limited("only processes of this user", fix);
     }
-    match in_container(facts) {
-        true => limited(
+    if in_container(facts) {
+        limited(
             "only processes of this container",
             "run egeria outside of it, or start it with --pid=host",
-        ),
-        false => works("all processes"),
+        )
+    } else {
+        works("all processes")
     }
 }
 
@@ -318,9 +319,10 @@ fn accesses(facts: &Facts, probes: &Probes) -> Verdict {
     let (pmu, fix) = match probes.pmu {
         Sampling::NotAllowed => (
             "this user may not have its PMU sample accesses",
-            Some(match in_container(facts) {
-                true => CONTAINER_WITH_BPF,
-                false => "sudo egeria …, or sysctl -w kernel.perf_event_paranoid=0",
+            Some(if in_container(facts) {
+                CONTAINER_WITH_BPF
+            } else {
+                "sudo egeria …, or sysctl -w kernel.perf_event_paranoid=0"
             }),
         ),
         _ => ("no PMU here samples accesses (PEBS, IBS)", None),
@@ -424,9 +426,10 @@ fn sampling(facts: &Facts, probes: &Probes) -> Verdict {
             format!(
                 "kernel.perf_event_paranoid is {paranoid}: users cannot sample what the kernel does for them"
             ),
-            match in_container(facts) {
-                true => CONTAINER_WITH_BPF,
-                false => "sysctl -w kernel.perf_event_paranoid=1, or run perf as root",
+            if in_container(facts) {
+                CONTAINER_WITH_BPF
+            } else {
+                "sysctl -w kernel.perf_event_paranoid=1, or run perf as root"
             },
         );
     }
@@ -439,19 +442,19 @@ fn sampling(facts: &Facts, probes: &Probes) -> Verdict {
     match may_load {
         true if probes.bpf == Err(libc::EPERM) => limited(
             "a sandbox forbids bpf: `top` estimates, and threads do not follow files",
-            match in_container(facts) {
-                true => {
-                    "start the container with --security-opt seccomp=unconfined (or a profile that allows bpf), or run egeria outside of it"
-                }
-                false => "run it outside of the sandbox",
+            if in_container(facts) {
+                "start the container with --security-opt seccomp=unconfined (or a profile that allows bpf), or run egeria outside of it"
+            } else {
+                "run it outside of the sandbox"
             },
         ),
         true => works("what threads read and write of files can be counted"),
         false => limited(
             "this user cannot load BPF programs: `top` estimates, and threads do not follow files",
-            match in_container(facts) {
-                true => CONTAINER_WITH_BPF,
-                false => "sudo egeria top …, or CAP_BPF and CAP_PERFMON",
+            if in_container(facts) {
+                CONTAINER_WITH_BPF
+            } else {
+                "sudo egeria top …, or CAP_BPF and CAP_PERFMON"
             },
         ),
     }

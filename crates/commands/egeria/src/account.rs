@@ -27,17 +27,18 @@ impl Account {
             let mut entry: libc::passwd = std::mem::zeroed();
             let (text, length) = (room.as_mut_ptr(), room.len());
             libc::getpwuid_r(user, &mut entry, text, length, &mut found);
-            match found.is_null() {
-                true => Account {
+            if found.is_null() {
+                Account {
                     user,
                     group: NO_GROUP,
                     name: None,
-                },
-                false => Account {
+                }
+            } else {
+                Account {
                     user,
                     group: entry.pw_gid,
                     name: Some(CStr::from_ptr(entry.pw_name).to_owned()),
-                },
+                }
             }
         }
     }

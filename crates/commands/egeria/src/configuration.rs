@@ -187,9 +187,10 @@ impl Configuration {
         let mut known = Configuration::read(path)?.volumes;
         known.remove(name).ok_or_else(|| {
             let names: Vec<&str> = known.keys().map(String::as_str).collect();
-            let has = match names.is_empty() {
-                true => "none".to_owned(),
-                false => names.join(", "),
+            let has = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
             };
             Failure::new(format!(
                 "{} has no volume {name:?}, it has {has}; add [volumes.{name}]",

@@ -120,9 +120,10 @@ impl Attached {
 
     /// Report that it is attached: once the command works, because one that cannot start says only why.
     pub fn report(&self) {
-        let how = match self.is_joined {
-            true => "in the session of others",
-            false => "in a new session",
+        let how = if self.is_joined {
+            "in the session of others"
+        } else {
+            "in a new session"
         };
         tracing::info!("volume {} attached {how}", self.volume);
     }
@@ -185,9 +186,10 @@ fn levels() -> Outcome<Targets> {
 fn quiet(levels: Targets) -> Targets {
     const REPLIES: &str = "fuser::reply";
     let is_named = levels.iter().any(|(target, _)| REPLIES.starts_with(target));
-    match is_named {
-        true => levels,
-        false => levels.with_target(REPLIES, LevelFilter::OFF),
+    if is_named {
+        levels
+    } else {
+        levels.with_target(REPLIES, LevelFilter::OFF)
     }
 }
 

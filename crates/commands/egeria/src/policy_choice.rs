@@ -85,9 +85,10 @@ fn default_window_ns(target: &Target) -> u64 {
         _ => 1.0,
     };
     let emulated_ns = MAX_DEFAULT_HOST_NS / dilation.max(1e-9);
-    match dilation > 1.0 {
-        true => WINDOW_NS.min((emulated_ns as u64).max(1_000_000)),
-        false => WINDOW_NS,
+    if dilation > 1.0 {
+        WINDOW_NS.min((emulated_ns as u64).max(1_000_000))
+    } else {
+        WINDOW_NS
     }
 }
 

@@ -388,9 +388,10 @@ fn a_machine_that_is_too_slow_is_refused() {
         let text = unequal();
         assert!(text.contains(from), "{from}");
         let text = text.replace(from, to);
-        let text = match to.starts_with("read_bytes_s") {
-            true => text.replace("read_stream_bytes_s = 10e9", "read_stream_bytes_s = 1.0"),
-            false => text,
+        let text = if to.starts_with("read_bytes_s") {
+            text.replace("read_stream_bytes_s = 10e9", "read_stream_bytes_s = 1.0")
+        } else {
+            text
         };
         let machine = sandbox.file("slow.toml", &text);
         let calibrate = [

@@ -295,17 +295,19 @@ fn the_page_shows_programs_on_any_file_system_and_their_files() {
         let is_counted = state["estimate"]
             .as_str()
             .is_some_and(|estimate| estimate.starts_with("counted"));
-        let mut rows = match is_counted {
-            true => state["files"].as_array().into_iter().flatten(),
-            false => state["threads"].as_array().into_iter().flatten(),
+        let mut rows = if is_counted {
+            state["files"].as_array().into_iter().flatten()
+        } else {
+            state["threads"].as_array().into_iter().flatten()
         };
         let read = |row: &Value, field: &str| row[field].as_f64() > Some(0.0);
-        rows.any(|row| match is_counted {
-            true => {
+        rows.any(|row| {
+            if is_counted {
                 let is_ours = row["path"].as_str() == file.to_str();
                 is_ours && (read(row, "local_read_bytes_s") || read(row, "remote_read_bytes_s"))
+            } else {
+                read(row, "read_bytes_s")
             }
-            false => read(row, "read_bytes_s"),
         })
     });
     if state["files"].is_null() {

@@ -224,9 +224,10 @@ fn has_memory_on(nodes: &[NodeId], accesses: &ProcessAccesses) -> bool {
 
 /// From which nodes pages follow, and where to.
 fn pairs(departures: &[(NodeId, NodeId)], accesses: &ProcessAccesses) -> BTreeMap<NodeId, NodeId> {
-    match departures.is_empty() {
-        true => to_threads(accesses),
-        false => left_behind(departures, accesses),
+    if departures.is_empty() {
+        to_threads(accesses)
+    } else {
+        left_behind(departures, accesses)
     }
 }
 

@@ -46,9 +46,10 @@ impl MovableFiles for PageCache {
         if let Err(error) = warm::check_movable(&opened) {
             return Err(refused(&error.to_string()));
         }
-        match room::of(to).is_some_and(|room| room < bytes) {
-            true => Err(refused("that node has no memory left for it")),
-            false => Ok(()),
+        if room::of(to).is_some_and(|room| room < bytes) {
+            Err(refused("that node has no memory left for it"))
+        } else {
+            Ok(())
         }
     }
 

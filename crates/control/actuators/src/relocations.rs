@@ -258,9 +258,12 @@ fn go_on(
     }
     count(done, |done| done.moved_bytes += moved_bytes);
     if course.at >= size_bytes || course.given_up >= MAX_GIVEN_UP {
-        count(done, |done| match course.given_up >= MAX_GIVEN_UP {
-            true => done.given_up += 1,
-            false => done.files += 1,
+        count(done, |done| {
+            if course.given_up >= MAX_GIVEN_UP {
+                done.given_up += 1
+            } else {
+                done.files += 1
+            }
         });
         return None;
     }

@@ -52,9 +52,10 @@ impl MovableFiles for VolumeFiles {
         if self.pools_on(to).is_empty() {
             return Err(refused("the volume has no pool on that node"));
         }
-        match self.pools_on(from).is_empty() {
-            true => Err(ActionOutcome::Vanished),
-            false => Ok(()),
+        if self.pools_on(from).is_empty() {
+            Err(ActionOutcome::Vanished)
+        } else {
+            Ok(())
         }
     }
 

@@ -59,9 +59,10 @@ pub(crate) fn bears(machine: &Machine, index: usize, write_share: f64) -> Option
         good.map(|point| point.0)
     };
     // What writes bear counts where there are some: they suffer first.
-    match write_share > 0.0 {
-        true => of(medium.write.curve).or_else(|| of(medium.read.curve)),
-        false => of(medium.read.curve),
+    if write_share > 0.0 {
+        of(medium.write.curve).or_else(|| of(medium.read.curve))
+    } else {
+        of(medium.read.curve)
     }
 }
 

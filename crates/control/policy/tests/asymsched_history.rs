@@ -59,10 +59,11 @@ proptest! {
         on_few_nodes: bool,
     ) {
         let settings = Settings::default();
-        let (machine, starts): (Machine, Vec<&[usize]>) = match on_few_nodes {
-            true => (uneven(), vec![&[0, 1], &[2, 3]]),
-            false => (Machine::profile("bulldozer-8n").unwrap(), vec![&[0, 3, 5], &[1, 6], &[2, 7]]),
-        };
+        let (machine, starts): (Machine, Vec<&[usize]>) = if on_few_nodes {
+(uneven(), vec![&[0, 1], &[2, 3]])
+} else {
+(Machine::profile("bulldozer-8n").unwrap(), vec![&[0, 3, 5], &[1, 6], &[2, 7]])
+};
         let make = |(number, nodes): (usize, &[usize])| {
             let mut facts = process(&machine, number as u32, nodes, 1e8);
             facts.running_ns = running_s[number] * GB;

@@ -292,9 +292,10 @@ impl LogReader {
             .take(room)
             .read_until(b'\n', &mut self.partial)?;
         if self.partial.last() != Some(&b'\n') {
-            return match self.partial.len() as u64 >= MAX_LINE_BYTES {
-                true => Err(io::Error::new(ErrorKind::InvalidData, "a line without end")),
-                false => Ok(None),
+            return if self.partial.len() as u64 >= MAX_LINE_BYTES {
+                Err(io::Error::new(ErrorKind::InvalidData, "a line without end"))
+            } else {
+                Ok(None)
             };
         }
         let line = std::mem::take(&mut self.partial);

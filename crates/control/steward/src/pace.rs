@@ -19,9 +19,10 @@ pub(crate) fn cpu_time() -> Duration {
 /// When to look again after a look that was due then and took so much CPU time. A window that came late shifts the others: none is
 /// ever cut short. And where looking takes long, as with a hundred thousand threads, windows are as long as that needs.
 pub(crate) fn next_look(due: Instant, window: Duration, now: Instant, looked: Duration) -> Instant {
-    let rest = match looked > LONG {
-        true => looked.saturating_mul(PARTS - 1),
-        false => Duration::ZERO,
+    let rest = if looked > LONG {
+        looked.saturating_mul(PARTS - 1)
+    } else {
+        Duration::ZERO
     };
     (due + window).max(now + window / 2).max(now + rest)
 }

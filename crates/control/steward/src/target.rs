@@ -179,9 +179,10 @@ impl Target {
         };
         let session = emulation.node_count();
         let is_other = machine.is_emulated() != emulation.is_configured();
-        match is_other || (machine.is_emulated() && session != given) {
-            true => Err(StewardError::OtherMachine { session, given }),
-            false => Ok(()),
+        if is_other || (machine.is_emulated() && session != given) {
+            Err(StewardError::OtherMachine { session, given })
+        } else {
+            Ok(())
         }
     }
 }
@@ -254,9 +255,10 @@ impl Accesses {
         departures: Departures,
     ) -> MemoryMigration {
         let settings = &options.settings;
-        let budget = match settings.stages.budget {
-            true => settings.budget.share,
-            false => settings.asymsched.budget,
+        let budget = if settings.stages.budget {
+            settings.budget.share
+        } else {
+            settings.asymsched.budget
         };
         let (machine, hot) = (&options.machine, self.hot);
         MemoryMigration::new(

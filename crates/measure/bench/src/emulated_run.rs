@@ -247,12 +247,13 @@ impl<'a> EmulatedRun<'a> {
 
     fn pause(&self, time: Duration) -> Result<()> {
         std::thread::sleep(time);
-        match self
+        if self
             .cancel
             .is_some_and(|cancel| cancel.load(Ordering::Relaxed))
         {
-            true => Err(Error::Interrupted),
-            false => Ok(()),
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
         }
     }
 }

@@ -228,16 +228,18 @@ impl Calibration {
                     0 => self.lane_bytes_s(node, other),
                     _ => self.lane_bytes_s(other, node),
                 };
-                let share = match found < SAME * lane {
-                    true => found / own[kind].max(MIN_BYTES_S),
-                    false => 1.0,
+                let share = if found < SAME * lane {
+                    found / own[kind].max(MIN_BYTES_S)
+                } else {
+                    1.0
                 };
                 (found > 0.0).then_some(share)
             };
             let shares: Vec<f64> = others.iter().filter_map(share).collect();
-            match shares.is_empty() {
-                true => 1.0,
-                false => rounded(median(&shares).unwrap_or(0.0)).clamp(MIN_SHARE, 1.0),
+            if shares.is_empty() {
+                1.0
+            } else {
+                rounded(median(&shares).unwrap_or(0.0)).clamp(MIN_SHARE, 1.0)
             }
         })
     }
@@ -257,17 +259,19 @@ impl Calibration {
         let alone = |from: NodeId| {
             let one = self.streams_of(from, memory);
             let one = one.into_iter().find(|stream| stream.threads == 1)?;
-            let bytes_s = match is_written {
-                true => one.nontemporal_write_bytes_s,
-                false => one.read_bytes_s,
+            let bytes_s = if is_written {
+                one.nontemporal_write_bytes_s
+            } else {
+                one.read_bytes_s
             };
             Some(bytes_s).filter(|bytes_s| *bytes_s > 0.0)
         };
         let near = alone(home)?;
         let times = |other: NodeId| {
-            let link = match is_written {
-                true => self.lane_bytes_s(other, node),
-                false => self.lane_bytes_s(node, other),
+            let link = if is_written {
+                self.lane_bytes_s(other, node)
+            } else {
+                self.lane_bytes_s(node, other)
             };
             Some(near.min(link) / alone(other)?)
         };
@@ -310,9 +314,10 @@ pub(crate) fn rounded(value: f64) -> f64 {
     }
     let unit = 10_f64.powi(value.log10().floor() as i32 - 3);
     // Divides by a whole number where it can: 0.904 and not 0.9040000000000001.
-    match unit < 1.0 {
-        true => (value / unit).round() / (1.0 / unit).round(),
-        false => (value / unit).round() * unit,
+    if unit < 1.0 {
+        (value / unit).round() / (1.0 / unit).round()
+    } else {
+        (value / unit).round() * unit
     }
 }
 

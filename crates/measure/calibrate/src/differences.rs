@@ -25,9 +25,12 @@ pub struct Difference {
 impl Difference {
     /// What it is, the file's figure, the measured one and how far apart they are, for people.
     pub fn cells(&self) -> [String; 4] {
-        let shown = |value: f64| match self.what.ends_with("bytes/s") {
-            true => format_bandwidth(value),
-            false => format!("{value:.1}"),
+        let shown = |value: f64| {
+            if self.what.ends_with("bytes/s") {
+                format_bandwidth(value)
+            } else {
+                format!("{value:.1}")
+            }
         };
         [
             self.what.clone(),
@@ -39,9 +42,10 @@ impl Difference {
 
     /// How far apart they are, as a share of what the file says; infinite where that is nothing.
     pub fn distance(&self) -> f64 {
-        match self.declared == self.measured {
-            true => 0.0,
-            false => (self.measured / self.declared - 1.0).abs(),
+        if self.declared == self.measured {
+            0.0
+        } else {
+            (self.measured / self.declared - 1.0).abs()
         }
     }
 }
@@ -161,10 +165,11 @@ fn of_memory(machine: &Machine, both: &[AccessCosts; 2], place: usize) -> Vec<Di
                         format!("{kind} of node {id}, {operation} by {threads} threads of node {from}, bytes/s"),
                         both,
                         |costs| {
-                            let way = match written_share > 0.0 {
-                                true => (home, node),
-                                false => (node, home),
-                            };
+                            let way = if written_share > 0.0 {
+(home, node)
+} else {
+(node, home)
+};
                             let link = costs.paths.as_ref().map(|paths| paths.widest_bytes_s(way.0, way.1));
                             bandwidth(costs, (home, place), threads, written_share)
                                 .min(link.unwrap_or(f64::INFINITY))

@@ -168,9 +168,10 @@ impl Calibration {
                 };
                 let there = carried((one, other), (from.id, to.id));
                 let back = carried((other, one), (to.id, from.id));
-                let (from, to, there, back) = match there > 0.0 {
-                    true => (from.id, to.id, there, back),
-                    false => (to.id, from.id, back, there),
+                let (from, to, there, back) = if there > 0.0 {
+                    (from.id, to.id, there, back)
+                } else {
+                    (to.id, from.id, back, there)
                 };
                 if there > 0.0 && (back > 0.0 || found.is_some()) {
                     links.push(Link {

@@ -130,9 +130,10 @@ fn ways(machine: &Machine) -> Markup {
     let row = |from: usize| {
         let mut cells = vec![heading(machine.nodes[from].id.0.to_string())];
         cells.extend((0..nodes).map(|to| {
-            number(match from == to {
-                true => String::new(),
-                false => format!("{:.1}", paths.widest_bytes_s(from, to) / GB),
+            number(if from == to {
+                String::new()
+            } else {
+                format!("{:.1}", paths.widest_bytes_s(from, to) / GB)
             })
         }));
         cells

@@ -25,13 +25,14 @@ pub(crate) fn check(root: &Path, needs: &[(NodeId, u64)]) -> Result<(), Calibrat
 }
 
 fn refuse_beyond(place: String, free: u64, needed: u64) -> Result<(), CalibrateError> {
-    match needed > free {
-        true => Err(CalibrateError::Memory {
+    if needed > free {
+        Err(CalibrateError::Memory {
             place,
             free,
             needed,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

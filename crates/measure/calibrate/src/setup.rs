@@ -42,9 +42,10 @@ pub(crate) fn usable_nodes(
             nodes.push(CpuNode::of(root, index, &cpus));
         }
     }
-    match nodes.is_empty() {
-        true => Err(CalibrateError::NoCpus),
-        false => Ok((nodes, warnings)),
+    if nodes.is_empty() {
+        Err(CalibrateError::NoCpus)
+    } else {
+        Ok((nodes, warnings))
     }
 }
 
@@ -109,9 +110,10 @@ pub(crate) fn own_memory(
         .map_err(|fault| of_map_fault(fault, place, bytes, home))?;
     Ok(Target {
         node: index,
-        kind: match node.cpus.is_empty() {
-            true => MemoryKind::Expander,
-            false => MemoryKind::Dram,
+        kind: if node.cpus.is_empty() {
+            MemoryKind::Expander
+        } else {
+            MemoryKind::Dram
         },
         path: None,
         is_direct: true,

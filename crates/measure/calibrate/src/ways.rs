@@ -145,9 +145,10 @@ impl Known<'_> {
         let mut links = Vec::new();
         let mut composed = Vec::new();
         for (way, _) in &self.flows.alone {
-            match self.is_composed(*way) {
-                true => composed.push(*way),
-                false => links.push(*way),
+            if self.is_composed(*way) {
+                composed.push(*way)
+            } else {
+                links.push(*way)
             }
         }
         let mut routes = Vec::new();
@@ -270,9 +271,12 @@ impl Known<'_> {
     }
 
     fn unexplained(&self, links: &[Way], routes: &[(Way, Vec<usize>)]) -> Vec<[Way; 2]> {
-        let of = |way: Way| match links.contains(&way) {
-            true => vec![way],
-            false => links_of(way, routes),
+        let of = |way: Way| {
+            if links.contains(&way) {
+                vec![way]
+            } else {
+                links_of(way, routes)
+            }
         };
         let meet = |[one, other]: &[Way; 2]| {
             let one = of(*one);

@@ -23,9 +23,10 @@ fn measured(machine: &Machine, mut figure: impl FnMut() -> f64) -> Calibration {
         .iter()
         .map(|node| MeasuredMemory {
             node: node.id,
-            kind: match node.cpus.is_empty() {
-                true => MemoryKind::Expander,
-                false => MemoryKind::Dram,
+            kind: if node.cpus.is_empty() {
+                MemoryKind::Expander
+            } else {
+                MemoryKind::Dram
             },
             path: None,
             is_direct: true,

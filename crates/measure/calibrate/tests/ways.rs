@@ -156,9 +156,12 @@ fn calibration(machine: &Machine, flows: &Flows) -> Calibration {
             nontemporal_write_bytes_s: written / 2.0,
             mixed_bytes_s: bytes_s / 2.0,
         }));
-        let crossed = |from: usize, to: usize| match from == to {
-            true => 0.0,
-            false => paths.latency_ns(from, to),
+        let crossed = |from: usize, to: usize| {
+            if from == to {
+                0.0
+            } else {
+                paths.latency_ns(from, to)
+            }
         };
         latencies.push(Latency {
             cpu_node: id(cpu_node),

@@ -178,9 +178,10 @@ fn workload(machine: &Machine, fact: &Fact) -> Workload {
             phases: vec![Phase {
                 read_share: fact.read_share,
                 request_bytes: fact.request_bytes.max(LINE_BYTES),
-                pattern: match fact.random {
-                    true => Pattern::Random,
-                    false => Pattern::Sequential,
+                pattern: if fact.random {
+                    Pattern::Random
+                } else {
+                    Pattern::Sequential
                 },
                 at_once: fact.at_once,
                 think_ns: fact.think_ns,

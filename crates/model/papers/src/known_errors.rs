@@ -36,9 +36,10 @@ impl Report {
                 paper => paper.map_or_else(String::new, |paper| paper.name().to_owned()),
             },
             // A loss is told as what is left.
-            ratio: rounded(match row.paper >= 1.0 {
-                true => row.ratio,
-                false => 1.0 / row.ratio,
+            ratio: rounded(if row.paper >= 1.0 {
+                row.ratio
+            } else {
+                1.0 / row.ratio
             }),
         };
         Ok(KnownErrors {

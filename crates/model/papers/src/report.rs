@@ -243,9 +243,10 @@ impl Report {
             self.not_run(claim);
             return;
         };
-        row.held = match at_most {
-            true => row.model <= row.paper,
-            false => row.model >= row.paper,
+        row.held = if at_most {
+            row.model <= row.paper
+        } else {
+            row.model >= row.paper
         };
         self.bounds_held += usize::from(row.held);
         self.bound_rows.push(row);

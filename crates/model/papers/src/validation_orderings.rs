@@ -111,9 +111,10 @@ fn ordering(one: &Point, other: &Point) -> Option<ValidationOrdering> {
     if one.study != other.study || one.profile != other.profile {
         return None;
     }
-    let (fast, slow) = match one.measured >= other.measured {
-        true => (one, other),
-        false => (other, one),
+    let (fast, slow) = if one.measured >= other.measured {
+        (one, other)
+    } else {
+        (other, one)
     };
     let parts = fast.setting.iter().zip(&slow.setting);
     let mut unlike = parts.filter(|(fast, slow)| fast != slow);

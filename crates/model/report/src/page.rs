@@ -27,9 +27,12 @@ pub fn page(title: &str, style: &str, body: &Markup) -> String {
 
 /// What no page may hold, wherever it comes from: programs and files name things.
 fn without_control_characters(page: &str) -> String {
-    let shown = |letter: char| match letter.is_control() && letter != '\n' {
-        true => '?',
-        false => letter,
+    let shown = |letter: char| {
+        if letter.is_control() && letter != '\n' {
+            '?'
+        } else {
+            letter
+        }
     };
     page.chars().map(shown).collect()
 }

@@ -63,9 +63,10 @@ pub fn heading(text: impl Into<String>) -> Cell {
 
 /// As it should be, or not.
 pub fn verdict(is_good: bool, good: &str, bad: &str) -> Cell {
-    match is_good {
-        true => Cell::new(good, Kind::Good),
-        false => Cell::new(bad, Kind::Bad),
+    if is_good {
+        Cell::new(good, Kind::Good)
+    } else {
+        Cell::new(bad, Kind::Bad)
     }
 }
 

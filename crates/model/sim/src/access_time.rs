@@ -82,9 +82,10 @@ impl<'a> AccessTimes<'a> {
         let accessors = crowd.accessors[access.place];
         let unwaited_ns = costs.access_ns(access, accessors, 0.0);
         let time = AccessTime {
-            time_ns: match wait_ns > 0.0 {
-                true => costs.access_ns(access, accessors, wait_ns),
-                false => unwaited_ns,
+            time_ns: if wait_ns > 0.0 {
+                costs.access_ns(access, accessors, wait_ns)
+            } else {
+                unwaited_ns
             },
             unwaited_ns,
             service_ns: costs.service_ns(access, crowd.beside(access.place)),

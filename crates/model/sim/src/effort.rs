@@ -76,15 +76,16 @@ pub(crate) fn room(model: &Model, workload: &Workload) -> Result<(), SimError> {
     let all = |of: fn(&Node) -> u64| machine.nodes.iter().map(of).fold(0, u64::saturating_add);
     let (memory, persistent) = (all(memory_bytes), all(persistent_bytes));
     let [in_memory, stored] = needed;
-    let kinds = match persistent > 0 {
-        true => [
+    let kinds = if persistent > 0 {
+        [
             ("memory", in_memory, memory),
             ("persistent memory", stored, persistent),
-        ],
-        false => [
+        ]
+    } else {
+        [
             ("memory", in_memory.saturating_add(stored), memory),
             ("persistent memory", 0, 0),
-        ],
+        ]
     };
     for (what, needed, there) in kinds {
         // A machine that does not say how much it has is taken to have enough.
@@ -127,9 +128,10 @@ fn files(workload: &Workload) -> f64 {
     let apart = |files: &crate::FileGroup| {
         let users = users(&files.name);
         let most = users.iter().map(|group| group.count).max().unwrap_or(0);
-        match users.iter().any(|group| group.shared) {
-            true => 1.0,
-            false => files.count.min(most) as f64,
+        if users.iter().any(|group| group.shared) {
+            1.0
+        } else {
+            files.count.min(most) as f64
         }
     };
     workload.files.iter().map(apart).sum()
@@ -140,9 +142,10 @@ fn phases(workload: &Workload) -> f64 {
     let changes = |phases: &[Phase]| {
         let round_s: f64 = phases.iter().filter_map(|phase| phase.seconds).sum();
         let is_endless = phases.iter().any(|phase| phase.seconds.is_none());
-        match is_endless || round_s <= 0.0 {
-            true => phases.len() as f64,
-            false => workload.seconds / round_s * phases.len() as f64,
+        if is_endless || round_s <= 0.0 {
+            phases.len() as f64
+        } else {
+            workload.seconds / round_s * phases.len() as f64
         }
     };
     workload

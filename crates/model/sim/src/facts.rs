@@ -118,9 +118,12 @@ fn window(model: &Model, state: &State, span: &Span) -> Window {
 fn thread_facts(model: &Model, state: &State, thread: &Thread) -> ThreadFacts {
     let file = &state.files[thread.file];
     let is_storage = file.medium == MediumKind::Storage;
-    let bytes = |bytes: &[f64]| match is_storage {
-        true => per_node(model, bytes),
-        false => vec![0; model.node_count()],
+    let bytes = |bytes: &[f64]| {
+        if is_storage {
+            per_node(model, bytes)
+        } else {
+            vec![0; model.node_count()]
+        }
     };
     let (read_bytes, written_bytes) = (bytes(&thread.read_bytes), bytes(&thread.written_bytes));
     let used = FileUse {
@@ -128,9 +131,10 @@ fn thread_facts(model: &Model, state: &State, thread: &Thread) -> ThreadFacts {
         read_bytes: read_bytes.iter().sum(),
         written_bytes: written_bytes.iter().sum(),
     };
-    let set = match thread.pinned {
-        true => &state.cpus[thread.node],
-        false => &state.allowed,
+    let set = if thread.pinned {
+        &state.cpus[thread.node]
+    } else {
+        &state.allowed
     };
     let id = model.machine.nodes[thread.node].id;
     ThreadFacts {

@@ -108,9 +108,12 @@ impl Model {
     /// Where the delegates of a node run: where it has no cores, on the nearest node that has.
     pub(crate) fn delegate_host(&self, node: usize) -> usize {
         let hosts = (0..self.node_count()).filter(|host| self.cores(*host) > 0.0);
-        let distance = |host: &usize| match *host == node {
-            true => 0,
-            false => self.machine.distances[*host][node],
+        let distance = |host: &usize| {
+            if *host == node {
+                0
+            } else {
+                self.machine.distances[*host][node]
+            }
         };
         hosts.min_by_key(distance).unwrap_or(node)
     }

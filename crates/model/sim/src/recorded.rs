@@ -144,9 +144,10 @@ fn stories(machine: &Machine, windows: &[Window], phases: usize) -> BTreeMap<Thr
 }
 
 fn story_name(facts: &ThreadFacts) -> String {
-    match facts.name.is_empty() {
-        true => format!("thread {}", facts.key.thread_id),
-        false => facts.name.chars().take(64).collect(),
+    if facts.name.is_empty() {
+        format!("thread {}", facts.key.thread_id)
+    } else {
+        facts.name.chars().take(64).collect()
     }
 }
 

@@ -318,9 +318,10 @@ impl Run<'_> {
             bytes_s: bytes / counted_s,
             storage_read_bytes_s: counted.storage_read_bytes / counted_s,
             storage_written_bytes_s: counted.storage_written_bytes / counted_s,
-            local_share: match bytes > 0.0 {
-                true => counted.passed.local_bytes / bytes,
-                false => 0.0,
+            local_share: if bytes > 0.0 {
+                counted.passed.local_bytes / bytes
+            } else {
+                0.0
             },
             max_moves_per_thread,
             moves,

@@ -53,9 +53,10 @@ impl Thread {
 
     /// Until something about it changes by itself, s.
     pub(crate) fn next_change_s(&self) -> f64 {
-        match self.pause_left_s > 0.0 {
-            true => self.pause_left_s,
-            false => self.phase_left_s,
+        if self.pause_left_s > 0.0 {
+            self.pause_left_s
+        } else {
+            self.phase_left_s
         }
     }
 

@@ -146,14 +146,15 @@ impl Uncertainty {
 
     /// Of one system's speed beside another's.
     pub fn of_gain(one: System, other: System) -> Uncertainty {
-        match one == other {
-            true => Uncertainty {
+        if one == other {
+            Uncertainty {
                 low: 1.0,
                 high: 1.0,
                 measurements: 0,
                 of: "itself".to_owned(),
-            },
-            false => gain(&KNOWN, paper_of(one, other)),
+            }
+        } else {
+            gain(&KNOWN, paper_of(one, other))
         }
     }
 
@@ -215,10 +216,7 @@ fn speed(known: &KnownErrors, kind: Option<TrafficKind>) -> Uncertainty {
     let Some(kind) = kind else {
         return within(everything.0, everything.1);
     };
-    let place = match kind.is_local {
-        true => "local",
-        false => "remote",
-    };
+    let place = if kind.is_local { "local" } else { "remote" };
     let name = kind.memory.name();
     let candidates = [
         (

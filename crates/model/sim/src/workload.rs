@@ -399,16 +399,18 @@ fn number(
 }
 
 fn count(key: &str, found: u64, most: u64) -> Result<(), crate::error::Fault> {
-    match (1..=most).contains(&found) {
-        true => Ok(()),
-        false => Err(value(key, format!("{found}"), format!("use 1 to {most}"))),
+    if (1..=most).contains(&found) {
+        Ok(())
+    } else {
+        Err(value(key, format!("{found}"), format!("use 1 to {most}")))
     }
 }
 
 fn name(key: &str, name: &str) -> Result<(), crate::error::Fault> {
     let length = name.chars().count();
-    match (1..=64).contains(&length) && !name.chars().any(char::is_control) {
-        true => Ok(()),
-        false => Err(value(key, "not a name", "use 1 to 64 printable characters")),
+    if (1..=64).contains(&length) && !name.chars().any(char::is_control) {
+        Ok(())
+    } else {
+        Err(value(key, "not a name", "use 1 to 64 printable characters"))
     }
 }

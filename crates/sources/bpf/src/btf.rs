@@ -61,13 +61,14 @@ impl Btf {
             let info = crate::btf::word(&types, at + 4).ok_or_else(cut)?;
             at += TYPE_BYTES + tail_bytes(info)?;
         }
-        match at == types.len() {
-            true => Ok(Btf {
+        if at == types.len() {
+            Ok(Btf {
                 types,
                 strings,
                 starts,
-            }),
-            false => Err(cut()),
+            })
+        } else {
+            Err(cut())
         }
     }
 

@@ -19,17 +19,19 @@ const OF_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as libc:
 pub fn file(process_id: u32, descriptor: u32) -> io::Result<File> {
     let gone = || io::Error::from_raw_os_error(libc::ESRCH);
     let thread = living::thread(process_id);
-    let flags = match thread == process_id {
-        true => PidfdFlags::empty(),
-        false => OF_THREAD,
+    let flags = if thread == process_id {
+        PidfdFlags::empty()
+    } else {
+        OF_THREAD
     };
     let pid = Pid::from_raw(thread as i32).ok_or_else(gone)?;
     let process = pidfd_open(pid, flags)?;
     let descriptor = ForeignRawFd::try_from(descriptor).map_err(|_| gone())?;
     let found: File = pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty())?.into();
-    match found.metadata()?.is_file() {
-        true => Ok(found),
-        false => Err(io::Error::other("not a regular file")),
+    if found.metadata()?.is_file() {
+        Ok(found)
+    } else {
+        Err(io::Error::other("not a regular file"))
     }
 }
 

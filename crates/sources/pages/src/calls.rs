@@ -81,9 +81,10 @@ pub(crate) fn move_to(
     also_shared: bool,
 ) -> io::Result<Vec<i32>> {
     let nodes = vec![libc::c_int::from(node.0); addresses.len()];
-    let flags = match also_shared {
-        true => MPOL_MF_MOVE_ALL,
-        false => MPOL_MF_MOVE,
+    let flags = if also_shared {
+        MPOL_MF_MOVE_ALL
+    } else {
+        MPOL_MF_MOVE
     };
     // Above 0: so many were not moved, as their status says.
     move_pages(process_id, addresses, Some(&nodes), flags).map(|(_, status)| status)

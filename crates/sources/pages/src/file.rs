@@ -259,9 +259,10 @@ fn in_cache(
     }
     let (found, located) = (look.found, look.located);
     locator.left = locator.left.saturating_sub(located);
-    pages.by_node = match pages.sampled && found.total() > 0 {
-        true => found.scaled_to(pages.cached_bytes),
-        false => found,
+    pages.by_node = if pages.sampled && found.total() > 0 {
+        found.scaled_to(pages.cached_bytes)
+    } else {
+        found
     };
     pages.unknown_bytes = pages.cached_bytes.saturating_sub(pages.by_node.total());
     Ok(())

@@ -62,9 +62,10 @@ impl FoundFiles {
             return Err(gone());
         }
         let opened = borrowed::file(found.process_id, found.descriptor)?;
-        match identity_of(&opened)? == found.identity {
-            true => Ok(opened),
-            false => Err(gone()),
+        if identity_of(&opened)? == found.identity {
+            Ok(opened)
+        } else {
+            Err(gone())
         }
     }
 

@@ -208,9 +208,10 @@ fn workers(order: &Order, machine: &Machine, areas: &[Area], parts: usize) -> Ve
     let count = count.min(parts).clamp(1, MAX_WORKERS);
     let turn = with_cpus.iter().map(|cpus| cpus.to_vec()).cycle();
     let workers: Vec<Vec<CpuId>> = turn.take(count).collect();
-    match workers.is_empty() {
-        true => vec![Vec::new()],
-        false => workers,
+    if workers.is_empty() {
+        vec![Vec::new()]
+    } else {
+        workers
     }
 }
 

@@ -134,9 +134,10 @@ fn below(directory: &File, path: &Path, flags: OFlags) -> Result<File, Errno> {
             if mount_of(&seen) != mount_of(directory) {
                 return Err(Errno::XDEV);
             }
-            match flags.contains(OFlags::PATH) {
-                true => Ok(seen),
-                false => Ok(openat(&seen, c".", flags, Mode::empty())?.into()),
+            if flags.contains(OFlags::PATH) {
+                Ok(seen)
+            } else {
+                Ok(openat(&seen, c".", flags, Mode::empty())?.into())
             }
         }
         opened => Ok(opened?.into()),

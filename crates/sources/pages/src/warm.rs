@@ -129,13 +129,13 @@ impl Plan {
                 both.map(|((node, brought), (_, verified))| (node, brought.then(&verified)));
             let round: Vec<_> = round.collect();
             // Of a later round only what it added counts, and where pages are then.
-            all = match all.is_empty() {
-                true => round,
-                false => all
-                    .into_iter()
+            all = if all.is_empty() {
+                round
+            } else {
+                all.into_iter()
                     .zip(round)
                     .map(|((node, before), (_, after))| (node, before.then(&after)))
-                    .collect(),
+                    .collect()
             };
             let is_stopped = progress.stop.load(Ordering::Relaxed);
             if is_stopped || self.only_cached || all.iter().all(|(_, outcome)| outcome.missing == 0)
@@ -210,9 +210,10 @@ pub fn check_movable(file: &File) -> io::Result<()> {
             ));
         }
     }
-    match file::may_see(file, &file.metadata()?) {
-        true => Ok(()),
-        false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+    if file::may_see(file, &file.metadata()?) {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EACCES))
     }
 }
 
@@ -358,9 +359,10 @@ impl Queue<'_> {
                     node: self.node,
                     touch: &touch,
                 };
-                match bring {
-                    true => piece.bring(self.plan.also_mapped, &mut buffer, &mut outcome),
-                    false => piece.verify(&mut outcome),
+                if bring {
+                    piece.bring(self.plan.also_mapped, &mut buffer, &mut outcome)
+                } else {
+                    piece.verify(&mut outcome)
                 }
             });
             if let Err(error) = done {
@@ -382,9 +384,10 @@ impl Queue<'_> {
             let thread = rustix::thread::gettid().as_raw_pid() as u32;
             let _ = task::set_affinity(thread, &cpus.into_iter().collect());
         }
-        match self.plan.only_cached {
-            true => Ok(()),
-            false => calls::allocate_on(self.node),
+        if self.plan.only_cached {
+            Ok(())
+        } else {
+            calls::allocate_on(self.node)
         }
     }
 

@@ -29,9 +29,10 @@ impl Taken {
     /// By how much more there was than what was sampled, 1 or more: samples that were lost are taken to be as the others.
     pub fn lost_factor(&self) -> f64 {
         let seen = self.accesses.len() as f64;
-        match self.accesses.is_empty() {
-            true => 1.0,
-            false => (seen + self.tally.lost as f64) / seen,
+        if self.accesses.is_empty() {
+            1.0
+        } else {
+            (seen + self.tally.lost as f64) / seen
         }
     }
 }

@@ -138,9 +138,10 @@ impl ProcessSource {
     /// Begins to watch: the first window starts now. Root's source has the threads of all users, that of another user only
     /// his own.
     pub fn begin(machine: Machine, scope: Scope) -> ProcessSource {
-        let reach = match reaches_all_users() {
-            true => Reach::AllUsers,
-            false => Reach::User(egeria_files::user()),
+        let reach = if reaches_all_users() {
+            Reach::AllUsers
+        } else {
+            Reach::User(egeria_files::user())
         };
         ProcessSource::of(machine, scope, reach)
     }
@@ -234,9 +235,10 @@ impl ProcessSource {
             known.push(*thread_id);
         }
         let count = task::thread_count(process_id);
-        match !known.is_empty() && count == Some(known.len()) {
-            true => known,
-            false => task::threads(process_id),
+        if !known.is_empty() && count == Some(known.len()) {
+            known
+        } else {
+            task::threads(process_id)
         }
     }
 

@@ -77,9 +77,10 @@ impl DramBytes {
             .by_node
             .get(node)?
             .checked_sub(*before.by_node.get(node)?)?;
-        Some(match self.is_with_pm {
-            true => moved.saturating_sub(pm_bytes),
-            false => moved,
+        Some(if self.is_with_pm {
+            moved.saturating_sub(pm_bytes)
+        } else {
+            moved
         })
     }
 }

@@ -82,9 +82,10 @@ impl Members {
 impl Membership for Members {
     fn holds(&self, thread: ThreadKey) -> bool {
         let (process_id, thread_id) = (thread.process_id, thread.thread_id);
-        let is_member = match self.is_caller(thread) {
-            true => self.is_of_user(process_id, thread_id),
-            false => Members::holds(self, process_id, thread_id),
+        let is_member = if self.is_caller(thread) {
+            self.is_of_user(process_id, thread_id)
+        } else {
+            Members::holds(self, process_id, thread_id)
         };
         is_member && task::is_still(thread)
     }

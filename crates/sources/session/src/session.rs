@@ -109,21 +109,22 @@ impl SessionSource {
 
     /// ns of the machine's own clock since the watch began.
     pub fn now_ns(&self) -> u64 {
-        match self.machine.is_emulated() {
+        if self.machine.is_emulated() {
             // Its clock stands still while the host cannot keep up.
-            true => {
-                let now_ns = self.volume.emulation().machine_now_ns();
-                now_ns.saturating_sub(self.started_machine_ns)
-            }
-            false => self.started.elapsed().as_nanos() as u64,
+
+            let now_ns = self.volume.emulation().machine_now_ns();
+            now_ns.saturating_sub(self.started_machine_ns)
+        } else {
+            self.started.elapsed().as_nanos() as u64
         }
     }
 
     /// Host ns per ns of the machine's clock.
     pub fn dilation(&self) -> f64 {
-        match self.machine.is_emulated() {
-            true => self.volume.emulation().dilation().max(1e-9),
-            false => 1.0,
+        if self.machine.is_emulated() {
+            self.volume.emulation().dilation().max(1e-9)
+        } else {
+            1.0
         }
     }
 
@@ -137,9 +138,10 @@ impl SessionSource {
     pub fn take(&mut self) -> Window {
         let reports = self.volume.threads(self.session_window);
         let totals = self.volume.counters();
-        let cpu_times = match self.machine.is_emulated() {
-            true => CpuTimes::default(),
-            false => CpuTimes::now(),
+        let cpu_times = if self.machine.is_emulated() {
+            CpuTimes::default()
+        } else {
+            CpuTimes::now()
         };
         let now_ns = self.now_ns();
         self.session_window = self.volume.begin_window();

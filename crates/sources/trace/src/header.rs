@@ -48,9 +48,10 @@ fn shared_cpus(machine: &Machine) -> Vec<CpuId> {
     let mut cpus: Vec<CpuId> = Vec::new();
     let mut is_shared = false;
     for cpu in machine.nodes.iter().flat_map(|node| &node.cpus) {
-        match cpus.contains(cpu) {
-            true => is_shared = true,
-            false => cpus.push(*cpu),
+        if cpus.contains(cpu) {
+            is_shared = true
+        } else {
+            cpus.push(*cpu)
         }
     }
     if is_shared { cpus } else { Vec::new() }

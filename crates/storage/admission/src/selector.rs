@@ -174,9 +174,10 @@ impl<W: Words> Selector<W> {
         let how = ("ask", "end the request before");
         let next = |slot: Slot| slot.asking(request, Phase::Serving);
         self.step(thread, how, &[Phase::Idle], next)?;
-        Ok(match self.keep_place(thread)? {
-            true => Admission::Admitted,
-            false => Admission::Wait,
+        Ok(if self.keep_place(thread)? {
+            Admission::Admitted
+        } else {
+            Admission::Wait
         })
     }
 

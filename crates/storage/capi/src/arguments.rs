@@ -206,9 +206,10 @@ impl Buffers {
         let sum = list
             .iter()
             .try_fold(0usize, |sum, buffer| sum.checked_add(buffer.iov_len));
-        match sum.is_some_and(|sum| sum <= isize::MAX as usize) {
-            true => Ok(list),
-            false => Err(wrong()),
+        if sum.is_some_and(|sum| sum <= isize::MAX as usize) {
+            Ok(list)
+        } else {
+            Err(wrong())
         }
     }
 }

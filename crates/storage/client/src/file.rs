@@ -150,9 +150,10 @@ fn set_size(volume: &egeria_engine::Volume, file: FileReference, bytes: u64) -> 
 /// them away.
 #[inline]
 fn clear_privileges(volume: &egeria_engine::Volume, file: FileReference) -> Outcome<()> {
-    match volume.may_have_privileges(file) {
-        true => clear_what_there_is(volume, file),
-        false => Ok(()),
+    if volume.may_have_privileges(file) {
+        clear_what_there_is(volume, file)
+    } else {
+        Ok(())
     }
 }
 
@@ -232,9 +233,10 @@ impl File {
 
     fn read_to(&self, to: CallerDestination<'_>, offset_bytes: u64) -> Result<usize> {
         self.checked("read", || {
-            match self.reads {
-                true => check_range(offset_bytes, to.bytes())?,
-                false => return Err(Errno(libc::EBADF)),
+            if self.reads {
+                check_range(offset_bytes, to.bytes())?
+            } else {
+                return Err(Errno(libc::EBADF));
             }
             let volume = &*self.volume.inner;
             past_kernel(volume, self.reference, || {
@@ -272,9 +274,10 @@ impl File {
 
     fn write_from(&self, from: CallerSource<'_>, offset_bytes: u64) -> Result<usize> {
         self.checked("write", || {
-            match self.writes {
-                true => check_range(offset_bytes, from.bytes())?,
-                false => return Err(Errno(libc::EBADF)),
+            if self.writes {
+                check_range(offset_bytes, from.bytes())?
+            } else {
+                return Err(Errno(libc::EBADF));
             }
             let volume = &*self.volume.inner;
             clear_privileges(volume, self.reference)?;
@@ -344,9 +347,12 @@ impl File {
     /// # Errors
     /// As [`File::write_at`].
     pub fn set_size(&self, bytes: u64) -> Result<()> {
-        self.checked("set the size", || match self.writes {
-            true => set_size(&self.volume.inner, self.reference, bytes),
-            false => Err(Errno(libc::EBADF)),
+        self.checked("set the size", || {
+            if self.writes {
+                set_size(&self.volume.inner, self.reference, bytes)
+            } else {
+                Err(Errno(libc::EBADF))
+            }
         })
     }
 
@@ -404,9 +410,10 @@ fn explain(error: Error) -> Error {
 /// What the kernel refuses, too.
 fn check_range(offset_bytes: u64, bytes: usize) -> Outcome<()> {
     let end = offset_bytes.checked_add(bytes as u64);
-    match end.is_some_and(|end| end <= i64::MAX as u64) && bytes <= isize::MAX as usize {
-        true => Ok(()),
-        false => Err(Errno(libc::EINVAL)),
+    if end.is_some_and(|end| end <= i64::MAX as u64) && bytes <= isize::MAX as usize {
+        Ok(())
+    } else {
+        Err(Errno(libc::EINVAL))
     }
 }
 

@@ -22,9 +22,10 @@ impl Place {
     /// What is there.
     pub(crate) fn existing(&self) -> Outcome<Attributes> {
         let found = self.found.ok_or(Errno(libc::ENOENT))?;
-        match self.wants_directory && found.kind() != FileKind::Directory {
-            true => Err(Errno(libc::ENOTDIR)),
-            false => Ok(found),
+        if self.wants_directory && found.kind() != FileKind::Directory {
+            Err(Errno(libc::ENOTDIR))
+        } else {
+            Ok(found)
         }
     }
 }
@@ -98,9 +99,10 @@ fn look_up(volume: &Volume, directory: &Attributes, name: &[u8]) -> Outcome<Opti
         found => Some(found?),
     };
     // Its number may have got another life since it was found.
-    match volume.has_generation(directory.ino, directory.generation) {
-        true => Ok(found),
-        false => Err(Errno(libc::ESTALE)),
+    if volume.has_generation(directory.ino, directory.generation) {
+        Ok(found)
+    } else {
+        Err(Errno(libc::ESTALE))
     }
 }
 

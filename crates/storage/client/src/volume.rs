@@ -121,12 +121,13 @@ impl Volume {
     /// Refuse what a child does with its parent's volume.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
-        match self.process.is_this() {
-            true => Ok(()),
-            false => Err(Error::new(
+        if self.process.is_this() {
+            Ok(())
+        } else {
+            Err(Error::new(
                 libc::ENOTCONN,
                 "the volume was attached before this process was forked; attach it again in the child",
-            )),
+            ))
         }
     }
 

@@ -26,9 +26,10 @@ fn cached_reads(criterion: &mut Criterion) {
     }
     let mut group = criterion.benchmark_group("cached read of 4 KiB");
     for (name, is_watched) in [("alone", false), ("watched", true)] {
-        match is_watched {
-            false => volume.end_windows(),
-            true => _ = volume.begin_window(),
+        if is_watched {
+            _ = volume.begin_window()
+        } else {
+            volume.end_windows()
         }
         let mut block = 0;
         group.bench_function(name, |bencher| {

@@ -193,9 +193,10 @@ pub enum Repair<'a> {
 impl From<bool> for Repair<'_> {
     /// `true` repairs, and keeps nothing to undo it with.
     fn from(repair: bool) -> Self {
-        match repair {
-            true => Repair::Yes { undo: None },
-            false => Repair::No,
+        if repair {
+            Repair::Yes { undo: None }
+        } else {
+            Repair::No
         }
     }
 }

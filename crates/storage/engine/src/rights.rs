@@ -31,9 +31,10 @@ pub const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
 pub fn cleared_setid(mode: u32, is_member: impl FnOnce() -> bool) -> u32 {
     let set = mode & SETID;
     let keeps_group = set & libc::S_ISGID == 0 || (mode & libc::S_IXGRP == 0 && is_member());
-    match keeps_group {
-        true => set & !libc::S_ISGID,
-        false => set,
+    if keeps_group {
+        set & !libc::S_ISGID
+    } else {
+        set
     }
 }
 
@@ -87,9 +88,10 @@ impl Credentials {
 
     fn may_override(&self, attributes: &Attributes, wanted: u32) -> bool {
         let is_directory = attributes.kind() == FileKind::Directory;
-        let only_reads = match is_directory {
-            true => wanted & WRITE == 0,
-            false => wanted == READ,
+        let only_reads = if is_directory {
+            wanted & WRITE == 0
+        } else {
+            wanted == READ
         };
         let is_executable = attributes.mode & 0o111 != 0;
         (only_reads && self.has(CAP_DAC_READ_SEARCH))
@@ -138,9 +140,10 @@ impl Credentials {
             return None;
         }
         let keeps_setgid = self.is_member(attributes.gid) || self.has(CAP_FSETID);
-        Some(match keeps_setgid {
-            true => permissions & 0o7777,
-            false => permissions & 0o7777 & !libc::S_ISGID,
+        Some(if keeps_setgid {
+            permissions & 0o7777
+        } else {
+            permissions & 0o7777 & !libc::S_ISGID
         })
     }
 
@@ -155,9 +158,10 @@ impl Credentials {
 
     /// Bits of the mode of a file that go when the thread changes its content.
     pub fn clears(&self, attributes: &Attributes) -> u32 {
-        match self.has(CAP_FSETID) {
-            true => 0,
-            false => cleared_setid(attributes.mode, || self.is_member(attributes.gid)),
+        if self.has(CAP_FSETID) {
+            0
+        } else {
+            cleared_setid(attributes.mode, || self.is_member(attributes.gid))
         }
     }
 
@@ -169,9 +173,10 @@ impl Credentials {
             && directory.mode & libc::S_ISGID != 0
             && !self.is_member(directory.gid)
             && !self.has(CAP_FSETID);
-        match is_refused {
-            true => mode & !libc::S_ISGID,
-            false => mode,
+        if is_refused {
+            mode & !libc::S_ISGID
+        } else {
+            mode
         }
     }
 }

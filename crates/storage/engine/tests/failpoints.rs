@@ -50,9 +50,10 @@ impl Scene {
     /// The same operation again must do what it does where nothing was ever refused.
     fn goes_on(&self, act: &Act, whole: &Picture) -> Result<(), String> {
         let done = (act.run)(&self.volume).map_err(|errno| format!("again: {errno}"))?;
-        match done == act.bytes {
-            true => picture(&self.volume).is_like(whole),
-            false => Err(format!("again: {done} bytes")),
+        if done == act.bytes {
+            picture(&self.volume).is_like(whole)
+        } else {
+            Err(format!("again: {done} bytes"))
         }
     }
 

@@ -88,9 +88,10 @@ fn kill_case(case: &Case, checksums: bool, plan: &Plan, random: &mut Rng) {
         if scene.fillers > MAX_FILLERS {
             break;
         }
-        let death = match round < plan.moments {
-            true => Death::Nanoseconds(random.below(whole_ns * 3)),
-            false => Death::Instructions(random.below(whole)),
+        let death = if round < plan.moments {
+            Death::Nanoseconds(random.below(whole_ns * 3))
+        } else {
+            Death::Instructions(random.below(whole))
         };
         let (end, done) = die_once(case, &mut scene, death, random);
         happened += u64::from(done);

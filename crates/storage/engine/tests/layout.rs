@@ -428,9 +428,10 @@ fn for_each_flip(bytes: &[u8], mut check: impl FnMut(&[u8], usize)) {
 #[test]
 fn every_flipped_bit_of_a_superblock_is_refused() {
     for_each_flip(&superblock().encode(), |bytes, bit| {
-        let fault = match bit < 64 {
-            true => SuperblockFault::NotAPool,
-            false => SuperblockFault::Damaged,
+        let fault = if bit < 64 {
+            SuperblockFault::NotAPool
+        } else {
+            SuperblockFault::Damaged
         };
         assert_eq!(Superblock::decode(bytes), Err(fault), "bit {bit}");
     });

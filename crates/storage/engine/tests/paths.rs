@@ -43,9 +43,10 @@ fn path() -> impl Strategy<Value = String> {
     let end = prop::sample::select(vec!["", "", "", "/"]);
     (prop::collection::vec(part, 1..6), end).prop_map(|(parts, end)| {
         let path = parts.join("/") + end;
-        match path.starts_with('/') {
-            true => format!(".{path}"),
-            false => path,
+        if path.starts_with('/') {
+            format!(".{path}")
+        } else {
+            path
         }
     })
 }

@@ -25,9 +25,10 @@ fn file_of(place: &str) -> PathBuf {
     let crates = egeria_lint::crates(&root).expect("crates");
     let (name, file) = place.split_once('/').expect("crate/file::test");
     let directory = &crates[name];
-    let tests = match file.starts_with("src/") {
-        true => directory.clone(),
-        false => directory.join("tests"),
+    let tests = if file.starts_with("src/") {
+        directory.clone()
+    } else {
+        directory.join("tests")
     };
     tests.join(file).with_extension("rs")
 }

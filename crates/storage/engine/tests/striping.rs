@@ -306,9 +306,10 @@ fn age(pools: &[impl AsRef<Path>], version: u32) {
         file.read_exact_at(&mut bytes, 0).unwrap();
         let young = Superblock::decode(&bytes).unwrap();
         assert_eq!(young.version, FORMAT_VERSION);
-        let secret = match version < FIRST_VERSION_WITH_SECRET {
-            true => [0; 16],
-            false => young.secret,
+        let secret = if version < FIRST_VERSION_WITH_SECRET {
+            [0; 16]
+        } else {
+            young.secret
         };
         let old = Superblock {
             version,

@@ -334,9 +334,10 @@ impl Pool {
         if !self.contains(at, bytes as u64) || !self.takes_stores() {
             return Err(AccessFault::Pool);
         }
-        match self.is_hooked() {
-            true => self.hooked(at, bytes, Some(Location::caller()), || copy(self)),
-            false => copy(self),
+        if self.is_hooked() {
+            self.hooked(at, bytes, Some(Location::caller()), || copy(self))
+        } else {
+            copy(self)
         }
     }
 
@@ -442,9 +443,10 @@ impl Pool {
     }
 
     pub(crate) fn set_recorded(&self, is_recorded: bool) {
-        match is_recorded {
-            true => self.hooks.fetch_or(RECORDED, Ordering::Release),
-            false => self.hooks.fetch_and(!RECORDED, Ordering::Release),
+        if is_recorded {
+            self.hooks.fetch_or(RECORDED, Ordering::Release)
+        } else {
+            self.hooks.fetch_and(!RECORDED, Ordering::Release)
         };
     }
 
@@ -472,9 +474,10 @@ impl Pool {
         store: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let _open = self.has_hook(PROTECTED).then(Open::begin);
-        match self.has_hook(RECORDED) {
-            true => self.attachment.stored(self, at, bytes, flushed_by, store),
-            false => store(),
+        if self.has_hook(RECORDED) {
+            self.attachment.stored(self, at, bytes, flushed_by, store)
+        } else {
+            store()
         }
     }
 
@@ -515,9 +518,10 @@ impl Pool {
     #[cold]
     #[inline(never)]
     fn whose(&self, address: usize) -> AccessFault {
-        match self.note_failure(address) {
-            true => AccessFault::Pool,
-            false => AccessFault::Caller,
+        if self.note_failure(address) {
+            AccessFault::Pool
+        } else {
+            AccessFault::Caller
         }
     }
 
@@ -573,9 +577,10 @@ impl Pool {
 
     #[inline]
     fn check_writable(&self, at: PoolOffset) -> Result<()> {
-        match self.takes_stores() {
-            true => Ok(()),
-            false => Err(MediaError::ReadOnly { offset: at.0 }),
+        if self.takes_stores() {
+            Ok(())
+        } else {
+            Err(MediaError::ReadOnly { offset: at.0 })
         }
     }
 }

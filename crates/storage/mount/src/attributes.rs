@@ -99,14 +99,15 @@ impl Adapter {
             return Ok(0);
         }
         let attributes = self.volume.attributes(held.ino)?;
-        Ok(match owner {
-            true => caller.clears_with_owner(&attributes),
+        Ok(if owner {
+            caller.clears_with_owner(&attributes)
+        } else {
             // Capabilities are looked up in /proc: only where something goes without them.
-            false => match caller.clears_with_content(&attributes) {
+            match caller.clears_with_content(&attributes) {
                 0 => 0,
                 _ if caller.keeps_setid() => 0,
                 clears => clears,
-            },
+            }
         })
     }
 

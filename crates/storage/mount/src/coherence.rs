@@ -247,9 +247,10 @@ impl Coherence {
             volume.unmark_kernel_cached(ino);
             volume.close(ino);
         };
-        match keeps_pages() {
-            true => after(),
-            false => self.send(ino, Range::ALL, Some(Box::new(after))),
+        if keeps_pages() {
+            after()
+        } else {
+            self.send(ino, Range::ALL, Some(Box::new(after)))
         }
     }
 
@@ -261,9 +262,10 @@ impl Coherence {
         range: Range,
         after: impl FnOnce() + Send + 'static,
     ) {
-        match self.volume.is_kernel_cached(file) {
-            true => self.send(ino, range, Some(Box::new(after))),
-            false => after(),
+        if self.volume.is_kernel_cached(file) {
+            self.send(ino, range, Some(Box::new(after)))
+        } else {
+            after()
         }
     }
 

@@ -99,9 +99,10 @@ pub(crate) fn file_attributes(attributes: &Attributes) -> FileAttr {
 
 fn system_time(since_epoch_ns: i64) -> SystemTime {
     let distance = Duration::from_nanos(since_epoch_ns.unsigned_abs());
-    let time = match since_epoch_ns < 0 {
-        true => UNIX_EPOCH.checked_sub(distance),
-        false => UNIX_EPOCH.checked_add(distance),
+    let time = if since_epoch_ns < 0 {
+        UNIX_EPOCH.checked_sub(distance)
+    } else {
+        UNIX_EPOCH.checked_add(distance)
     };
     time.unwrap_or(UNIX_EPOCH)
 }

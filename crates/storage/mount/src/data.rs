@@ -112,12 +112,11 @@ impl Adapter {
             return self.volume.read(open.file, offset_bytes, buffer);
         }
         self.coherence.mark(open.ino, &open.mark)?;
-        match open.keeps_pages {
-            true => {
-                let file_bytes = self.volume.size_bytes(open.file)?;
-                self.leases.cover_pages(open.ino, file_bytes);
-            }
-            false => self.leases.note_other_pages(open.ino),
+        if open.keeps_pages {
+            let file_bytes = self.volume.size_bytes(open.file)?;
+            self.leases.cover_pages(open.ino, file_bytes);
+        } else {
+            self.leases.note_other_pages(open.ino)
         }
         self.note_given(&open, offset_bytes, buffer.len());
         let merge = self.coherence.merge(open.ino);
@@ -186,15 +185,17 @@ impl Adapter {
         self.clear_privileges(manner.caller, open.file, || clears)?;
         let appends = manner.open_flags & libc::O_APPEND != 0;
         let range = || {
-            let at = match appends {
-                true => self.volume.size_bytes(open.file)?,
-                false => offset_bytes,
+            let at = if appends {
+                self.volume.size_bytes(open.file)?
+            } else {
+                offset_bytes
             };
             Ok((at, data.len()))
         };
-        self.change_beside((open.ino, open.file), range, || match appends {
-            true => self.volume.append(open.file, data),
-            false => {
+        self.change_beside((open.ino, open.file), range, || {
+            if appends {
+                self.volume.append(open.file, data)
+            } else {
                 let written = self.volume.write(open.file, offset_bytes, data)?;
                 Ok((offset_bytes, written))
             }

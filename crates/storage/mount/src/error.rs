@@ -123,8 +123,9 @@ fn list(holders: &[Holder], mounts: &[PathBuf]) -> String {
             .iter()
             .map(|path| format!("the mount at {}", path.display())),
     );
-    match words.is_empty() {
-        true => "a process this user cannot see".to_owned(),
-        false => words.join(", "),
+    if words.is_empty() {
+        "a process this user cannot see".to_owned()
+    } else {
+        words.join(", ")
     }
 }

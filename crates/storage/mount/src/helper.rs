@@ -185,12 +185,13 @@ fn refusal(directory: &Path, child: Child) -> MountError {
         .map(|output| output.stderr)
         .unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
-    match said.contains("user_allow_other") {
-        true => MountError::AllowOtherForbidden,
-        false => MountError::NoPermission {
+    if said.contains("user_allow_other") {
+        MountError::AllowOtherForbidden
+    } else {
+        MountError::NoPermission {
             directory: directory.to_path_buf(),
             cause: one_line(&said),
-        },
+        }
     }
 }
 

@@ -90,10 +90,7 @@ impl KnownInodes {
         }
         let is_new = self.begin_lookup(attributes);
         // Without the shard's lock: it may wait for the inode. Nobody forgets the number meanwhile.
-        let remembered = match is_new {
-            true => remember(),
-            false => Ok(()),
-        };
+        let remembered = if is_new { remember() } else { Ok(()) };
         self.end_lookup(attributes, remembered.is_ok(), forget);
         remembered.map(|()| is_new)
     }

@@ -134,12 +134,11 @@ impl Merge {
             Some(entry) => {
                 let writes = entry.writes + 1;
                 // Read anew, the kernel has the page as it is now.
-                match entry.is_read_anew.load(Ordering::Acquire) {
-                    true => *entry = Kept { writes, ..now },
-                    false => {
-                        entry.writes = writes;
-                        (entry.is_read_anew, entry.is_written) = (Arc::default(), false);
-                    }
+                if entry.is_read_anew.load(Ordering::Acquire) {
+                    *entry = Kept { writes, ..now }
+                } else {
+                    entry.writes = writes;
+                    (entry.is_read_anew, entry.is_written) = (Arc::default(), false);
                 }
             }
         }

@@ -32,9 +32,10 @@ impl Adapter {
     pub(crate) fn open_file(&self, ino: InodeNumber, flags: i32) -> Outcome<(u64, FopenFlags)> {
         let held = self.known.hold(&self.volume, ino)?;
         let mark = Mark::default();
-        let open_flags = match may_write(flags) {
-            true => DIRECT,
-            false => self.flags_of_reader(ino, &mark),
+        let open_flags = if may_write(flags) {
+            DIRECT
+        } else {
+            self.flags_of_reader(ino, &mark)
         };
         Ok((self.keep_open(held, flags, mark, open_flags), open_flags))
     }
@@ -42,10 +43,13 @@ impl Adapter {
     /// Through the page cache if nobody else has the file open; marked before the kernel reads pages of it.
     fn flags_of_reader(&self, ino: InodeNumber, mark: &Mark) -> FopenFlags {
         match self.leases.grant_pages(ino) {
-            Some(are_good) if self.coherence.mark(ino, mark).is_ok() => match are_good {
-                true => FopenFlags::FOPEN_KEEP_CACHE,
-                false => FopenFlags::empty(),
-            },
+            Some(are_good) if self.coherence.mark(ino, mark).is_ok() => {
+                if are_good {
+                    FopenFlags::FOPEN_KEEP_CACHE
+                } else {
+                    FopenFlags::empty()
+                }
+            }
             _ => DIRECT,
         }
     }

@@ -313,12 +313,11 @@ fn ended(source: io::Error) -> MountError {
 }
 
 fn default_page_cache_bytes(volume: &Volume) -> u64 {
-    match volume.is_emulated() {
-        true => 0,
-        false => {
-            let system = rustix::system::sysinfo();
-            system.totalram as u64 * u64::from(system.mem_unit) / 4
-        }
+    if volume.is_emulated() {
+        0
+    } else {
+        let system = rustix::system::sysinfo();
+        system.totalram as u64 * u64::from(system.mem_unit) / 4
     }
 }
 

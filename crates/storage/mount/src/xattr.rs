@@ -25,9 +25,10 @@ static HAS_SELINUX: LazyLock<bool> =
 fn attribute(name: &OsStr) -> Outcome<&[u8]> {
     let name = name.as_bytes();
     let kept = |space: &&[u8]| name.starts_with(space) && name.len() > space.len();
-    match NAMESPACES.iter().any(kept) {
-        true => Ok(name),
-        false => Err(Errno(libc::EOPNOTSUPP)),
+    if NAMESPACES.iter().any(kept) {
+        Ok(name)
+    } else {
+        Err(Errno(libc::EOPNOTSUPP))
     }
 }
 

@@ -50,10 +50,7 @@ impl Moving {
         let replace = RenameMode::Replace;
         let volume = &self.served.volume;
         volume.rename(self.a, b"d", parent, b"e", replace).unwrap();
-        match parent == self.b {
-            true => "b/e",
-            false => "a/e",
-        }
+        if parent == self.b { "b/e" } else { "a/e" }
     }
 
     fn move_back(&self, parent: InodeNumber) {

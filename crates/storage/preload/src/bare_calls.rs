@@ -21,9 +21,12 @@ pub fn expect() -> bool {
 
 /// Whether a number means the file of a record, as far as the kernel says; it asks no file system.
 pub fn means(fd: i32, record: &Record) -> bool {
-    raw::facts_here(fd).is_some_and(|facts| match record.is_deferred() {
-        true => is_placeholder(&facts),
-        false => facts.stx_ino == record.ino().0 && record.place().is_on_device(&facts),
+    raw::facts_here(fd).is_some_and(|facts| {
+        if record.is_deferred() {
+            is_placeholder(&facts)
+        } else {
+            facts.stx_ino == record.ino().0 && record.place().is_on_device(&facts)
+        }
     })
 }
 

@@ -97,9 +97,10 @@ fn open(record: &Record, origin: &Origin) -> Result<(c_int, u32), c_int> {
         0,
     ))?;
     let is_same = Place::of_directory(root).is_some_and(|at| at.mount() == Some(origin.mount));
-    let opened = match is_same {
-        true => open_below(root, record, origin),
-        false => Err(libc::ENOTCONN),
+    let opened = if is_same {
+        open_below(root, record, origin)
+    } else {
+        Err(libc::ENOTCONN)
     };
     raw::close(root);
     opened
@@ -225,9 +226,10 @@ fn open_directory_at_its_path(
 ) -> Result<(c_int, u32), c_int> {
     let path = &directory_path(record).ok_or(libc::ENOENT)?;
     let flags = flags | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let opened = match record.is_path() {
-        true => -libc::EACCES as isize,
-        false => open_in_steps(root, path, flags),
+    let opened = if record.is_path() {
+        -libc::EACCES as isize
+    } else {
+        open_in_steps(root, path, flags)
     };
     if opened == -libc::EACCES as isize {
         return open_bare_directory(root, record, path);
@@ -307,9 +309,10 @@ fn first_step(path: &[u8]) -> (&[u8], Option<&[u8]>) {
 
 /// The slot of the description, when it is of this very file.
 fn slot_of(record: &Record, origin: &Origin, opened: c_int) -> Option<u32> {
-    let place = match record.is_directory() {
-        true => Place::of_directory(opened)?,
-        false => Place::of_regular_file(opened)?,
+    let place = if record.is_directory() {
+        Place::of_directory(opened)?
+    } else {
+        Place::of_regular_file(opened)?
     };
     let reply = ask_mount(opened, place)?;
     let is_same = reply.ino == record.ino().0

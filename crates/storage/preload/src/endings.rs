@@ -20,9 +20,10 @@ pub fn add(run: *mut c_void, object: *mut c_void) -> c_int {
         Box::into_raw(Box::new(Ending { run, object, next })),
         Ordering::Relaxed,
     );
-    match thread_end::report() {
-        true => 0,
-        false => libc::ENOMEM,
+    if thread_end::report() {
+        0
+    } else {
+        libc::ENOMEM
     }
 }
 

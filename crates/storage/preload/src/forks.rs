@@ -27,9 +27,10 @@ pub fn prepare() {
 
 /// Run a call that makes a process with memory of its own, and has libc's handlers run.
 pub fn around_fork(fork: impl FnOnce() -> isize) -> isize {
-    match HAS_HANDLERS.load(Ordering::Relaxed) {
-        true => fork(),
-        false => around_bare_fork(fork),
+    if HAS_HANDLERS.load(Ordering::Relaxed) {
+        fork()
+    } else {
+        around_bare_fork(fork)
     }
 }
 

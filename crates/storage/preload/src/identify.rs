@@ -48,10 +48,11 @@ pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Identified {
         return Identified::LookAgain;
     }
     fence(Ordering::SeqCst);
-    match private && word.opened_at() != process::shares() {
+    if private && word.opened_at() != process::shares() {
         // Whoever shared all descriptors did not see this one.
-        true => Identified::Shared,
-        false => Identified::LookAgain,
+        Identified::Shared
+    } else {
+        Identified::LookAgain
     }
 }
 

@@ -126,9 +126,10 @@ fn replace_all(functions: &Functions) -> u8 {
         // Another time there may be a free number to ask with.
         return UNKNOWN;
     };
-    match replace(bytes, &ours, bytes_protected) && replace(wide, &ours, wide_protected) {
-        true => REPLACED,
-        false => LEFT,
+    if replace(bytes, &ours, bytes_protected) && replace(wide, &ours, wide_protected) {
+        REPLACED
+    } else {
+        LEFT
     }
 }
 

@@ -212,9 +212,10 @@ fn open_existing(
     let volume = way.volume;
     let file = volume.open(named.ino, Some(named.generation));
     let file = file.or(Err(PathStop::Elsewhere))?;
-    let truncated = match truncates {
-        true => truncate(way, file, named),
-        false => Ok(()),
+    let truncated = if truncates {
+        truncate(way, file, named)
+    } else {
+        Ok(())
     };
     if truncated.is_err() || volume.is_kernel_cached(file) {
         volume.close(named.ino);

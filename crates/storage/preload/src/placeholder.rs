@@ -39,9 +39,10 @@ static LOWEST: AtomicI32 = AtomicI32::new(c_int::MAX);
 
 /// The lowest free number, closed by `exec` when the flags say so; `None` when the kernel is to open the file.
 pub fn make(flags: c_int) -> Option<c_int> {
-    let own = match libc_threads::alone() {
-        true => 0,
-        false => thread::current().id(process::owner()) as usize % COUNT,
+    let own = if libc_threads::alone() {
+        0
+    } else {
+        thread::current().id(process::owner()) as usize % COUNT
     };
     match ORIGINALS[own].copy(flags) {
         Ok(made) => Some(made),
@@ -142,9 +143,10 @@ fn copy_high(file: c_int, index: usize) -> Result<c_int, c_int> {
     let is_it = raw::facts_of(opened)
         .zip(raw::facts_of(file))
         .is_some_and(|(one, other)| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino));
-    let copied = match is_it {
-        true => raw::fcntl(opened, libc::F_DUPFD_CLOEXEC, first_number(index)),
-        false => -libc::EINVAL as isize,
+    let copied = if is_it {
+        raw::fcntl(opened, libc::F_DUPFD_CLOEXEC, first_number(index))
+    } else {
+        -libc::EINVAL as isize
     };
     raw::close(opened);
     number(copied)

@@ -42,10 +42,11 @@ pub fn serve_quickly(fd: c_int, body: impl FnOnce(&Record) -> Option<usize>) -> 
     // No other bit is set.
     thread.gate.store(thread::INSIDE, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
-    let done = match pin.hold(fd, word.record(), || Word::at(place) == word) {
+    let done = if pin.hold(fd, word.record(), || Word::at(place) == word) {
         // SAFETY: pinned, and named by the table after it was pinned.
-        true => body(unsafe { &*word.record() }),
-        false => None,
+        body(unsafe { &*word.record() })
+    } else {
+        None
     };
     pin.let_go();
     thread.gate.store(0, Ordering::Relaxed);
@@ -164,9 +165,10 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
             break word;
         }
         if word.is_ours() && bare_calls::may_happen() {
-            match still_means(thread, fd, word) {
-                true => break word,
-                false => forget(fd, word),
+            if still_means(thread, fd, word) {
+                break word;
+            } else {
+                forget(fd, word)
             }
             continue;
         }
@@ -278,9 +280,10 @@ fn enter(thread: &Thread) {
 /// Name the record in the pin: the word that it is used by; `None` when the number is no file of ours any more.
 #[inline(always)]
 fn pin_record(thread: &Thread, pin: &Pin, fd: c_int, word: Word) -> Option<Word> {
-    match pin.hold(fd, word.record(), || table::load(fd) == word) {
-        true => Some(word),
-        false => pin_changed(thread, pin, fd),
+    if pin.hold(fd, word.record(), || table::load(fd) == word) {
+        Some(word)
+    } else {
+        pin_changed(thread, pin, fd)
     }
 }
 
@@ -330,9 +333,10 @@ fn run(
     let record = unsafe { &*word.record() };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         thread.stacks.run(|| {
-            let reply = match record.is_path() {
-                true => Reply::Pass,
-                false => body(record),
+            let reply = if record.is_path() {
+                Reply::Pass
+            } else {
+                body(record)
             };
             counted(record, in_kernel(record, fd, reply))
         })

@@ -133,9 +133,10 @@ impl Stacks {
             top = self.take();
         }
         let into_alternate = stack_pointer().wrapping_sub(self.alternate.load(Ordering::Relaxed));
-        let outcome = match into_alternate < self.alternate_bytes.load(Ordering::Relaxed) {
-            true => without_alternate(|| on(top, || disarmed(body))),
-            false => on(top, body),
+        let outcome = if into_alternate < self.alternate_bytes.load(Ordering::Relaxed) {
+            without_alternate(|| on(top, || disarmed(body)))
+        } else {
+            on(top, body)
         };
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -173,9 +174,10 @@ impl Stacks {
             }
             top
         });
-        let top = match free.is_null() {
-            true => make().unwrap_or(null_mut()),
-            false => free,
+        let top = if free.is_null() {
+            make().unwrap_or(null_mut())
+        } else {
+            free
         };
         self.top.store(top, Ordering::Relaxed);
         top

@@ -65,10 +65,10 @@ pub fn owner(stream: *mut DIR) -> Owner {
         return Owner::Libc;
     }
     let place = place(first, offset / size_of::<Stream>());
-    match offset.is_multiple_of(size_of::<Stream>()) && place.state.load(Ordering::Acquire) == TAKEN
-    {
-        true => Owner::Ours(place),
-        false => Owner::Closed,
+    if offset.is_multiple_of(size_of::<Stream>()) && place.state.load(Ordering::Acquire) == TAKEN {
+        Owner::Ours(place)
+    } else {
+        Owner::Closed
     }
 }
 
@@ -147,9 +147,10 @@ impl Stream {
     fn with<T>(&self, body: impl FnOnce(&mut Inner) -> T) -> T {
         // SAFETY: under the lock, or there is nobody else.
         let body = || body(unsafe { &mut *self.inner.get() });
-        match libc_threads::alone() {
-            true => body(),
-            false => self.lock.with(body),
+        if libc_threads::alone() {
+            body()
+        } else {
+            self.lock.with(body)
         }
     }
 

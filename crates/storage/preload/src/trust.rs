@@ -130,9 +130,10 @@ impl Place {
         if raw::fstatfs(fd, &raw mut facts) < 0 {
             return 0;
         }
-        let answer = match facts.f_type == FUSE_MAGIC {
-            false => NOT_FUSE,
-            true => mounted_by(self.device).map_or(0, |user| FIRST_USER + u64::from(user)),
+        let answer = if facts.f_type == FUSE_MAGIC {
+            mounted_by(self.device).map_or(0, |user| FIRST_USER + u64::from(user))
+        } else {
+            NOT_FUSE
         };
         self.remember(answer);
         answer

@@ -175,18 +175,20 @@ pub fn pwrite(fd: RawFd, data: &[u8], at: off_t) -> Answer<usize> {
 /// `read(2)` or `write(2)` with any address.
 pub fn transfer_raw(writes: bool, fd: RawFd, address: usize, bytes: usize) -> Answer {
     let address: *mut c_void = ptr::with_exposed_provenance_mut(address);
-    match writes {
-        true => call!(libc::write(fd, address, bytes)),
-        false => call!(libc::read(fd, address, bytes)),
+    if writes {
+        call!(libc::write(fd, address, bytes))
+    } else {
+        call!(libc::read(fd, address, bytes))
     }
 }
 
 /// `pread(2)` or `pwrite(2)` with any address.
 pub fn transfer_raw_at(writes: bool, fd: RawFd, address: usize, bytes: usize, at: off_t) -> Answer {
     let address: *mut c_void = ptr::with_exposed_provenance_mut(address);
-    match writes {
-        true => call!(libc::pwrite(fd, address, bytes, at)),
-        false => call!(libc::pread(fd, address, bytes, at)),
+    if writes {
+        call!(libc::pwrite(fd, address, bytes, at))
+    } else {
+        call!(libc::pread(fd, address, bytes, at))
     }
 }
 
@@ -226,9 +228,10 @@ pub fn writev(fd: RawFd, data: &[&[u8]]) -> Answer {
 
 /// `readv(2)` or `writev(2)` with parts as given.
 pub fn vector_raw(writes: bool, fd: RawFd, parts: &[iovec], count: c_int) -> Answer {
-    match writes {
-        true => call!(libc::writev(fd, parts.as_ptr(), count)),
-        false => call!(libc::readv(fd, parts.as_ptr(), count)),
+    if writes {
+        call!(libc::writev(fd, parts.as_ptr(), count))
+    } else {
+        call!(libc::readv(fd, parts.as_ptr(), count))
     }
 }
 

@@ -148,9 +148,10 @@ fn search(arguments: &Random) -> ExitCode {
             ));
         }
     };
-    let text = match arguments.json {
-        true => serde_json::to_string_pretty(&report).expect("plain text"),
-        false => report.to_string(),
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&report).expect("plain text")
+    } else {
+        report.to_string()
     };
     let is_read = say(&text).is_ok();
     tell_left(report.left.as_deref());
@@ -187,12 +188,13 @@ fn run_cases(arguments: Arguments) -> ExitCode {
             ));
         }
     };
-    let text = match arguments.json {
-        true => serde_json::to_string_pretty(&report).expect("plain text"),
-        false => format!(
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&report).expect("plain text")
+    } else {
+        format!(
             "{} passed, {} failed, {} skipped",
             report.passed, report.failed, report.skipped
-        ),
+        )
     };
     let is_read = say(&text).is_ok();
     tell_left(report.left.as_deref());

@@ -154,12 +154,13 @@ impl Child {
         }
         self.kill();
         let late = format!("did not end within {limit:?}");
-        match self.listen(DYING, &mut words) {
-            true => (late, self.status()),
-            false => (
+        if self.listen(DYING, &mut words) {
+            (late, self.status())
+        } else {
+            (
                 format!("{late}, nor when it was killed: it waits inside the kernel"),
                 libc::SIGKILL,
-            ),
+            )
         }
     }
 

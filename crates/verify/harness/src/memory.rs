@@ -267,9 +267,10 @@ impl<T: Atomics> Shared<T> {
     /// # Errors
     /// `EINVAL` for a file of another size, else as of [`Mapping::new`].
     pub fn of_file(file: &File) -> io::Result<Shared<T>> {
-        match file.metadata()?.len() == size_of::<T>() as u64 {
-            true => Mapping::of_file(file, size_of::<T>(), true).map(Shared::over),
-            false => Err(io::ErrorKind::InvalidInput.into()),
+        if file.metadata()?.len() == size_of::<T>() as u64 {
+            Mapping::of_file(file, size_of::<T>(), true).map(Shared::over)
+        } else {
+            Err(io::ErrorKind::InvalidInput.into())
         }
     }
 

@@ -247,9 +247,10 @@ pub fn last_words(text: &str) -> String {
         .collect();
     let joined = lines[lines.len().saturating_sub(3)..].join(" | ");
     let skip = joined.chars().count().saturating_sub(QUOTE_CHARACTERS);
-    match joined.is_empty() {
-        true => String::new(),
-        false => format!(": {}", joined.chars().skip(skip).collect::<String>()),
+    if joined.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", joined.chars().skip(skip).collect::<String>())
     }
 }
 

@@ -91,13 +91,14 @@ fn bare_in(text: &str) -> Vec<String> {
 fn sources(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in fs::read_dir(directory).unwrap().flatten() {
         let path = entry.path();
-        match path.is_dir() {
-            true => sources(&path, found),
-            false => found.extend(
+        if path.is_dir() {
+            sources(&path, found)
+        } else {
+            found.extend(
                 path.extension()
                     .is_some_and(|end| end == "rs")
                     .then_some(path),
-            ),
+            )
         }
     }
 }

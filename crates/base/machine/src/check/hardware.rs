@@ -163,11 +163,10 @@ fn mix(key: &str, curve: &[[f64; 2]]) -> Result<(), Fault> {
 
 fn granularity(key: &str, bytes: u64) -> Result<(), Fault> {
     let range = LINE_BYTES..=MAX_GRANULARITY_BYTES;
-    match range.contains(&bytes) && bytes.is_power_of_two() {
-        true => Ok(()),
-        false => {
-            let hint = format!("use a power of two, {LINE_BYTES} to {MAX_GRANULARITY_BYTES}");
-            Err(fault(key, format!("{bytes} bytes"), hint))
-        }
+    if range.contains(&bytes) && bytes.is_power_of_two() {
+        Ok(())
+    } else {
+        let hint = format!("use a power of two, {LINE_BYTES} to {MAX_GRANULARITY_BYTES}");
+        Err(fault(key, format!("{bytes} bytes"), hint))
     }
 }

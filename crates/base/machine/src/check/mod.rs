@@ -236,9 +236,10 @@ fn emulation(machine: &Machine) -> Result<(), Fault> {
     for (index, node) in emulated.nodes.iter().enumerate() {
         emulated_node(&format!("nodes[{index}].emulated"), node)?;
     }
-    match emulated.nodes.is_empty() {
-        true => own_memories(machine, &emulated.cores),
-        false => Ok(()),
+    if emulated.nodes.is_empty() {
+        own_memories(machine, &emulated.cores)
+    } else {
+        Ok(())
     }
 }
 
@@ -309,13 +310,14 @@ fn last_level_cache(at: &dyn Fn(&str) -> String, node: &EmulatedNode) -> Result<
     if !node.has_llc() {
         let stray = node.llc_latency_ns != 0.0 || node.llc_read_bytes_s != 0.0;
         let hint = "give llc_bytes too, or leave all three out";
-        return match stray {
-            true => Err(fault(
+        return if stray {
+            Err(fault(
                 at("llc_bytes"),
                 "missing beside other llc keys",
                 hint,
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         };
     }
     let bytes = node.llc_bytes;

@@ -106,11 +106,12 @@ fn undo_file(arguments: &Arguments) -> Option<PathBuf> {
 
 fn check(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let undo = undo_file(arguments);
-    let repair = match arguments.repair {
-        true => Repair::Yes {
+    let repair = if arguments.repair {
+        Repair::Yes {
             undo: undo.as_deref(),
-        },
-        false => Repair::No,
+        }
+    } else {
+        Repair::No
     };
     let progress = Progress::bar(if arguments.repair {
         "checking and repairing"

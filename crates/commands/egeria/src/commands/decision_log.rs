@@ -267,9 +267,10 @@ fn log_of_journal(path: &Path) -> Option<PathBuf> {
         return None;
     }
     let directory = || fs::read_link(format!("/proc/{}/cwd", head.steward)).ok();
-    match head.log.is_relative() {
-        true => Some(directory()?.join(head.log)),
-        false => Some(head.log),
+    if head.log.is_relative() {
+        Some(directory()?.join(head.log))
+    } else {
+        Some(head.log)
     }
 }
 

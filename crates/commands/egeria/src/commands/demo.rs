@@ -114,8 +114,9 @@ fn verdict(demo: &DemoReport, nthread: Option<&NthreadReport>) -> ExitCode {
     if !demo.all_verified() {
         output::complain(&demo.verdict());
     }
-    match demo.all_verified() && failures.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if demo.all_verified() && failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

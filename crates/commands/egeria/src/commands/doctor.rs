@@ -51,9 +51,10 @@ pub fn run(_: &Arguments, format: Format) -> Outcome<ExitCode> {
         abilities,
     };
     format.print(&document, human)?;
-    Ok(match document.works {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if document.works {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
@@ -130,9 +131,10 @@ fn told(facts: &Facts, probes: &Probes) -> Vec<Fact> {
 /// As `0: CPUs 0-1, 24.0 GiB`.
 fn nodes(facts: &Facts) -> String {
     let nodes = facts.machine.nodes.iter().map(|node| {
-        let cpus = match node.cpus.is_empty() {
-            true => "no CPUs".to_owned(),
-            false => format!("CPUs {}", format_cpu_list(&node.cpus)),
+        let cpus = if node.cpus.is_empty() {
+            "no CPUs".to_owned()
+        } else {
+            format!("CPUs {}", format_cpu_list(&node.cpus))
         };
         let memory = match node.memory() {
             None => "memory unknown".to_owned(),
@@ -155,9 +157,10 @@ fn huge_pages(facts: &Facts) -> String {
         )
     });
     let sizes: Vec<String> = sizes.collect();
-    match sizes.is_empty() {
-        true => "none reserved".to_owned(),
-        false => sizes.join("; "),
+    if sizes.is_empty() {
+        "none reserved".to_owned()
+    } else {
+        sizes.join("; ")
     }
 }
 
@@ -177,9 +180,10 @@ fn persistent_memory(facts: &Facts) -> String {
         )
     });
     let regions: Vec<String> = regions.collect();
-    match regions.is_empty() {
-        true => "none".to_owned(),
-        false => regions.join("; "),
+    if regions.is_empty() {
+        "none".to_owned()
+    } else {
+        regions.join("; ")
     }
 }
 

@@ -79,8 +79,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     };
     document.seconds = begin.elapsed().as_secs_f64();
     format.print(&document, Document::human)?;
-    Ok(match document.complete {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if document.complete {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }

@@ -74,13 +74,14 @@ pub(super) fn add(plan: &mut Plan, path: &Path, doing: &str, signals: &Signals) 
     });
     result?;
     let walked = walked.map_err(|error| failed(path, &error))?;
-    match walked.is_cut {
-        false => Ok(()),
-        true => Err(Failure::new(format!(
+    if walked.is_cut {
+        Err(Failure::new(format!(
             "{} has more than {} entries; name directories below it",
             path.display(),
             tree::MAX_ENTRIES
-        ))),
+        )))
+    } else {
+        Ok(())
     }
 }
 

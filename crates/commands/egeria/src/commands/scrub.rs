@@ -91,9 +91,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     drop(progress);
     let document = document_of(volume.uuid().to_string(), report, begin.elapsed());
     format.print(&document, human)?;
-    Ok(match document.clean {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if document.clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
@@ -151,9 +152,10 @@ fn human(document: &Document) -> String {
         format_bytes(document.data_bytes),
         document.seconds
     );
-    let mut ended = match document.complete {
-        true => String::new(),
-        false => " (ended before all was read)".to_owned(),
+    let mut ended = if document.complete {
+        String::new()
+    } else {
+        " (ended before all was read)".to_owned()
     };
     if document.unread > 0 {
         let unread = document.unread;

@@ -208,10 +208,7 @@ fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<
 
 /// One rate beside another; as good as it where both are nothing.
 fn beside(rate: f64, first: f64) -> f64 {
-    match first > 0.0 {
-        true => rate / first,
-        false => 1.0,
-    }
+    if first > 0.0 { rate / first } else { 1.0 }
 }
 
 fn workload(arguments: &Arguments, machine: &Machine) -> Outcome<Workload> {

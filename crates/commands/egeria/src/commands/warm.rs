@@ -95,9 +95,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let outcomes = bring(&plan, &machine, &signals, &failures)?;
     let document = document_of(&plan, outcomes, failures, begin.elapsed());
     format.print(&document, human)?;
-    Ok(match document.complete {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if document.complete {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -52,9 +52,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let look = Look {
         machine: Machine::detect()?,
         observe: Duration::from_millis(arguments.observe),
-        budget: match arguments.exact {
-            true => u64::MAX,
-            false => SAMPLED_ABOVE_PAGES,
+        budget: if arguments.exact {
+            u64::MAX
+        } else {
+            SAMPLED_ABOVE_PAGES
         },
     };
     let name = arguments.of.to_str();

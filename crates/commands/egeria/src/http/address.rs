@@ -27,12 +27,13 @@ impl Address {
         let address = port.or_else(|_| text.parse::<SocketAddr>()).map_err(|_| {
             format!("{text:?} is no port and no path from the root; write 9464, 127.0.0.1:9464, or /run/egeria/metrics")
         })?;
-        match address.ip().is_loopback() {
-            true => Ok(Address::Port(address)),
-            false => Err(format!(
+        if address.ip().is_loopback() {
+            Ok(Address::Port(address))
+        } else {
+            Err(format!(
                 "other machines reach {address}, and whoever asks gets an answer; use 127.0.0.1:{} behind a proxy that asks who it is",
                 address.port()
-            )),
+            ))
         }
     }
 }

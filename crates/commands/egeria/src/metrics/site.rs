@@ -27,18 +27,17 @@ impl Site for MetricsSite {
         }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.0).ok()?;
-        Some(
-            match request.accept.contains("application/openmetrics-text") {
-                true => Answer {
-                    kind: OPEN_METRICS,
-                    body: text.into_bytes(),
-                },
-                false => Answer {
-                    kind: PLAIN,
-                    body: plain(&text).into_bytes(),
-                },
-            },
-        )
+        Some(if request.accept.contains("application/openmetrics-text") {
+            Answer {
+                kind: OPEN_METRICS,
+                body: text.into_bytes(),
+            }
+        } else {
+            Answer {
+                kind: PLAIN,
+                body: plain(&text).into_bytes(),
+            }
+        })
     }
 
     fn hint(&self) -> &'static str {

@@ -67,19 +67,20 @@ fn judge(
         cost_ns,
         allowed_ns,
     } = account;
-    match account.is_affordable() {
-        true => MemoryAction::Full {
+    if account.is_affordable() {
+        MemoryAction::Full {
             old_share,
             copies,
             cost_ns,
             chunk_pages: settings.chunk_pages,
-        },
-        false => MemoryAction::Short {
+        }
+    } else {
+        MemoryAction::Short {
             old_share,
             spent_ns,
             cost_ns,
             allowed_ns,
-        },
+        }
     }
 }
 

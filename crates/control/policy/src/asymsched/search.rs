@@ -190,9 +190,10 @@ impl Searcher<'_> {
         let (mut sets, mut others) = (Vec::with_capacity(layout.bundles.len()), 0.0);
         for index in &layout.by_worth {
             let bundle = &layout.bundles[*index];
-            match bundle.groups.last() < Some(&targets.len()) {
-                true => sets.push((bundle.nodes_in(targets), bundle.worth)),
-                false => others += self.most[*index],
+            if bundle.groups.last() < Some(&targets.len()) {
+                sets.push((bundle.nodes_in(targets), bundle.worth))
+            } else {
+                others += self.most[*index]
             }
         }
         match sets.len() {
@@ -222,19 +223,18 @@ impl Searcher<'_> {
             .iter()
             .fold(0, |all, group| all | groups[*group].pool);
         let size = bundle.nodes.count_ones();
-        let most = match Combinations::count(pools.count_ones(), size) > MAX_SETS {
-            false => Combinations::new(pools, size)
+        let most = if Combinations::count(pools.count_ones(), size) > MAX_SETS {
+            let widest = self
+                .paths
+                .lanes
+                .iter()
+                .map(|lane| lane.bytes_s)
+                .fold(0.0, f64::max);
+            f64::from(size) * f64::from(size - 1) * widest
+        } else {
+            Combinations::new(pools, size)
                 .map(|set| self.alone(set))
-                .fold(0.0, f64::max),
-            true => {
-                let widest = self
-                    .paths
-                    .lanes
-                    .iter()
-                    .map(|lane| lane.bytes_s)
-                    .fold(0.0, f64::max);
-                f64::from(size) * f64::from(size - 1) * widest
-            }
+                .fold(0.0, f64::max)
         };
         bundle.worth * most
     }

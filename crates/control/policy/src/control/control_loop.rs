@@ -133,9 +133,12 @@ impl ControlLoop {
             }
             pending.windows_left > 0
         });
-        let result = |record: &ActionRecord| match self.shown.contains(&record.action.kind()) {
-            true => ActionResult::of(record, &self.machine, facts),
-            false => ActionResult::unmeasured(record),
+        let result = |record: &ActionRecord| {
+            if self.shown.contains(&record.action.kind()) {
+                ActionResult::of(record, &self.machine, facts)
+            } else {
+                ActionResult::unmeasured(record)
+            }
         };
         due.iter().map(result).collect()
     }
@@ -159,9 +162,10 @@ impl ControlLoop {
             let replaces = |new: &&&ActionRecord| {
                 new.action.kind() == action.kind() && new.action.subject() == action.subject()
             };
-            match new.iter().any(|new| replaces(&new)) {
-                true => replaced.push(ActionResult::unmeasured(&pending.record)),
-                false => self.pending.push(pending.clone()),
+            if new.iter().any(|new| replaces(&new)) {
+                replaced.push(ActionResult::unmeasured(&pending.record))
+            } else {
+                self.pending.push(pending.clone())
             }
         }
         self.pending.extend(new.into_iter().map(|record| {

@@ -94,9 +94,10 @@ impl<'a> Roads<'a> {
     /// What one more flow gets of a lane at least, bytes/s.
     fn free_bytes_s(&self, lane: usize, seconds: f64) -> f64 {
         let all_bytes_s = self.paths.lanes[lane].bytes_s;
-        let used_bytes_s = match seconds > 0.0 {
-            true => self.bytes[lane] as f64 / seconds + self.others_bytes_s[lane],
-            false => 0.0,
+        let used_bytes_s = if seconds > 0.0 {
+            self.bytes[lane] as f64 / seconds + self.others_bytes_s[lane]
+        } else {
+            0.0
         };
         let even_bytes_s = all_bytes_s / (f64::from(self.flows[lane]) + 1.0);
         (all_bytes_s - used_bytes_s).max(even_bytes_s)

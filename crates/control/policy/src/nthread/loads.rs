@@ -105,13 +105,14 @@ impl<'a> Loads<'a> {
     pub(super) fn pm_bytes_s_with(&self, node: usize, thread: &Thread<'_>, without: bool) -> f64 {
         let sums = &self.nodes[node];
         let (written, part) = (u128::from(thread.written), part_of(thread, thread.written));
-        match without {
-            false => self.pm_bytes_s_of(sums, sums.written + written, sums.accessing + part),
-            true => self.pm_bytes_s_of(
+        if without {
+            self.pm_bytes_s_of(
                 sums,
                 sums.written.saturating_sub(written),
                 sums.accessing.saturating_sub(part),
-            ),
+            )
+        } else {
+            self.pm_bytes_s_of(sums, sums.written + written, sums.accessing + part)
         }
     }
 

@@ -77,9 +77,10 @@ fn pm_share(what_if: &WhatIf<'_>, index: usize) -> Option<f64> {
 fn cpu_share(what_if: &WhatIf<'_>, index: usize) -> Option<f64> {
     let (thread, loads) = (&what_if.threads[index], &what_if.loads);
     let is_starved = loads.cpu_share(thread.present) > what_if.settings.cpu_limit;
-    let thread_share = match is_starved {
-        true => loads.core_share(thread.home),
-        false => loads.thread_share(thread, thread.home),
+    let thread_share = if is_starved {
+        loads.core_share(thread.home)
+    } else {
+        loads.thread_share(thread, thread.home)
     };
     let judged = what_if.settings.stages.cpu;
     judged.then(|| loads.cpu_share(thread.home) + thread_share)

@@ -100,9 +100,10 @@ impl Gate {
 
 /// Windows since something was so, if it was ever.
 fn since(windows: Option<u32>, is_so: bool) -> Option<u32> {
-    match is_so {
-        true => Some(0),
-        false => windows.map(|windows| windows.saturating_add(1)),
+    if is_so {
+        Some(0)
+    } else {
+        windows.map(|windows| windows.saturating_add(1))
     }
 }
 

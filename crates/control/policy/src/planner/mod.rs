@@ -170,9 +170,10 @@ impl Planner {
         self.undo.send_back(facts, &mut threads);
         self.compare.send(facts, &mut threads);
         let relocations = self.relocate(machine, facts, &placement, &threads);
-        let mut limits = match self.settings.stages.limits {
-            true => self.limits.next(machine, &facts.media, &self.settings),
-            false => Vec::new(),
+        let mut limits = if self.settings.stages.limits {
+            self.limits.next(machine, &facts.media, &self.settings)
+        } else {
+            Vec::new()
         };
         let mut delegation = self.delegate(machine, facts, &threads, &limits);
         limits.retain(|limit| {
@@ -223,9 +224,10 @@ impl Planner {
 
     fn look_at_moves(&mut self, progress: Progress) {
         let settings = &self.settings.feedback;
-        let lost = match self.settings.stages.relocation {
-            true => (self.relocations).look(progress.clone(), &self.settings.relocation),
-            false => None,
+        let lost = if self.settings.stages.relocation {
+            (self.relocations).look(progress.clone(), &self.settings.relocation)
+        } else {
+            None
         };
         if self.undo.look(progress.clone(), settings) {
             self.compare.know(&progress);
@@ -269,9 +271,10 @@ impl Planner {
         };
         // A look changes nothing for long.
         let waits = self.compare.is_looking() || self.compare.sends() || self.compare.is_due();
-        let acts = match waits {
-            true => self.trials.pause(),
-            false => (self.trials).choose(wanted, is_quiet, &settings.feedback),
+        let acts = if waits {
+            self.trials.pause()
+        } else {
+            (self.trials).choose(wanted, is_quiet, &settings.feedback)
         };
         match acts.limits {
             Level::Off if judges_limits => limits.clear(),

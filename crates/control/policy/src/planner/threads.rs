@@ -49,9 +49,10 @@ impl Planner {
             counts: thread_counts(&facts.window),
             placement,
         };
-        let mut held = match self.settings.moves_threads() {
-            true => self.owners.held(facts, placement),
-            false => HashMap::new(),
+        let mut held = if self.settings.moves_threads() {
+            self.owners.held(facts, placement)
+        } else {
+            HashMap::new()
         };
         if self.trials.is_trying() {
             for thread in &facts.window.threads {
@@ -95,16 +96,18 @@ impl Planner {
             let balance = self.ledger.balance(*process, budget);
             balance.affords(cost_ns.saturating_mul(ways))
         };
-        match costs.iter().all(affords) {
-            true => (costs.into_iter()).for_each(|(process, ns)| self.ledger.charge(process, ns)),
-            false => self.compare.give_up(),
+        if costs.iter().all(affords) {
+            (costs.into_iter()).for_each(|(process, ns)| self.ledger.charge(process, ns))
+        } else {
+            self.compare.give_up()
         }
         for (process, moved) in moved(&self.undo.steps_back(facts)) {
             let threads = counts.get(&process).copied().unwrap_or_default();
             let cost_ns = pause_ns(moved, threads, budget.thread_move_ns);
-            match self.ledger.balance(process, budget).affords(cost_ns) {
-                true => self.ledger.charge(process, cost_ns),
-                false => self.undo.leave(facts, process),
+            if self.ledger.balance(process, budget).affords(cost_ns) {
+                self.ledger.charge(process, cost_ns)
+            } else {
+                self.undo.leave(facts, process)
             }
         }
     }

@@ -368,9 +368,10 @@ impl Trials {
 
 /// What may be lost after another window: a part of it more, up to what may be saved; what is above that shrinks.
 pub(super) fn earn(credit: f64, earned: f64, saved: f64) -> f64 {
-    match credit > saved {
-        true => (credit * SHRINKS).max(saved),
-        false => (credit + earned).min(saved),
+    if credit > saved {
+        (credit * SHRINKS).max(saved)
+    } else {
+        (credit + earned).min(saved)
     }
 }
 

@@ -247,9 +247,10 @@ impl Undo {
                 for (thread, node) in origins {
                     known.entry(thread).or_insert(node);
                 }
-                *unrest_windows = match plan.moves.is_empty() {
-                    true => *unrest_windows + u32::from(!is_still),
-                    false => 0,
+                *unrest_windows = if plan.moves.is_empty() {
+                    *unrest_windows + u32::from(!is_still)
+                } else {
+                    0
                 };
                 let is_waited_for = !is_still && *unrest_windows <= MAX_UNREST_WINDOWS;
                 let rests = plan.moves.is_empty() && !is_waited_for;

@@ -81,9 +81,10 @@ pub fn brute_force(
         .min()
         .expect("the best passes");
     let cheapest = passing().filter(|(_, each)| *each == bytes);
-    let chosen = match now >= least {
-        true => now,
-        false => cheapest.map(|(wbw, _)| *wbw).fold(0.0, f64::max),
+    let chosen = if now >= least {
+        now
+    } else {
+        cheapest.map(|(wbw, _)| *wbw).fold(0.0, f64::max)
     };
     Best {
         now,

@@ -52,9 +52,10 @@ impl World {
         self.copy();
         for (worker, file) in self.fluid.workers.iter_mut().zip(&self.uses) {
             let file = &self.files[*file];
-            worker.data = match file.replicas[worker.node] {
-                true => vec![0.0; file.on.len()],
-                false => file.on.iter().map(|bytes| bytes / file.bytes).collect(),
+            worker.data = if file.replicas[worker.node] {
+                vec![0.0; file.on.len()]
+            } else {
+                file.on.iter().map(|bytes| bytes / file.bytes).collect()
             };
             if file.replicas[worker.node] {
                 worker.data[worker.node] = 1.0;

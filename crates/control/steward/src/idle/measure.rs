@@ -106,9 +106,10 @@ impl Plan {
             most.write_bytes_s = most.write_bytes_s.max(written_bytes_s);
             most.read_bytes_s = most.read_bytes_s.max(read_bytes_s);
         }
-        match most.read_bytes_s >= 1.0 && most.write_bytes_s >= 1.0 {
-            true => Ok(most),
-            false => Err(Refusal::Failed("nothing was read or written".to_owned())),
+        if most.read_bytes_s >= 1.0 && most.write_bytes_s >= 1.0 {
+            Ok(most)
+        } else {
+            Err(Refusal::Failed("nothing was read or written".to_owned()))
         }
     }
 }
@@ -191,9 +192,10 @@ impl Run<'_> {
             });
             ended.collect()
         });
-        match self.stop.load(Ordering::Relaxed) {
-            true => Err(Refusal::Disturbed),
-            false => Ok(rates?.into_iter().sum()),
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Refusal::Disturbed)
+        } else {
+            Ok(rates?.into_iter().sum())
         }
     }
 

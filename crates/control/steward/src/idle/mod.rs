@@ -137,15 +137,17 @@ impl IdlePools {
             {
                 running.stop.store(true, Ordering::Relaxed);
             }
-            return match running.thread.is_finished() {
-                true => self.running.take().and_then(|running| self.finish(running)),
-                false => None,
+            return if running.thread.is_finished() {
+                self.running.take().and_then(|running| self.finish(running))
+            } else {
+                None
             };
         }
         let is_busy = |node: &egeria_facts::NodeFacts| node.read_bytes + node.written_bytes > 0;
-        self.idle_windows = match facts.window.nodes.iter().any(is_busy) {
-            true => 0,
-            false => self.idle_windows + 1,
+        self.idle_windows = if facts.window.nodes.iter().any(is_busy) {
+            0
+        } else {
+            self.idle_windows + 1
         };
         let node = unknown
             .into_iter()

@@ -56,9 +56,10 @@ pub(super) fn path() -> PathBuf {
 pub(super) fn device(volume: &Volume, pool: usize) -> Option<String> {
     let path = volume.pool_paths().into_iter().nth(pool)?;
     let metadata = std::fs::metadata(&path).ok()?;
-    let (kind, number) = match metadata.file_type().is_char_device() {
-        true => ("char", metadata.rdev()),
-        false => ("block", metadata.dev()),
+    let (kind, number) = if metadata.file_type().is_char_device() {
+        ("char", metadata.rdev())
+    } else {
+        ("block", metadata.dev())
     };
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let device = PathBuf::from(format!("/sys/dev/{kind}/{major}:{minor}"));

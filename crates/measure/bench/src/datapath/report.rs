@@ -64,9 +64,10 @@ impl Row {
 
 /// A ratio to four places; 0 when there is nothing to divide by.
 fn ratio(value: f64, by: f64) -> f64 {
-    match by > 0.0 {
-        true => (value / by * 1e4).round() / 1e4,
-        false => 0.0,
+    if by > 0.0 {
+        (value / by * 1e4).round() / 1e4
+    } else {
+        0.0
     }
 }
 

@@ -198,9 +198,10 @@ fn bare_copy(pool: &Pool, offset: u64, buffer: *mut u8, bytes: usize, reads: boo
     // SAFETY: inside the mapping, just asserted; the buffer holds `bytes` bytes.
     unsafe {
         let media = pool.base().add(offset as usize);
-        match reads {
-            true => libc::memcpy(buffer.cast(), media.cast(), bytes),
-            false => libc::memcpy(media.cast(), buffer.cast(), bytes),
+        if reads {
+            libc::memcpy(buffer.cast(), media.cast(), bytes)
+        } else {
+            libc::memcpy(media.cast(), buffer.cast(), bytes)
         };
     }
     // Nobody looks at the copy: say that somebody might.

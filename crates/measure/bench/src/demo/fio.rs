@@ -138,9 +138,10 @@ fn lay_out_once(stage: &Stage<'_>, place: Place) -> Result<()> {
     let last = stage
         .directory(place, DIRECTORY)?
         .join(format!("file.{}.0", MAX_JOBS - 1));
-    match last.exists() {
-        true => Ok(()),
-        false => lay_out(stage, place.untimed(), &most),
+    if last.exists() {
+        Ok(())
+    } else {
+        lay_out(stage, place.untimed(), &most)
     }
 }
 
@@ -261,15 +262,16 @@ fn parse(text: &str) -> Result<Output> {
 pub(super) fn throughput(text: &str) -> Result<Throughput> {
     let (reads, writes) = directions(text)?;
     let bytes_s = reads.bytes_s + writes.bytes_s;
-    match bytes_s > 0.0 {
-        true => Ok(Throughput {
+    if bytes_s > 0.0 {
+        Ok(Throughput {
             bytes_s,
             ops_s: reads
                 .ops_s
                 .zip(writes.ops_s)
                 .map(|(one, other)| one + other),
-        }),
-        false => Err(Error::failed("fio moved no data; see its messages")),
+        })
+    } else {
+        Err(Error::failed("fio moved no data; see its messages"))
     }
 }
 

@@ -25,9 +25,10 @@ pub fn page(report: &DemoReport) -> String {
 fn head(report: &DemoReport) -> Markup {
     let machine = &report.machine;
     let class = if report.all_verified() { "good" } else { "bad" };
-    let kind = match machine.emulated {
-        true => "emulated machine",
-        false => "machine",
+    let kind = if machine.emulated {
+        "emulated machine"
+    } else {
+        "machine"
     };
     let nodes = format!(
         "{}: {} nodes, each {}",

@@ -65,9 +65,10 @@ pub(super) struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// Makes the volume, one pool for each node of the machine, and mounts it.
     pub(super) fn set_up(options: &'a DemoOptions<'a>) -> Result<Stage<'a>> {
-        let (pool_bytes, room_bytes) = match options.quick {
-            true => (QUICK_POOL_BYTES, QUICK_ROOM_BYTES),
-            false => (POOL_BYTES, ROOM_BYTES),
+        let (pool_bytes, room_bytes) = if options.quick {
+            (QUICK_POOL_BYTES, QUICK_ROOM_BYTES)
+        } else {
+            (POOL_BYTES, ROOM_BYTES)
         };
         check_room(&options.memory_directory, room_bytes, "free some")?;
         let peers = memory_directory(&options.memory_directory)?;

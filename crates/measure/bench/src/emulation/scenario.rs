@@ -261,10 +261,11 @@ impl Scenario {
                 read_share: program.read_share,
                 request_bytes: self.access_bytes(program),
                 think_ns: *think_ns,
-                pattern: match program.read_share > 0.0 {
-                    true => Pattern::Random,
+                pattern: if program.read_share > 0.0 {
+                    Pattern::Random
+                } else {
                     // New data is written one behind the other, wherever in the file it belongs.
-                    false => Pattern::Sequential,
+                    Pattern::Sequential
                 },
                 ..Phase::default()
             }],

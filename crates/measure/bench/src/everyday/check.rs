@@ -24,15 +24,14 @@ fn listed(line: &str) -> Option<String> {
         return None;
     }
     let words = line.split_whitespace();
-    Some(match line.starts_with('d') {
-        true => {
-            let kept = words
-                .enumerate()
-                .filter(|(place, _)| ![1, 4].contains(place));
-            kept.map(|(_, word)| word).collect::<Vec<_>>().join(" ")
-        }
+    Some(if line.starts_with('d') {
+        let kept = words
+            .enumerate()
+            .filter(|(place, _)| ![1, 4].contains(place));
+        kept.map(|(_, word)| word).collect::<Vec<_>>().join(" ")
+    } else {
         // Columns are as wide as the widest size.
-        false => words.collect::<Vec<_>>().join(" "),
+        words.collect::<Vec<_>>().join(" ")
     })
 }
 

@@ -273,9 +273,10 @@ impl<'a> Bench<'a> {
                         Error::io("cannot read the archive", error, "see the mount")
                     })
                 };
-                match of(directory)? == of(backstage)? {
-                    true => Ok(()),
-                    false => Err(wrong(subject, "the archive has other bytes")),
+                if of(directory)? == of(backstage)? {
+                    Ok(())
+                } else {
+                    Err(wrong(subject, "the archive has other bytes"))
                 }
             }
             Job::GitCommit => {
@@ -288,9 +289,10 @@ impl<'a> Bench<'a> {
                 let head = |subject, directory: &Path| {
                     Ok::<_, Error>(git(subject, directory, &["rev-parse", "HEAD^{tree}"])?.stdout)
                 };
-                match head(subject, directory)? == head(Subject::Tmpfs, backstage)? {
-                    true => Ok(()),
-                    false => Err(wrong(subject, "the commit has another tree")),
+                if head(subject, directory)? == head(Subject::Tmpfs, backstage)? {
+                    Ok(())
+                } else {
+                    Err(wrong(subject, "the commit has another tree"))
                 }
             }
             Job::Ls | Job::Find | Job::Du | Job::Rg | Job::GitStatus => {

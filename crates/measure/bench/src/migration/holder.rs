@@ -77,9 +77,10 @@ fn fill(bytes: usize, is_huge: bool, node: NodeId) -> Result<(), i32> {
             return Err(last());
         }
         let first = (start as usize).next_multiple_of(HUGE_BYTES);
-        let advice = match is_huge {
-            true => libc::MADV_HUGEPAGE,
-            false => libc::MADV_NOHUGEPAGE,
+        let advice = if is_huge {
+            libc::MADV_HUGEPAGE
+        } else {
+            libc::MADV_NOHUGEPAGE
         };
         if libc::madvise(first as *mut libc::c_void, bytes, advice) != 0 {
             return Err(last());

@@ -79,9 +79,10 @@ impl MigrationReport {
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let emulated = match self.is_emulated {
-            true => "\nCPUs emulated by QEMU (TCG): these figures say nothing of hardware.",
-            false => "",
+        let emulated = if self.is_emulated {
+            "\nCPUs emulated by QEMU (TCG): these figures say nothing of hardware."
+        } else {
+            ""
         };
         format!(
             "{table}\nFrom node {} to node {}, medians of {} rounds. The paper's 17 is of its own system call, between one pair of nodes (§4.3).{emulated}",

@@ -28,9 +28,10 @@ impl Goal {
     /// Whether it was; `None` when nothing was measured, or not surely enough.
     pub fn reached(&self) -> Option<bool> {
         let (value, _) = self.worst.as_ref().filter(|_| self.settled)?;
-        Some(match self.at_most {
-            true => *value <= self.bound,
-            false => *value >= self.bound,
+        Some(if self.at_most {
+            *value <= self.bound
+        } else {
+            *value >= self.bound
         })
     }
 }

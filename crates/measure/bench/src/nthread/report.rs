@@ -61,17 +61,19 @@ impl NthreadReport {
 
     /// What is to be reached, and whether it was; nothing when figures are not judged.
     pub fn goals(&self) -> Vec<Goal> {
-        match self.with_goals {
-            true => goals::goals(&self.bars),
-            false => Vec::new(),
+        if self.with_goals {
+            goals::goals(&self.bars)
+        } else {
+            Vec::new()
         }
     }
 
     /// Rows that differ from the paper by more than a third; nothing when figures are not judged.
     pub fn disagreements(&self) -> Vec<Disagreement> {
-        match self.with_goals {
-            true => goals::disagreements(&self.bars),
-            false => Vec::new(),
+        if self.with_goals {
+            goals::disagreements(&self.bars)
+        } else {
+            Vec::new()
         }
     }
 
@@ -242,12 +244,11 @@ pub(super) fn paces(groups: &[Group]) -> Vec<String> {
             pace.window_ns as f64 / 1e6,
             (pace.measured.as_secs_f64() * 1e3 / pace.dilation).round(),
         );
-        let line = match pace.warmup.is_zero() {
-            true => line + " from the start",
-            false => {
-                let warmup_ms = pace.warmup.as_secs_f64() * 1e3 / pace.dilation;
-                line + &format!(" after {warmup_ms:.0} ms of warm-up")
-            }
+        let line = if pace.warmup.is_zero() {
+            line + " from the start"
+        } else {
+            let warmup_ms = pace.warmup.as_secs_f64() * 1e3 / pace.dilation;
+            line + &format!(" after {warmup_ms:.0} ms of warm-up")
         };
         let name = group.figure.name();
         match lines.iter_mut().find(|(known, _)| *known == line) {

@@ -76,9 +76,10 @@ pub fn run(options: &PatsOptions<'_>) -> Result<PatsReport> {
     check_room(&options.memory_directory, ROOM_BYTES, "free some")?;
     let wanted = |point: &Point| {
         let figure = options.figure.as_ref();
-        match options.brief {
-            true => point.is_brief(),
-            false => point.threads == 0 || figure.is_none_or(|figure| point.figure == figure),
+        if options.brief {
+            point.is_brief()
+        } else {
+            point.threads == 0 || figure.is_none_or(|figure| point.figure == figure)
         }
     };
     let points: Vec<Point> = plan::points().into_iter().filter(wanted).collect();

@@ -159,9 +159,10 @@ impl PatsReport {
             table.add_row([
                 row.figure.clone(),
                 row.machine.clone(),
-                match row.read_share > 0.0 {
-                    true => format!("{} read", row.threads),
-                    false => format!("{} write", row.threads),
+                if row.read_share > 0.0 {
+                    format!("{} read", row.threads)
+                } else {
+                    format!("{} write", row.threads)
                 },
                 row.request_bytes.to_string(),
                 match row.control.as_str() {

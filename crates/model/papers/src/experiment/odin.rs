@@ -50,9 +50,12 @@ pub(super) fn performance(stage: &Stage, results: &mut Results) -> Result<()> {
             .iter()
             .flat_map(|node| &node.hardware.memories);
         let persistent = memories.filter(|memory| memory.kind == MemoryKind::Persistent);
-        let raw = persistent.map(|memory| match read_share > 0.0 {
-            true => memory.read_bytes_s,
-            false => memory.write_bytes_s,
+        let raw = persistent.map(|memory| {
+            if read_share > 0.0 {
+                memory.read_bytes_s
+            } else {
+                memory.write_bytes_s
+            }
         });
         results.set("O", case, "raw", raw.sum());
     }

@@ -34,9 +34,12 @@ impl Figure {
     /// Where links in the page lead.
     pub(crate) fn anchor(&self) -> String {
         let both = format!("{} {}", self.paper.name(), self.name);
-        let letter = |letter: char| match letter.is_ascii_alphanumeric() {
-            true => letter.to_ascii_lowercase(),
-            false => '-',
+        let letter = |letter: char| {
+            if letter.is_ascii_alphanumeric() {
+                letter.to_ascii_lowercase()
+            } else {
+                '-'
+            }
         };
         both.chars().map(letter).collect()
     }

@@ -125,9 +125,10 @@ impl Scene {
             } else {
                 MediumKind::Storage
             },
-            layout: match !is_memory && rng.one_in(4) {
-                true => Layout::Striped,
-                false => Layout::Local,
+            layout: if !is_memory && rng.one_in(4) {
+                Layout::Striped
+            } else {
+                Layout::Local
             },
         };
         let start_nodes = match rng.below(4) {
@@ -193,9 +194,10 @@ fn phase(rng: &mut Rng) -> Phase {
             0 => 100.0 * 1000f64.powf(rng.unit()),
             _ => 0.0,
         },
-        pattern: match rng.one_in(2) {
-            true => Pattern::Random,
-            false => Pattern::Sequential,
+        pattern: if rng.one_in(2) {
+            Pattern::Random
+        } else {
+            Pattern::Sequential
         },
         at_once: rng.one_in(4),
         ..Phase::default()

@@ -52,9 +52,10 @@ impl Bars {
     pub fn draw(&self, description: &str) -> Markup {
         let height = GAP + self.groups.iter().map(BarGroup::height).sum::<f64>();
         let longest = self.groups.iter().map(BarGroup::length).fold(0.0, f64::max);
-        let scale = match longest > 0.0 && longest.is_finite() {
-            true => self.room() / longest,
-            false => 0.0,
+        let scale = if longest > 0.0 && longest.is_finite() {
+            self.room() / longest
+        } else {
+            0.0
         };
         let tops = self.groups.iter().scan(GAP, |top, group| {
             let own = *top;
@@ -82,9 +83,10 @@ impl Bars {
 
 impl BarGroup {
     fn rows(&self) -> f64 {
-        match self.stacked {
-            true => 1.0,
-            false => self.bars.len().max(1) as f64,
+        if self.stacked {
+            1.0
+        } else {
+            self.bars.len().max(1) as f64
         }
     }
 

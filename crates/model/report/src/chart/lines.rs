@@ -33,9 +33,10 @@ pub struct Line {
 impl Lines {
     /// The picture; `description` is for those who cannot see it.
     pub fn draw(&self, description: &str) -> Markup {
-        let frame = match self.low {
-            true => Frame::low(),
-            false => Frame::usual(),
+        let frame = if self.low {
+            Frame::low()
+        } else {
+            Frame::usual()
         };
         let all = || {
             let lines = self.lines.iter();

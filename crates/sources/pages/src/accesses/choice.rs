@@ -95,9 +95,12 @@ mod tests {
     use crate::accesses::{HotAreas, Recorded};
 
     fn working(ways: &[Way], wanted: Option<Way>) -> Result<(Way, usize), String> {
-        let choice = Choice::first(wanted, |way| match ways.contains(&way) {
-            true => Ok((Box::new(Recorded::default()), Box::new(HotAreas::default()))),
-            false => Err("not here".to_owned()),
+        let choice = Choice::first(wanted, |way| {
+            if ways.contains(&way) {
+                Ok((Box::new(Recorded::default()), Box::new(HotAreas::default())))
+            } else {
+                Err("not here".to_owned())
+            }
         });
         choice.map(|choice| (choice.way, choice.passed_over.len()))
     }

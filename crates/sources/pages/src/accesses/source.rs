@@ -111,9 +111,10 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         if due.is_empty() {
             return;
         }
-        let due = match self.sampler.looks_at_each() {
-            true => &due,
-            false => processes,
+        let due = if self.sampler.looks_at_each() {
+            &due
+        } else {
+            processes
         };
         let before = rest::cpu_time();
         for sample in self.sampler.sample(due) {

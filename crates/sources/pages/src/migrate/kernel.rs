@@ -26,9 +26,10 @@ pub(super) struct Process {
 
 impl Process {
     fn check(&self) -> io::Result<()> {
-        match task::began(self.id) == Some(self.start_ticks) {
-            true => Ok(()),
-            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        if task::began(self.id) == Some(self.start_ticks) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
         }
     }
 }

@@ -155,9 +155,10 @@ impl<K: Kernel> Piece<'_, K> {
         // What did not move is tried again with the others, and then it counts why.
         self.call(node, &first)?;
         for (block, status) in whole.iter().zip(self.kernel.nodes(&second)?) {
-            match node_of(status) == Some(node) {
-                true => group.huge.push(block[0]),
-                false => rest.extend(*block),
+            if node_of(status) == Some(node) {
+                group.huge.push(block[0])
+            } else {
+                rest.extend(*block)
             }
         }
         rest.sort_unstable();

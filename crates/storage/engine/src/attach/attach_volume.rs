@@ -139,14 +139,13 @@ fn attach_found(
         .iter()
         .filter_map(|file| file.try_clone().ok())
         .collect();
-    let result = match alone {
-        true => lock_siblings(&found, libc::F_WRLCK)
-            .and_then(|()| create_session(found, options, read_only, Origin::Made)),
-        false => {
-            lock_soon(ATTACHED, libc::F_RDLCK)?;
-            lock_siblings(&found, libc::F_RDLCK)?;
-            join(found, read_only, &locks)
-        }
+    let result = if alone {
+        lock_siblings(&found, libc::F_WRLCK)
+            .and_then(|()| create_session(found, options, read_only, Origin::Made))
+    } else {
+        lock_soon(ATTACHED, libc::F_RDLCK)?;
+        lock_siblings(&found, libc::F_RDLCK)?;
+        join(found, read_only, &locks)
     };
     if result.is_ok() {
         // Pool 0 last: who gets in there gets the others too.
@@ -168,9 +167,10 @@ fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeE
         let is_device = file
             .metadata()
             .is_ok_and(|metadata| metadata.file_type().is_char_device());
-        let pool = match private && !is_device {
-            true => Pool::open_private_with_file(file, path),
-            false => Pool::open_with_file(file, path, Access::ReadWrite),
+        let pool = if private && !is_device {
+            Pool::open_private_with_file(file, path)
+        } else {
+            Pool::open_with_file(file, path, Access::ReadWrite)
         };
         let pool = pool.map_err(|error| failure(libc::EIO, error.to_string()))?;
         pools.push(Arc::new(pool));
@@ -566,14 +566,15 @@ pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
             "pools must lie on a file system with locks",
         )
     })?;
-    match locked {
-        true => Ok(file),
-        false => Err(failure(
+    if locked {
+        Ok(file)
+    } else {
+        Err(failure(
             libc::EBUSY,
             format!(
                 "the volume of {} is attached; unmount it and end the programs that use it, then check",
                 path.display()
             ),
-        )),
+        ))
     }
 }

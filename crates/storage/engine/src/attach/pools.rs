@@ -50,9 +50,10 @@ fn better_superblock(
 ) -> Result<(Superblock, Option<usize>), VolumeError> {
     let decoded = SUPERBLOCK_COPIES.map(|first| {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        match read(BlockNumber(first).offset(), &mut bytes) {
-            true => Superblock::decode(&bytes),
-            false => Err(SuperblockFault::NotAPool),
+        if read(BlockNumber(first).offset(), &mut bytes) {
+            Superblock::decode(&bytes)
+        } else {
+            Err(SuperblockFault::NotAPool)
         }
     });
     match decoded {
@@ -149,9 +150,10 @@ pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
     let mut files = Vec::new();
     let mut given_file = Some(file);
     for (index, sibling) in superblock.pools.iter().enumerate() {
-        let path = match index == superblock.pool_index as usize {
-            true => given.to_path_buf(),
-            false => sibling_path(given, &sibling.path),
+        let path = if index == superblock.pool_index as usize {
+            given.to_path_buf()
+        } else {
+            sibling_path(given, &sibling.path)
         };
         let file = match (index == superblock.pool_index as usize)
             .then(|| given_file.take())
@@ -184,15 +186,16 @@ pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
 }
 
 fn check_owner(ours: Owner, theirs: Owner, path: &Path) -> Result<(), VolumeError> {
-    match ours == theirs {
-        true => Ok(()),
-        false => Err(failure(
+    if ours == theirs {
+        Ok(())
+    } else {
+        Err(failure(
             libc::EPERM,
             format!(
                 "{} is not shared with the same users as the other pools of its volume; give all pools one owner, group and mode",
                 path.display()
             ),
-        )),
+        ))
     }
 }
 

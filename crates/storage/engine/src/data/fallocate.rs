@@ -169,12 +169,13 @@ impl Volume {
         let last = end / BLOCK as u64;
         let mut operation = Operation::new(self, locked.me);
         let mut mappings = ArrayVec::<Mapping, PENDING_EXTENTS>::new();
-        let edges = match first > last {
-            true => [Some((offset, end)), None],
-            false => [
+        let edges = if first > last {
+            [Some((offset, end)), None]
+        } else {
+            [
                 (offset < first * BLOCK as u64).then_some((offset, first * BLOCK as u64)),
                 (last * (BLOCK as u64) < end).then_some((last * BLOCK as u64, end)),
-            ],
+            ]
         };
         let mut sums = NewSums::new(locked.has_sums());
         for (from, to) in edges.into_iter().flatten() {

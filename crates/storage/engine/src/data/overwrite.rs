@@ -100,9 +100,10 @@ impl Volume {
         let before = file_block.checked_sub(1);
         let before = before.and_then(|block| locked.index().slot_in_low_tree(root, block));
         let in_order = before.is_some_and(|slot| is_followed_by(slot, taken.pool, taken.block));
-        let copied = match in_order {
-            true => pool.copy_in_order(taken.block.offset(), source),
-            false => pool.copy_in(taken.block.offset(), source),
+        let copied = if in_order {
+            pool.copy_in_order(taken.block.offset(), source)
+        } else {
+            pool.copy_in(taken.block.offset(), source)
         };
         if let Err(fault) = copied {
             return Some(Err(Errno::from(fault)));

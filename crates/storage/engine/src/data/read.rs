@@ -40,9 +40,10 @@ impl Volume {
         if let Some(bytes) = self.read_one_block(me, file, offset_bytes, to, PathMode::NORMAL) {
             return Ok(bytes);
         }
-        match self.may_delegate(file) {
-            true => self.read_long(me, file, offset_bytes, to),
-            false => self.read_admitted(me, file, offset_bytes, to),
+        if self.may_delegate(file) {
+            self.read_long(me, file, offset_bytes, to)
+        } else {
+            self.read_admitted(me, file, offset_bytes, to)
         }
     }
 
@@ -86,9 +87,10 @@ impl Volume {
     ) -> Outcome<usize> {
         let inode = file.inode();
         // Held until this returns.
-        let admitted = match self.path_mode().is_limited() {
-            true => self.admit_read(me, file, offset_bytes, to.bytes())?,
-            false => None,
+        let admitted = if self.path_mode().is_limited() {
+            self.admit_read(me, file, offset_bytes, to.bytes())?
+        } else {
+            None
         };
         if admitted.is_some()
             && let Some(bytes) = self.read_one_block(me, file, offset_bytes, to, PathMode::LIMITED)
@@ -100,9 +102,10 @@ impl Volume {
         }
         let one_block = to.bytes() <= BLOCK - (offset_bytes % BLOCK as u64) as usize;
         for _ in 0..OPTIMISTIC_TRIES {
-            let tried = match one_block {
-                true => self.try_read_block(me, file, offset_bytes, to),
-                false => self.try_read_blocks(me, inode, offset_bytes, to, None),
+            let tried = if one_block {
+                self.try_read_block(me, file, offset_bytes, to)
+            } else {
+                self.try_read_blocks(me, inode, offset_bytes, to, None)
             };
             if let Some(outcome) = tried {
                 return outcome
@@ -229,9 +232,10 @@ impl Volume {
         let word = snapshot.word;
         let guess = self.guesses.guess(file.ino.0, file_block);
         let within = offset % BLOCK as u64;
-        let copied = match word.has_data() && word.place() == guess {
-            true => copy_run(&mut access, guess, within, to),
-            false => self.copy_unguessed(&mut access, (file.ino, file_block), word, within, to),
+        let copied = if word.has_data() && word.place() == guess {
+            copy_run(&mut access, guess, within, to)
+        } else {
+            self.copy_unguessed(&mut access, (file.ino, file_block), word, within, to)
         };
         if !snapshot.stands((bytes == wanted).then_some(offset + bytes as u64)) {
             return None;
@@ -321,9 +325,10 @@ impl Volume {
         to: CallerDestination<'_>,
     ) -> Outcome<()> {
         let outcome = self.copy_runs(access, inode, offset, to);
-        match access.settle() {
-            true => outcome,
-            false => self.copy_runs(access, inode, offset, to),
+        if access.settle() {
+            outcome
+        } else {
+            self.copy_runs(access, inode, offset, to)
         }
     }
 

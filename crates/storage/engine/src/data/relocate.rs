@@ -103,12 +103,11 @@ impl Volume {
         };
         if !copied.mappings.is_empty() {
             let locked = self.lock_beside_leases(file.ino.0)?.regular()?;
-            match before.is_unchanged_after_copy(inode) && !inode.is_written_in_place() {
-                true => {
-                    self.commit_copy(&locked, &mut operation, &copied)?;
-                    relocated.moved_bytes = copied.blocks * BLOCK as u64;
-                }
-                false => relocated.is_given_up = true,
+            if before.is_unchanged_after_copy(inode) && !inode.is_written_in_place() {
+                self.commit_copy(&locked, &mut operation, &copied)?;
+                relocated.moved_bytes = copied.blocks * BLOCK as u64;
+            } else {
+                relocated.is_given_up = true
             }
         }
         drop(operation);
@@ -242,9 +241,12 @@ impl Volume {
         // The entries carry the time of the last change: it stays what it was.
         let time_ns = locked.inode.ctime_ns.load(Ordering::Relaxed) as i64;
         let size_bytes = locked.size_bytes();
-        let sums_of = |mapping: &Mapping| match copied.sums.is_empty() {
-            true => &[][..],
-            false => &copied.sums[mapping.sums_at..mapping.sums_at + 4 * mapping.count as usize],
+        let sums_of = |mapping: &Mapping| {
+            if copied.sums.is_empty() {
+                &[][..]
+            } else {
+                &copied.sums[mapping.sums_at..mapping.sums_at + 4 * mapping.count as usize]
+            }
         };
         let entries = |mapping: &Mapping| entries_of(*mapping, sums_of(mapping), size_bytes, false);
         let mut staged = Staged::begin(locked, Need::Ordinary)?;

@@ -47,9 +47,10 @@ impl BadBlocks {
             self.first * BLOCK as u64,
             (self.first + self.count) * BLOCK as u64 - 1,
         );
-        let what = match self.mismatch {
-            true => "do not match their checksum",
-            false => "cannot be read",
+        let what = if self.mismatch {
+            "do not match their checksum"
+        } else {
+            "cannot be read"
         };
         format!("bytes {from} to {to} (from block {block} of pool {pool} on) {what}")
     }
@@ -102,9 +103,10 @@ impl Volume {
         word: BlockWord,
         bytes: &mut [u8; BLOCK],
     ) -> Outcome<()> {
-        match self.read_block(locked.index(), file_block, word, bytes)? {
-            true => Ok(()),
-            false => Err(self.mismatch(locked.me, locked.ino, file_block, word)),
+        if self.read_block(locked.index(), file_block, word, bytes)? {
+            Ok(())
+        } else {
+            Err(self.mismatch(locked.me, locked.ino, file_block, word))
         }
     }
 

@@ -139,9 +139,10 @@ impl Volume {
         if self.is_read_only() {
             return Err(Errno(libc::EROFS));
         }
-        match self.may_delegate(file) {
-            true => self.write_long(file, target, from, rules),
-            false => self.write_delegated(file, target, from, rules, None),
+        if self.may_delegate(file) {
+            self.write_long(file, target, from, rules)
+        } else {
+            self.write_delegated(file, target, from, rules, None)
         }
     }
 
@@ -175,9 +176,12 @@ impl Volume {
     ) -> Outcome<(u64, usize)> {
         // Delegates ask for themselves.
         let is_limited = || delegation.is_none() && self.path_mode().is_limited();
-        let in_place = |offset| match file.inode().is_written_in_place() {
-            true => self.overwrite_in_place(file, offset, from, rules, delegation),
-            false => None,
+        let in_place = |offset| {
+            if file.inode().is_written_in_place() {
+                self.overwrite_in_place(file, offset, from, rules, delegation)
+            } else {
+                None
+            }
         };
         if let Target::At(offset) = target
             && !is_limited()
@@ -191,9 +195,10 @@ impl Volume {
             return outcome.map(|bytes| (offset, bytes));
         }
         // Held until this returns.
-        let admitted = match is_limited() {
-            true => self.admit_write(file, target, from.bytes())?,
-            false => None,
+        let admitted = if is_limited() {
+            self.admit_write(file, target, from.bytes())?
+        } else {
+            None
         };
         if admitted.is_some()
             && let Target::At(offset) = target
@@ -268,9 +273,10 @@ impl Volume {
         delegation: Option<&Delegation<'_>>,
     ) -> Outcome<(u64, usize)> {
         let bytes = source.bytes();
-        let early = match bytes <= COPY_UNDER_LOCK_BYTES {
-            true => Some(self.lock(file.ino.0)?.regular()?),
-            false => None,
+        let early = if bytes <= COPY_UNDER_LOCK_BYTES {
+            Some(self.lock(file.ino.0)?.regular()?)
+        } else {
+            None
         };
         let guess = target.guess(file);
         if guess >= MAX_FILE_BYTES && bytes > 0 {
@@ -402,9 +408,10 @@ impl<'a> Write<'a, '_> {
             });
             block += taken.count;
         }
-        match self.access.settle() {
-            true => Ok(()),
-            false => self.copy_mapped_blocks(),
+        if self.access.settle() {
+            Ok(())
+        } else {
+            self.copy_mapped_blocks()
         }
     }
 
@@ -433,12 +440,13 @@ impl<'a> Write<'a, '_> {
             bytes: from.bytes(),
         };
         let (volume, sums) = (self.volume, &mut self.sums);
-        match sums.wanted {
-            true => self.access.run(run, |_| {
+        if sums.wanted {
+            self.access.run(run, |_| {
                 let place = (taken.pool, taken.block);
                 sums.store_blocks_of_caller(volume, place, taken.count, from)
-            }),
-            false => self.access.copy_in(run, from),
+            })
+        } else {
+            self.access.copy_in(run, from)
         }
     }
 
@@ -530,9 +538,10 @@ fn need_of(early: Option<&Locked<'_>>, offset: u64, bytes: usize, rules: WriteRu
         let is_one = offset % BLOCK as u64 + bytes as u64 <= BLOCK as u64;
         is_one && word.is_mapped() && offset + bytes as u64 <= locked.size_bytes()
     };
-    match rules.replaces && early.is_some_and(has_block) {
-        true => Need::Replacing,
-        false => Need::Ordinary,
+    if rules.replaces && early.is_some_and(has_block) {
+        Need::Replacing
+    } else {
+        Need::Ordinary
     }
 }
 

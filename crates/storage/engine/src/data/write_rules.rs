@@ -23,12 +23,13 @@ impl WriteRules {
     /// The last look at whether the kernel holds pages, of direct writers.
     #[inline(always)]
     pub(crate) fn begin_commit(self, inode: &SessionInode) -> Outcome<Option<DirectCommit<'_>>> {
-        match self.direct {
-            true => match DirectCommit::begin(inode) {
+        if self.direct {
+            match DirectCommit::begin(inode) {
                 None => Err(Errno(libc::EAGAIN)),
                 commit => Ok(commit),
-            },
-            false => Ok(None),
+            }
+        } else {
+            Ok(None)
         }
     }
 }

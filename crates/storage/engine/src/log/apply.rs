@@ -259,9 +259,10 @@ impl Volume {
         inode.uid.store(state.uid, Ordering::Relaxed);
         inode.gid.store(state.gid, Ordering::Relaxed);
         inode.nlink.store(state.nlink, Ordering::Relaxed);
-        match shrinks {
-            true => locked.index().shrink(state.size_bytes),
-            false => inode.size_bytes.store(state.size_bytes, Ordering::Release),
+        if shrinks {
+            locked.index().shrink(state.size_bytes)
+        } else {
+            inode.size_bytes.store(state.size_bytes, Ordering::Release)
         }
         inode
             .atime_ns
@@ -337,9 +338,10 @@ impl Volume {
             let file_block = entry.file_block.load(Ordering::Relaxed);
             // Asked while the entry stands: after it whoever reaps may empty the pocket.
             let held = is_in_pocket(slot, extent) || is_outgoing(slot, extent);
-            let runs = match held {
-                true => Vec::new(),
-                false => self.unreferenced(locked, file_block, extent),
+            let runs = if held {
+                Vec::new()
+            } else {
+                self.unreferenced(locked, file_block, extent)
             };
             // First out of the list, then to the map: dying between loses the run until the next
             // session, never frees it twice.

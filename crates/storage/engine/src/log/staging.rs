@@ -159,15 +159,16 @@ impl Staged {
             .map_err(|_| Errno(libc::EIO))?;
         pool.flush(page.offset(), LINE as u64);
         // The link may persist before the page does: it lies behind the tail until the commit.
-        let (link_pool, link_at) = match self.commit.tail.is_none() {
-            true => (
+        let (link_pool, link_at) = if self.commit.tail.is_none() {
+            (
                 self.record.0,
                 self.record.1 + HEADS_AT + 8 * self.commit.head_index as u64,
-            ),
-            false => (
+            )
+        } else {
+            (
                 self.commit.tail.pool(),
                 self.commit.tail.at_line(0).offset() + NEXT_PAGE_AT,
-            ),
+            )
         };
         let pool = volume.pool(link_pool)?;
         pool.store_u64(link_at, encode_link(self.ino, page))
@@ -231,9 +232,10 @@ impl Staged {
 
     /// Fill the rest of the page; see `store`.
     pub(crate) fn pad_page(&mut self, volume: &Volume) -> Outcome<()> {
-        match self.commit.tail.is_none() || self.commit.tail.line() == PAGE_LINES {
-            true => Ok(()),
-            false => self.store(volume, &Entry::Pad, PAGE_LINES - self.commit.tail.line(), 0),
+        if self.commit.tail.is_none() || self.commit.tail.line() == PAGE_LINES {
+            Ok(())
+        } else {
+            self.store(volume, &Entry::Pad, PAGE_LINES - self.commit.tail.line(), 0)
         }
     }
 

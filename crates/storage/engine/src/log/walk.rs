@@ -22,13 +22,12 @@ impl Volume {
             return Ok(());
         }
         let mut sequence = place.pages_before;
-        let mut position = match from.is_none() {
-            false => from,
-            true => {
-                let (pool, at) = self.record_place(place.ino)?;
-                let head = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
-                self.enter_page(place, head, &mut sequence, page)?
-            }
+        let mut position = if from.is_none() {
+            let (pool, at) = self.record_place(place.ino)?;
+            let head = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
+            self.enter_page(place, head, &mut sequence, page)?
+        } else {
+            from
         };
         let mut bytes = [0u8; BLOCK];
         while position != commit.tail {

@@ -61,9 +61,10 @@ impl Volume {
     ) -> Outcome<T> {
         self.writable()?;
         let has_new_owner = change.uid.is_some() || change.gid.is_some();
-        let locked = match has_new_owner {
-            true => self.lock_to_change_owner(inode.ino.0)?,
-            false => self.lock(inode.ino.0)?,
+        let locked = if has_new_owner {
+            self.lock_to_change_owner(inode.ino.0)?
+        } else {
+            self.lock(inode.ino.0)?
         };
         let locked = locked.same(inode)?;
         let is_of_owner = change.permissions.is_some() || has_new_owner;
@@ -214,11 +215,12 @@ impl Volume {
     }
 
     fn has_attribute(&self, locked: &Locked<'_>, name: &[u8]) -> Outcome<bool> {
-        match name == striping::ATTRIBUTE && locked.kind() != FileKind::Directory {
-            true => Ok(locked.layout() != LayoutWord::UNSET),
-            false => Ok(self
+        if name == striping::ATTRIBUTE && locked.kind() != FileKind::Directory {
+            Ok(locked.layout() != LayoutWord::UNSET)
+        } else {
+            Ok(self
                 .xattrs(locked.inode, locked.log_place())?
-                .contains_key(name)),
+                .contains_key(name))
         }
     }
 
@@ -296,12 +298,13 @@ fn check_xattr_name(name: &[u8]) -> Outcome<()> {
     if name.len() > MAX_NAME_BYTES {
         return Err(Errno(libc::ERANGE));
     }
-    match XATTR_NAMESPACES
+    if XATTR_NAMESPACES
         .iter()
         .any(|space| name.len() > space.len() && name.starts_with(space))
     {
-        true => Ok(()),
-        false => Err(Errno(libc::EOPNOTSUPP)),
+        Ok(())
+    } else {
+        Err(Errno(libc::EOPNOTSUPP))
     }
 }
 

@@ -46,9 +46,10 @@ impl SessionInode {
 impl Locked<'_> {
     /// `EMLINK` when one more subdirectory would be too many.
     pub(crate) fn check_subdirectory_fits(&self) -> Outcome<()> {
-        match self.inode.subdirectories() < MAX_LINKS - 2 {
-            true => Ok(()),
-            false => Err(Errno(libc::EMLINK)),
+        if self.inode.subdirectories() < MAX_LINKS - 2 {
+            Ok(())
+        } else {
+            Err(Errno(libc::EMLINK))
         }
     }
 

@@ -28,9 +28,10 @@ impl Volume {
     pub(crate) fn check_layout_attribute(&self, locked: &Locked<'_>, value: &[u8]) -> Outcome<()> {
         let layout = parse(value).ok_or(Errno(libc::EINVAL))?;
         // Nothing changes: no reason to refuse.
-        match locked.layout() == layout && locked.kind() == FileKind::Regular {
-            true => Ok(()),
-            false => self.check_layout_may_change(locked),
+        if locked.layout() == layout && locked.kind() == FileKind::Regular {
+            Ok(())
+        } else {
+            self.check_layout_may_change(locked)
         }
     }
 
@@ -44,9 +45,10 @@ impl Volume {
             }
             _ => false,
         };
-        match may_change && self.has_layouts() {
-            true => Ok(()),
-            false => Err(Errno(libc::EOPNOTSUPP)),
+        if may_change && self.has_layouts() {
+            Ok(())
+        } else {
+            Err(Errno(libc::EOPNOTSUPP))
         }
     }
 

@@ -66,9 +66,10 @@ impl Volume {
         let inode = self.inode(found.ino)?;
         let loaded = inode.state.load(Ordering::Acquire) == LOADED;
         // The kind is the same as long as the name is there.
-        let mode = match loaded {
-            true => inode.mode.load(Ordering::Relaxed),
-            false => self.read_record(found.ino)?.certificate.mode,
+        let mode = if loaded {
+            inode.mode.load(Ordering::Relaxed)
+        } else {
+            self.read_record(found.ino)?.certificate.mode
         };
         if FileKind::from_mode(mode) != Some(found.kind) {
             return Err(self.damaged(directory.ino, "kind of a name"));

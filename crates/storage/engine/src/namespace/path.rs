@@ -108,9 +108,10 @@ impl<'a> PathWalker<'a> {
     pub fn directory(&self, ino: InodeNumber) -> Result<Attributes, PathStop> {
         let mut found = Attributes::NONE;
         let outcome = self.volume.attributes_into(ino, &mut found);
-        match outcome.is_ok() && found.kind() == FileKind::Directory && found.nlink > 0 {
-            true => Ok(found),
-            false => Err(PathStop::Elsewhere),
+        if outcome.is_ok() && found.kind() == FileKind::Directory && found.nlink > 0 {
+            Ok(found)
+        } else {
+            Err(PathStop::Elsewhere)
         }
     }
 
@@ -181,9 +182,10 @@ impl<'a> PathWalker<'a> {
             }
         }
         // Slashes alone, or nothing: the directory itself, or an error that the kernel knows.
-        match path.is_empty() {
-            true => Err(PathStop::Elsewhere),
-            false => Ok(*way.at()),
+        if path.is_empty() {
+            Err(PathStop::Elsewhere)
+        } else {
+            Ok(*way.at())
         }
     }
 
@@ -309,9 +311,10 @@ impl Volume {
         ino: InodeNumber,
     ) -> Option<Vec<u8>> {
         let is_there = |found: Attributes| found.ino == ino;
-        let name = match self.lookup(directory, name).is_ok_and(is_there) {
-            true => name.to_vec(),
-            false => self.name_in(directory, ino)?,
+        let name = if self.lookup(directory, name).is_ok_and(is_there) {
+            name.to_vec()
+        } else {
+            self.name_in(directory, ino)?
         };
         let mut bytes = name.len();
         let mut names = vec![name];
@@ -344,14 +347,15 @@ impl Volume {
 }
 
 fn begin(start: Attributes, path: &[u8]) -> Result<Way<'_>, PathStop> {
-    match path.len() <= MAX_PATH_BYTES {
-        true => Ok(Way {
+    if path.len() <= MAX_PATH_BYTES {
+        Ok(Way {
             places: [start, Attributes::NONE],
             at: 0,
             rest: path.into(),
             done: 0,
             links: 0,
-        }),
-        false => Err(PathStop::Elsewhere),
+        })
+    } else {
+        Err(PathStop::Elsewhere)
     }
 }

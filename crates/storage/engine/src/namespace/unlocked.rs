@@ -35,9 +35,10 @@ impl Volume {
                 }
             }
             // A change that did not go on when it was waited for before is not waited for again.
-            let limit = match self.stuck.is(ino, inode) {
-                true => Duration::ZERO,
-                false => LOOKING_PATIENCE,
+            let limit = if self.stuck.is(ino, inode) {
+                Duration::ZERO
+            } else {
+                LOOKING_PATIENCE
             };
             let locked = patience::within(limit, || {
                 let locked = self.lock_beside_leases(ino)?;

@@ -90,13 +90,12 @@ impl Volume {
             return Some(*slot);
         }
         let process = self.process_slot().ok()?;
-        let index = match known.slots.len() < MAX_OWN_CALLERS {
-            true => self.free_caller_slot(process)?,
-            false => {
-                let oldest = known.slots.iter().min_by_key(|(_, (_, used))| *used);
-                let oldest = *oldest?.0;
-                known.slots.remove(&oldest)?.0
-            }
+        let index = if known.slots.len() < MAX_OWN_CALLERS {
+            self.free_caller_slot(process)?
+        } else {
+            let oldest = known.slots.iter().min_by_key(|(_, (_, used))| *used);
+            let oldest = *oldest?.0;
+            known.slots.remove(&oldest)?.0
         };
         self.session.callers()[index].begin(thread_id);
         let high = &self.session.header().caller_high;

@@ -40,9 +40,10 @@ pub(crate) fn touch(word: &AtomicU64, window: u64, index: usize, mark: impl Fn(u
         if present && other == mine {
             return;
         }
-        let new = match present {
-            true => (window << WINDOW_SHIFT) | SHARED,
-            false => used_by(window, index),
+        let new = if present {
+            (window << WINDOW_SHIFT) | SHARED
+        } else {
+            used_by(window, index)
         };
         match word.compare_exchange(touched, new, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) if present => {

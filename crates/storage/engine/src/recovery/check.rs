@@ -160,9 +160,12 @@ pub(crate) fn superblock_findings(paths: &[PathBuf]) -> Result<Vec<Finding>, Vol
 /// A name in a line for people: what would end the line or steer a terminal is escaped.
 pub(crate) fn printable(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
-    let escaped = |letter: char| match letter.is_control() {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
+    let escaped = |letter: char| {
+        if letter.is_control() {
+            letter.escape_default().to_string()
+        } else {
+            letter.to_string()
+        }
     };
     text.chars().map(escaped).collect()
 }

@@ -44,9 +44,10 @@ impl Volume {
     fn reap_within(&self, patience: Duration) {
         self.do_late();
         let reaper = &self.session.header().reaper;
-        let acquired = match patience.is_zero() {
-            true => reaper.try_lock(),
-            false => reaper.lock_within(patience),
+        let acquired = if patience.is_zero() {
+            reaper.try_lock()
+        } else {
+            reaper.lock_within(patience)
         };
         match acquired {
             Ok(Acquired::Clean) => {}

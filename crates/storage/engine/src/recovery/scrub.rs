@@ -179,9 +179,10 @@ impl Scrub<'_, '_> {
     }
 
     fn found(&mut self, ino: u64, said: Vec<String>, otherwise: &str) {
-        let said = match said.is_empty() {
-            true => vec![format!("inode {ino}: {otherwise}")],
-            false => said,
+        let said = if said.is_empty() {
+            vec![format!("inode {ino}: {otherwise}")]
+        } else {
+            said
         };
         let known = &mut self.damaged;
         for line in said {
@@ -293,9 +294,10 @@ impl Scrub<'_, '_> {
 
     /// Give findings the paths they mean.
     fn name_findings(&mut self) {
-        let paths = match self.damaged.is_empty() {
-            true => HashMap::new(),
-            false => self.paths(),
+        let paths = if self.damaged.is_empty() {
+            HashMap::new()
+        } else {
+            self.paths()
         };
         for (ino, what) in std::mem::take(&mut self.damaged) {
             let affects = paths.get(&ino).cloned();

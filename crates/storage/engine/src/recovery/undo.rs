@@ -191,9 +191,10 @@ fn check_current(found: &Found, old: &Old) -> Result<(), VolumeError> {
     found.files[old.pool]
         .read_exact_at(&mut now, old.block.offset().0)
         .map_err(|error| read_failure(path, &error))?;
-    match crc32c(&now) == old.new_crc || now == old.content {
-        true => Ok(()),
-        false => Err(used_since(path)),
+    if crc32c(&now) == old.new_crc || now == old.content {
+        Ok(())
+    } else {
+        Err(used_since(path))
     }
 }
 

@@ -60,9 +60,10 @@ impl HoleAccounts {
             .hole_pages
             .store(charged.min(u32::MAX.into()) as u32, Ordering::Relaxed);
         inode.hole_uid.store(uid, Ordering::Relaxed);
-        match refused {
-            true => Err(Errno(libc::ENOMEM)),
-            false => Ok(()),
+        if refused {
+            Err(Errno(libc::ENOMEM))
+        } else {
+            Ok(())
         }
     }
 

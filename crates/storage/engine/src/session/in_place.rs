@@ -184,9 +184,10 @@ impl Volume {
     /// Wait until nobody writes in place any more. The owner word is ours, so nobody begins.
     #[inline]
     pub(super) fn wait_for_writers_in_place(&self, locked: &Locked<'_>) -> Outcome<()> {
-        match locked.inode.is_written_in_place() {
-            true => self.wait_for_slots(locked.me, locked.ino),
-            false => Ok(()),
+        if locked.inode.is_written_in_place() {
+            self.wait_for_slots(locked.me, locked.ino)
+        } else {
+            Ok(())
         }
     }
 

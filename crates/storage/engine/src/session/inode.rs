@@ -144,13 +144,12 @@ impl Volume {
 
     /// As `damaged`, of what was read in a log, which may be without the lock: then nothing is said yet.
     pub(crate) fn damaged_in(&self, place: LogPlace, what: &'static str) -> Errno {
-        match place.unlocked {
-            true => {
-                let ino = place.ino;
-                failure_cause::note(FailureCause::Damaged { ino, what });
-                Errno(libc::EIO)
-            }
-            false => self.damaged(place.ino, what),
+        if place.unlocked {
+            let ino = place.ino;
+            failure_cause::note(FailureCause::Damaged { ino, what });
+            Errno(libc::EIO)
+        } else {
+            self.damaged(place.ino, what)
         }
     }
 
@@ -206,9 +205,10 @@ impl Volume {
         acquired: Acquired,
     ) -> Outcome<Locked<'a>> {
         let locked = self.own(me, ino, inode, acquired)?;
-        match self.has_lease(inode) {
-            true => self.lock_leased(locked),
-            false => Ok(locked),
+        if self.has_lease(inode) {
+            self.lock_leased(locked)
+        } else {
+            Ok(locked)
         }
     }
 
@@ -237,17 +237,16 @@ impl Volume {
         acquired: Acquired,
     ) -> Outcome<Locked<'a>> {
         let in_order = acquired == Acquired::Clean && inode.owner.load(Ordering::Relaxed) == 0;
-        let locked = match in_order {
-            true => {
-                inode.owner.store(me.owner_word().0, Ordering::Release);
-                Locked {
-                    volume: self,
-                    ino,
-                    inode,
-                    me,
-                }
+        let locked = if in_order {
+            inode.owner.store(me.owner_word().0, Ordering::Release);
+            Locked {
+                volume: self,
+                ino,
+                inode,
+                me,
             }
-            false => self.lock_after_owner_died(me, ino, inode)?,
+        } else {
+            self.lock_after_owner_died(me, ino, inode)?
         };
         self.wait_for_writers_in_place(&locked)?;
         Ok(locked)
@@ -306,20 +305,23 @@ impl SessionInode {
             ino: InodeNumber(ino),
             generation: self.generation.load(Ordering::Relaxed),
             mode,
-            nlink: match directory && nlink > 0 {
-                true => 2 + self.subdirectories(),
-                false => nlink,
+            nlink: if directory && nlink > 0 {
+                2 + self.subdirectories()
+            } else {
+                nlink
             },
             uid: self.uid.load(Ordering::Relaxed),
             gid: self.gid.load(Ordering::Relaxed),
             rdev: self.rdev.load(Ordering::Relaxed),
-            size_bytes: match directory {
-                true => pages * BLOCK as u64,
-                false => self.size_bytes.load(Ordering::Relaxed),
+            size_bytes: if directory {
+                pages * BLOCK as u64
+            } else {
+                self.size_bytes.load(Ordering::Relaxed)
             },
-            blocks: match directory {
-                true => pages,
-                false => self.blocks.load(Ordering::Relaxed),
+            blocks: if directory {
+                pages
+            } else {
+                self.blocks.load(Ordering::Relaxed)
             },
             atime_ns: time(&self.atime_ns),
             mtime_ns: time(&self.mtime_ns),
@@ -408,9 +410,10 @@ impl<'a> Locked<'a> {
     #[inline]
     pub(crate) fn same(self, handle: InodeHandle) -> Outcome<Locked<'a>> {
         let generation = self.inode.generation.load(Ordering::Relaxed);
-        match handle.generation.is_none_or(|wanted| wanted == generation) {
-            true => Ok(self),
-            false => Err(Errno(libc::ESTALE)),
+        if handle.generation.is_none_or(|wanted| wanted == generation) {
+            Ok(self)
+        } else {
+            Err(Errno(libc::ESTALE))
         }
     }
 

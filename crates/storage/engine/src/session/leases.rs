@@ -93,10 +93,7 @@ impl Volume {
     /// Grant a lease; false when somebody is changing the inode. What is read from now on may be remembered until the
     /// lease is recalled. Of an inode that has a lookup reference, or the root.
     pub fn lease(&self, ino: InodeNumber, with_names: bool) -> bool {
-        let bits = match with_names {
-            true => ALL,
-            false => ATTRIBUTES | OWNER,
-        };
+        let bits = if with_names { ALL } else { ATTRIBUTES | OWNER };
         let locked = patience::within(Duration::ZERO, || self.lock_as_it_is(self.me()?, ino.0));
         match locked {
             // Who writes in place changes times without the lock.
@@ -125,13 +122,7 @@ impl Volume {
 
     /// The kernel remembers nothing any more of what a recall was for.
     pub fn end_recall(&self, recall: Recall) {
-        self.clear_lease(
-            recall.ino,
-            match recall.with_names {
-                true => ALL,
-                false => ATTRIBUTES,
-            },
-        );
+        self.clear_lease(recall.ino, if recall.with_names { ALL } else { ATTRIBUTES });
         self.recalls().tell_ended();
     }
 
@@ -228,9 +219,10 @@ impl Volume {
         }
         // A directory is remembered under the lease of its parent; another file under its own, too, which says by which
         // names, so that all others in its directory stay.
-        let (holder, bit) = match is_directory {
-            true => (directory.ino, NAMES),
-            false => (ino, OWNER),
+        let (holder, bit) = if is_directory {
+            (directory.ino, NAMES)
+        } else {
+            (ino, OWNER)
         };
         match lease_words::held(&self.inode(holder)?.leases) & bit {
             0 => Ok(()),
@@ -252,9 +244,10 @@ impl Volume {
     pub(crate) fn check_left_to_kernel(&self, ino: u64) -> Outcome<()> {
         let is_left = self.leaves_used_names.load(Ordering::Relaxed)
             && self.is_referenced_by_kernel(InodeNumber(ino));
-        match is_left {
-            true => Err(Errno(libc::EBUSY)),
-            false => Ok(()),
+        if is_left {
+            Err(Errno(libc::EBUSY))
+        } else {
+            Ok(())
         }
     }
 

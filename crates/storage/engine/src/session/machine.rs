@@ -117,9 +117,10 @@ impl SessionMachine {
     /// The memory of the machine at this place.
     pub(super) fn open(path: PathBuf, owner: Owner) -> io::Result<SessionMachine> {
         let file = owner.open_session(&path)?;
-        match file.metadata()?.len() == size_of::<EmulationState>() as u64 {
-            true => SessionMachine::of(map(&file)?, path),
-            false => Err(io::Error::from_raw_os_error(libc::EPROTO)),
+        if file.metadata()?.len() == size_of::<EmulationState>() as u64 {
+            SessionMachine::of(map(&file)?, path)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EPROTO))
         }
     }
 

@@ -95,8 +95,9 @@ pub(super) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
     // SAFETY: whole pages of the caller's mapping; changes no byte.
     let done = unsafe { libc::madvise(at.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0;
     let errno = || io::Error::last_os_error().raw_os_error();
-    match done || errno() == Some(libc::EINVAL) {
-        true => Ok(()),
-        false => Err(Errno(libc::ENOMEM)),
+    if done || errno() == Some(libc::EINVAL) {
+        Ok(())
+    } else {
+        Err(Errno(libc::ENOMEM))
     }
 }

@@ -29,9 +29,10 @@ impl Part {
             .is_err()
         {
             spins += 1;
-            match spins < SPINS {
-                true => std::hint::spin_loop(),
-                false => std::thread::yield_now(),
+            if spins < SPINS {
+                std::hint::spin_loop()
+            } else {
+                std::thread::yield_now()
             }
         }
     }

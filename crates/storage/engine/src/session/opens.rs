@@ -61,9 +61,10 @@ impl Volume {
     pub(super) fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
         let process = self.process_slot()?;
         let inode = self.inode(ino)?;
-        match add {
-            true => self.add_use(process, ino, inode, unit),
-            false => self.take_use(process, ino, inode, unit),
+        if add {
+            self.add_use(process, ino, inode, unit)
+        } else {
+            self.take_use(process, ino, inode, unit)
         }
     }
 
@@ -281,10 +282,11 @@ impl Volume {
     /// The same under the lock; the open is noted.
     fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
         let locked = self.lock_beside_leases(ino.0).inspect_err(|errno| {
-            match patience::is_expiry(*errno) {
+            if patience::is_expiry(*errno) {
                 // Whoever took the last use meanwhile may have left it to us.
-                true => self.later(Late::Close(ino)),
-                false => self.note_close(ino.0),
+                self.later(Late::Close(ino))
+            } else {
+                self.note_close(ino.0)
             }
         })?;
         if !same(locked.inode.generation.load(Ordering::Relaxed)) {

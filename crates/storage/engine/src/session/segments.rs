@@ -32,10 +32,11 @@ pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
     };
     let error = io::Error::last_os_error();
     drop(file);
-    match leased {
-        true => Some(false),
+    if leased {
+        Some(false)
+    } else {
         // Another member of a group may not ask: taken for mapped, lest a living session is removed.
-        false => matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)).then_some(true),
+        matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)).then_some(true)
     }
 }
 
@@ -103,15 +104,16 @@ impl FileIdentity {
         use std::os::unix::fs::{FileTypeExt, MetadataExt};
         let metadata = file.metadata()?;
         let kind = metadata.file_type();
-        Ok(match kind.is_block_device() || kind.is_char_device() {
-            true => FileIdentity {
+        Ok(if kind.is_block_device() || kind.is_char_device() {
+            FileIdentity {
                 device: metadata.rdev(),
                 inode: 0,
-            },
-            false => FileIdentity {
+            }
+        } else {
+            FileIdentity {
                 device: metadata.dev(),
                 inode: metadata.ino(),
-            },
+            }
         })
     }
 }

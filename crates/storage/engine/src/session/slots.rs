@@ -213,12 +213,13 @@ impl Volume {
         let pid = std::process::id() as u64;
         // Nobody else sees a private session, so nobody will ask who its process was.
         let private = self.origin == Origin::Private;
-        let start_ticks = match private {
-            true => 0,
-            false => match process_life(pid) {
+        let start_ticks = if private {
+            0
+        } else {
+            match process_life(pid) {
                 Life::Running(start_ticks) => start_ticks,
                 _ => 0,
-            },
+            }
         };
         if !private {
             self.disown_slots_before_exec(pid, start_ticks);

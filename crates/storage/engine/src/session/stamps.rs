@@ -34,9 +34,10 @@ impl Volume {
         }
         let tick_ns = clock::now_ns(libc::CLOCK_REALTIME_COARSE);
         let last_ns = self.session.header().last_stamp.0.load(Ordering::Relaxed);
-        match (0..MAX_TICK_NS).contains(&last_ns.saturating_sub(tick_ns)) {
-            true => last_ns,
-            false => tick_ns,
+        if (0..MAX_TICK_NS).contains(&last_ns.saturating_sub(tick_ns)) {
+            last_ns
+        } else {
+            tick_ns
         }
     }
 

@@ -214,9 +214,10 @@ impl Owner {
         let file = open_carefully(path, libc::O_NOFOLLOW)?;
         let metadata = file.metadata()?;
         let own = metadata.is_file() && metadata.nlink() == 1 && self.holds(&metadata);
-        match own {
-            true => Ok(file),
-            false => Err(io::Error::from_raw_os_error(libc::EPERM)),
+        if own {
+            Ok(file)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EPERM))
         }
     }
 }
@@ -248,9 +249,10 @@ pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
         })?;
     let opened = file.metadata()?;
     let same = (opened.dev(), opened.ino()) == (metadata.dev(), metadata.ino());
-    match same {
-        true => Ok(file),
-        false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
+    if same {
+        Ok(file)
+    } else {
+        Err(io::Error::from_raw_os_error(libc::ESTALE))
     }
 }
 
@@ -282,9 +284,10 @@ fn groups() -> Vec<u32> {
         .open(SETTINGS);
     let Ok(file) = file else { return Vec::new() };
     let by_root = |metadata: Metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0;
-    match file.metadata().is_ok_and(by_root) {
-        true => io::read_to_string(file).map_or(Vec::new(), |text| groups_of(&text)),
-        false => Vec::new(),
+    if file.metadata().is_ok_and(by_root) {
+        io::read_to_string(file).map_or(Vec::new(), |text| groups_of(&text))
+    } else {
+        Vec::new()
     }
 }
 

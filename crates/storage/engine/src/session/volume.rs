@@ -204,9 +204,10 @@ impl Volume {
     /// Other volumes on the machine go on as before.
     pub fn set_timing(&self, on: bool) -> bool {
         let (mode, untimed) = (&self.session.header().path_mode, PathMode::UNTIMED.0);
-        match on {
-            true => mode.fetch_and(!untimed, Ordering::AcqRel),
-            false => mode.fetch_or(untimed, Ordering::AcqRel),
+        if on {
+            mode.fetch_and(!untimed, Ordering::AcqRel)
+        } else {
+            mode.fetch_or(untimed, Ordering::AcqRel)
         };
         // Nobody told the machine what was accessed meanwhile.
         self.session.emulation().forget();

@@ -42,9 +42,10 @@ impl WriteBackErrors {
     }
 
     fn with_another(self, errno: Errno, generation: u32) -> WriteBackErrors {
-        let count = match self.0 >> GENERATION_SHIFT == u64::from(generation) {
-            true => self.0.wrapping_add(COUNT_UNIT) & COUNT,
-            false => COUNT_UNIT,
+        let count = if self.0 >> GENERATION_SHIFT == u64::from(generation) {
+            self.0.wrapping_add(COUNT_UNIT) & COUNT
+        } else {
+            COUNT_UNIT
         };
         let errno = u64::from(errno.0.clamp(1, 0xff) as u32) << ERRNO_SHIFT;
         WriteBackErrors(u64::from(generation) << GENERATION_SHIFT | errno | count)
@@ -67,9 +68,10 @@ impl Volume {
         let inode = file.inode();
         let word = inode.write_back_errors.load(Ordering::Acquire);
         let generation = inode.generation.load(Ordering::Relaxed);
-        match word >> GENERATION_SHIFT == u64::from(generation) {
-            true => WriteBackErrors(word),
-            false => WriteBackErrors::default(),
+        if word >> GENERATION_SHIFT == u64::from(generation) {
+            WriteBackErrors(word)
+        } else {
+            WriteBackErrors::default()
         }
     }
 

@@ -133,12 +133,13 @@ impl Volume {
         let memories = self.lookup_reference_maps(pool);
         let taken = |word: usize| {
             let taken = map[word].load(Ordering::Acquire);
-            match remembered {
-                true => taken,
-                false => memories
+            if remembered {
+                taken
+            } else {
+                memories
                     .iter()
                     .flatten()
-                    .fold(taken, |taken, map| taken | map[word].load(Ordering::SeqCst)),
+                    .fold(taken, |taken, map| taken | map[word].load(Ordering::SeqCst))
             }
         };
         let ahead = first_free(taken, next, end);

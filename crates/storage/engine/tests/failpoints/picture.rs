@@ -81,13 +81,15 @@ impl Picture {
     /// Nothing is different; with `reserved`, files may have more blocks.
     pub fn is_same(&self, other: &Picture, reserved: bool) -> Result<(), String> {
         self.compare(other, |one, other| {
-            let blocks = match reserved {
-                true => one.attributes.blocks.max(other.attributes.blocks),
-                false => other.attributes.blocks,
+            let blocks = if reserved {
+                one.attributes.blocks.max(other.attributes.blocks)
+            } else {
+                other.attributes.blocks
             };
-            let times = match reserved {
-                true => one.attributes,
-                false => other.attributes,
+            let times = if reserved {
+                one.attributes
+            } else {
+                other.attributes
             };
             let other = Shown {
                 attributes: Attributes {
@@ -130,9 +132,10 @@ impl Picture {
                 return Err(format!("byte {at} of {path} is of nobody"));
             }
         }
-        match self.0.len() == before.0.len() {
-            true => Ok(()),
-            false => Err("a name is gone".to_owned()),
+        if self.0.len() == before.0.len() {
+            Ok(())
+        } else {
+            Err("a name is gone".to_owned())
         }
     }
 

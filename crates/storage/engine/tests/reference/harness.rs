@@ -376,9 +376,10 @@ impl Harness {
     fn create(&mut self, directory: &DirectoryPick, name: &NamePick, new: &NewInode, open: bool) {
         let parent = self.directory(directory);
         let name = self.name(parent, name);
-        let done = match open {
-            true => self.volume().create_open(InodeNumber(parent), &name, new),
-            false => self.volume().create(InodeNumber(parent), &name, new),
+        let done = if open {
+            self.volume().create_open(InodeNumber(parent), &name, new)
+        } else {
+            self.volume().create(InodeNumber(parent), &name, new)
         };
         if self.is_full(&done, 5) {
             return;
@@ -540,9 +541,10 @@ impl Harness {
                 true
             });
         assert_eq!(listed, Ok(()));
-        match ended {
-            true => walk.end(),
-            false => drop(self.walks.insert(ino, walk)),
+        if ended {
+            walk.end()
+        } else {
+            drop(self.walks.insert(ino, walk))
         }
     }
 

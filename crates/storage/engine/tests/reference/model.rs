@@ -430,9 +430,10 @@ impl Model {
             _ => {}
         }
         let node = self.node_mut(ino);
-        match name == LAYOUT && !node.is_directory() {
-            true => node.layout = Some(value.to_vec()),
-            false => drop(node.xattrs.insert(name.to_vec(), value.to_vec())),
+        if name == LAYOUT && !node.is_directory() {
+            node.layout = Some(value.to_vec())
+        } else {
+            drop(node.xattrs.insert(name.to_vec(), value.to_vec()))
         }
         self.touch(ino, false);
         Ok(())

@@ -461,9 +461,10 @@ impl EmulationState {
         }
         let of_memory = access.of_memory(home);
         let unwaited_ns = costs.access_ns(&of_memory, beside.accessors, 0.0);
-        let access_ns = match wait_ns > 0.0 {
-            true => costs.access_ns(&of_memory, beside.accessors, wait_ns),
-            false => unwaited_ns,
+        let access_ns = if wait_ns > 0.0 {
+            costs.access_ns(&of_memory, beside.accessors, wait_ns)
+        } else {
+            unwaited_ns
         };
         let service_ns = costs.service_ns(&of_memory, beside);
         Cost {

@@ -123,10 +123,7 @@ impl EmulationState {
         Found {
             beside: Beside {
                 accessors: (others + own_part).max(1.0),
-                written_share: match all_s > 0.0 {
-                    true => written_s / all_s,
-                    false => 0.0,
-                },
+                written_share: if all_s > 0.0 { written_s / all_s } else { 0.0 },
                 shared_reads: readers_from.count_ones() > 1,
             },
             wait_ns: waits.fold(0.0, f64::max),

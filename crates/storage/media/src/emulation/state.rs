@@ -274,14 +274,17 @@ impl EmulationState {
             .emulated
             .as_ref()
             .ok_or_else(|| EmulationError::NotEmulated(name()))?;
-        let check = |what, count, most| match count > most {
-            true => Err(EmulationError::TooMany {
-                name: name(),
-                what,
-                count,
-                most,
-            }),
-            false => Ok(()),
+        let check = |what, count, most| {
+            if count > most {
+                Err(EmulationError::TooMany {
+                    name: name(),
+                    what,
+                    count,
+                    most,
+                })
+            } else {
+                Ok(())
+            }
         };
         let costs = AccessCosts::of(machine);
         check("nodes", machine.nodes.len(), MAX_EMULATED_NODES)?;

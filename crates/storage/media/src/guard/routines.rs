@@ -503,9 +503,10 @@ pub(crate) fn routines() -> Routines {
             )
         };
         let (copy_large, string_bytes, string_store_bytes) = if features.fast_strings {
-            let bytes = match features.fast_short_strings {
-                true => 2 << 10,
-                false => 8 << 10,
+            let bytes = if features.fast_short_strings {
+                2 << 10
+            } else {
+                8 << 10
             };
             (egeria_media_guard_copy_string as Copy, bytes, 2 << 10)
         } else {

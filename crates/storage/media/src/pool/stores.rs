@@ -141,9 +141,10 @@ impl Pool {
     }
 
     pub(super) fn stream_zeros(&self, at: PoolOffset, bytes: usize) -> Result<(), AccessFault> {
-        let (head, lines, tail) = match self.goes_through_cache(bytes) {
-            true => (bytes, 0, 0),
-            false => split(at, bytes),
+        let (head, lines, tail) = if self.goes_through_cache(bytes) {
+            (bytes, 0, 0)
+        } else {
+            split(at, bytes)
         };
         let edge = |at: PoolOffset, bytes: usize| {
             // SAFETY: inside the mapping.

@@ -36,9 +36,10 @@ impl Listing {
     pub(super) fn end(&mut self, reader: u64) -> bool {
         let is_good =
             matches!(self, Listing::Part { handle, is_mixed: false } if *handle == reader);
-        *self = match is_good {
-            true => Listing::Whole,
-            false => Listing::None,
+        *self = if is_good {
+            Listing::Whole
+        } else {
+            Listing::None
         };
         is_good
     }

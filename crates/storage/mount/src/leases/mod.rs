@@ -237,10 +237,7 @@ pub(crate) struct Leases {
 
 /// How long the kernel may remember a name that is there.
 pub(crate) fn name_validity(is_granted: bool) -> Duration {
-    match is_granted {
-        true => NAME,
-        false => Duration::ZERO,
-    }
+    if is_granted { NAME } else { Duration::ZERO }
 }
 
 /// How long the kernel may remember attributes.

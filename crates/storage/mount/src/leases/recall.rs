@@ -91,9 +91,12 @@ impl Leases {
         }
         let attributes = self.volume.attributes(ino);
         let is_directory = attributes.is_ok_and(|found| found.kind() == FileKind::Directory);
-        let forget = || match is_directory {
-            true => self.forget_directory(recall, kernel),
-            false => self.forget_file(recall, kernel),
+        let forget = || {
+            if is_directory {
+                self.forget_directory(recall, kernel)
+            } else {
+                self.forget_file(recall, kernel)
+            }
         };
         let _under_way = UnderWay { leases: self, ino };
         let mut times = 0;
@@ -151,9 +154,10 @@ impl Leases {
             times += 1;
             let has_pages = self.take_pages(ino);
             let has_names = recall.with_names && self.forget_names_of(ino, kernel);
-            let is_there = match has_pages {
-                true => kernel.forgetting().contents(ino),
-                false => kernel.forget_attributes(ino),
+            let is_there = if has_pages {
+                kernel.forgetting().contents(ino)
+            } else {
+                kernel.forget_attributes(ino)
             };
             // A name that the kernel was moving meanwhile has been moved by now: once more. Those that it moves again and
             // again it does not remember any more.
@@ -185,9 +189,10 @@ impl Leases {
         if names.is_empty() {
             return false;
         }
-        let how = match self.volume.is_open_in_kernel(ino) {
-            true => Name::Expired,
-            false => Name::Dropped,
+        let how = if self.volume.is_open_in_kernel(ino) {
+            Name::Expired
+        } else {
+            Name::Dropped
         };
         let send = || {
             let mut forgetting = kernel.forgetting();

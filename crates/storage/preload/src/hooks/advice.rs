@@ -9,9 +9,12 @@ use crate::serve::{serve, try_open_in_kernel};
 use libc::{c_int, off_t, size_t, ssize_t};
 
 fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
-    let reply = |record: &Record| match record.is_readable() && !record.is_kernel_cached() {
-        true => Reply::Direct(0),
-        false => Reply::Pass,
+    let reply = |record: &Record| {
+        if record.is_readable() && !record.is_kernel_cached() {
+            Reply::Direct(0)
+        } else {
+            Reply::Pass
+        }
     };
     if offset < 0 {
         return by_kernel(fd).unwrap_or_else(|| real::readahead(fd, offset, bytes));
@@ -28,9 +31,12 @@ fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> c_int
             Err(errno) => errno,
         };
     }
-    let reply = |record: &Record| match record.is_kernel_cached() {
-        true => Reply::Pass,
-        false => Reply::Direct(0),
+    let reply = |record: &Record| {
+        if record.is_kernel_cached() {
+            Reply::Pass
+        } else {
+            Reply::Direct(0)
+        }
     };
     serve(fd, reply).map_or_else(
         || real::posix_fadvise(fd, offset, bytes, advice),

@@ -13,12 +13,13 @@ fn canonical_into(path: *const c_char, into: *mut c_char) -> Option<()> {
     let answer = on_path(libc::AT_FDCWD, path, |way| {
         let mut canonical = way.canonical_path()?;
         canonical.push(0);
-        Ok(match canonical.len() <= ROOM_BYTES {
-            true => match CallerPlace(into.cast::<u8>()).fill(&canonical) {
+        Ok(if canonical.len() <= ROOM_BYTES {
+            match CallerPlace(into.cast::<u8>()).fill(&canonical) {
                 Answer::Done(done) => Answer::Done(done),
                 _ => Answer::Kernel,
-            },
-            false => Answer::Kernel,
+            }
+        } else {
+            Answer::Kernel
         })
     });
     (answer == Some(0)).then_some(())
@@ -35,9 +36,10 @@ fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_char {
 }
 
 fn realpath_chk(path: *const c_char, into: *mut c_char, has: size_t) -> *mut c_char {
-    match has >= ROOM_BYTES {
-        true => realpath(path, into),
-        false => real::__realpath_chk(path, into, has),
+    if has >= ROOM_BYTES {
+        realpath(path, into)
+    } else {
+        real::__realpath_chk(path, into, has)
     }
 }
 

@@ -25,9 +25,10 @@ fn change(way: &Way<'_>, inode: &Attributes, change: &AttributeChange, drops: bo
         return Err(PathStop::Elsewhere);
     }
     let volume = way.volume;
-    let dropped = match drops {
-        true => volume.drop_capability(inode),
-        false => Ok(()),
+    let dropped = if drops {
+        volume.drop_capability(inode)
+    } else {
+        Ok(())
     };
     let set = || volume.set_attributes(inode, change);
     Ok(answered(dropped.and_then(|()| set()), &[]))

@@ -28,9 +28,10 @@ struct Buffer(*mut u8);
 impl Buffer {
     fn make() -> Option<Buffer> {
         let spare = SPARE.swap(null_mut(), Ordering::Acquire);
-        match spare.is_null() {
-            true => raw::map(CHUNK_BYTES).map(Buffer),
-            false => Some(Buffer(spare)),
+        if spare.is_null() {
+            raw::map(CHUNK_BYTES).map(Buffer)
+        } else {
+            Some(Buffer(spare))
         }
     }
 
@@ -54,43 +55,45 @@ fn private_offset<T>(fd: c_int, look: impl FnOnce(&mut u64) -> T) -> Option<T> {
 /// Where a side of the copy is: told by the caller, or the description's position. `None`: the kernel
 /// finds the error, a bad address among them.
 fn offset_of(fd: c_int, given: *mut off_t, bytes: usize) -> Option<u64> {
-    let at = match given.is_null() {
-        false => guarded::fetch(fd, given).filter(|&at| guarded::store(fd, given, at))?,
-        true => match private_offset(fd, |offset_bytes| *offset_bytes) {
+    let at = if given.is_null() {
+        match private_offset(fd, |offset_bytes| *offset_bytes) {
             Some(offset_bytes) => offset_bytes as off_t,
             None => {
                 serve::publish(fd);
                 raw::lseek(fd, 0, libc::SEEK_CUR) as off_t
             }
-        },
+        }
+    } else {
+        guarded::fetch(fd, given).filter(|&at| guarded::store(fd, given, at))?
     };
     u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))
 }
 
 /// The same of a side that is no file of ours; `ours` is the other side.
 fn offset_elsewhere(ours: c_int, fd: c_int, given: *mut off_t, bytes: usize) -> Option<u64> {
-    let at = match given.is_null() {
-        true => raw::lseek(fd, 0, libc::SEEK_CUR) as off_t,
-        false => guarded::fetch(ours, given).filter(|&at| guarded::store(ours, given, at))?,
+    let at = if given.is_null() {
+        raw::lseek(fd, 0, libc::SEEK_CUR) as off_t
+    } else {
+        guarded::fetch(ours, given).filter(|&at| guarded::store(ours, given, at))?
     };
     u64::try_from(at).ok().filter(|&at| !is_beyond(at, bytes))
 }
 
 fn store_offset_elsewhere(ours: c_int, fd: c_int, given: *mut off_t, at: u64) {
-    match given.is_null() {
-        true => _ = raw::lseek(fd, at as i64, libc::SEEK_SET),
-        false => _ = guarded::store(ours, given, at as off_t),
+    if given.is_null() {
+        _ = raw::lseek(fd, at as i64, libc::SEEK_SET)
+    } else {
+        _ = guarded::store(ours, given, at as off_t)
     }
 }
 
 fn store_offset(fd: c_int, given: *mut off_t, at: u64) {
-    match given.is_null() {
-        false => _ = guarded::store(fd, given, at as off_t),
-        true => {
-            if private_offset(fd, |offset_bytes| *offset_bytes = at).is_none() {
-                raw::lseek(fd, at as i64, libc::SEEK_SET);
-            }
+    if given.is_null() {
+        if private_offset(fd, |offset_bytes| *offset_bytes = at).is_none() {
+            raw::lseek(fd, at as i64, libc::SEEK_SET);
         }
+    } else {
+        _ = guarded::store(fd, given, at as off_t)
     }
 }
 
@@ -191,9 +194,12 @@ fn across(
     if into_ours && raw::facts_of(other)?.st_size <= 0 {
         return None;
     }
-    let position = |fd: c_int, given: *mut off_t| match fd == ours {
-        true => offset_of(fd, given, bytes),
-        false => offset_elsewhere(ours, fd, given, bytes),
+    let position = |fd: c_int, given: *mut off_t| {
+        if fd == ours {
+            offset_of(fd, given, bytes)
+        } else {
+            offset_elsewhere(ours, fd, given, bytes)
+        }
     };
     let (source, target) = (position(from, from_at)?, position(to, to_at)?);
     let buffer = Buffer::make()?;
@@ -202,12 +208,11 @@ fn across(
     while done < bytes.min(MAX_BYTES) {
         let chunk = CHUNK_BYTES.min(bytes - done);
         let (source, target) = (source + done as u64, target + done as u64);
-        let read = match into_ours {
-            true => {
-                let got = raw::pread(other, buffer.0.cast(), chunk, source as i64);
-                Some(of_kernel(got))
-            }
-            false => one(from, |record| record.read_at(source, buffer.0, chunk)),
+        let read = if into_ours {
+            let got = raw::pread(other, buffer.0.cast(), chunk, source as i64);
+            Some(of_kernel(got))
+        } else {
+            one(from, |record| record.read_at(source, buffer.0, chunk))
         };
         let Some(Ok(got)) = read else {
             break;
@@ -216,14 +221,13 @@ fn across(
             is_at_end = true;
             break;
         }
-        let written = match into_ours {
-            true => one(to, |record| {
+        let written = if into_ours {
+            one(to, |record| {
                 writing::write_at(record, target, buffer.0, got)
-            }),
-            false => {
-                let put = raw::pwrite(other, buffer.0.cast::<c_void>(), got, target as i64);
-                Some(of_kernel(put))
-            }
+            })
+        } else {
+            let put = raw::pwrite(other, buffer.0.cast::<c_void>(), got, target as i64);
+            Some(of_kernel(put))
         };
         match written {
             Some(Ok(put @ 1..)) => done += put,
@@ -235,9 +239,12 @@ fn across(
         // Whoever asked copies by itself and finds the error.
         return None;
     }
-    let keep = |fd: c_int, given: *mut off_t, at: u64| match fd == ours {
-        true => store_offset(fd, given, at),
-        false => store_offset_elsewhere(ours, fd, given, at),
+    let keep = |fd: c_int, given: *mut off_t, at: u64| {
+        if fd == ours {
+            store_offset(fd, given, at)
+        } else {
+            store_offset_elsewhere(ours, fd, given, at)
+        }
     };
     keep(from, from_at, source + done as u64);
     keep(to, to_at, target + done as u64);

@@ -67,9 +67,12 @@ fn fdopendir(fd: c_int) -> *mut DIR {
 
 fn closedir(stream: *mut DIR) -> c_int {
     let ours = |stream: &'static Stream| table::close_within(stream.close());
-    on(stream, -1, ours, || match stream.is_null() {
-        true => real::closedir(stream),
-        false => table::closing(real::dirfd(stream), || real::closedir(stream)),
+    on(stream, -1, ours, || {
+        if stream.is_null() {
+            real::closedir(stream)
+        } else {
+            table::closing(real::dirfd(stream), || real::closedir(stream))
+        }
     })
 }
 

@@ -147,9 +147,10 @@ fn change(
             let is_permitted = way.usage.is_writable()
                 && !way.volume.are_names_watched()
                 && credentials.may(inode, WRITE);
-            match is_plain && is_permitted {
-                true => Ok(answered(change(way.volume, inode, name), expected)),
-                false => Err(PathStop::Elsewhere),
+            if is_plain && is_permitted {
+                Ok(answered(change(way.volume, inode, name), expected))
+            } else {
+                Err(PathStop::Elsewhere)
             }
         });
         changed.unwrap_or(Err(PathStop::Elsewhere))

@@ -20,8 +20,9 @@ fn known_to_kernel(fd: c_int) -> Result<(), c_int> {
     serve::quietly(fd, |record| {
         is_elsewhere = record.volume().is_open_past_kernel_by_others(record.ino());
     });
-    match is_elsewhere {
-        true => Err(libc::EAGAIN),
-        false => Ok(()),
+    if is_elsewhere {
+        Err(libc::EAGAIN)
+    } else {
+        Ok(())
     }
 }

@@ -9,9 +9,10 @@ const NEW_DIRECTORY_BITS: u32 = 0o1777;
 
 /// Where a name can be made or removed: on a writable mount, when nobody wants to hear of it.
 pub(super) fn end_to_change(way: &Way<'_>) -> Result<PathEnd, PathStop> {
-    match way.usage.is_writable() && !way.volume.are_names_watched() {
-        true => way.find_end(),
-        false => Err(PathStop::Elsewhere),
+    if way.usage.is_writable() && !way.volume.are_names_watched() {
+        way.find_end()
+    } else {
+        Err(PathStop::Elsewhere)
     }
 }
 

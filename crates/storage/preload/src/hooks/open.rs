@@ -64,17 +64,19 @@ fn creat(path: *const c_char, mode: mode_t) -> c_int {
 
 fn open_2(path: *const c_char, flags: c_int) -> c_int {
     let wants_mode = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
-    match wants_mode {
-        true => opened(real::__open_2(path, flags), flags),
-        false => open(path, flags, 0),
+    if wants_mode {
+        opened(real::__open_2(path, flags), flags)
+    } else {
+        open(path, flags, 0)
     }
 }
 
 fn openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
     let wants_mode = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
-    match wants_mode {
-        true => opened(real::__openat_2(directory, path, flags), flags),
-        false => openat(directory, path, flags, 0),
+    if wants_mode {
+        opened(real::__openat_2(directory, path, flags), flags)
+    } else {
+        openat(directory, path, flags, 0)
     }
 }
 

@@ -81,10 +81,11 @@ pub(super) fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int {
 macro_rules! of_terminals {
     ($($name:ident($fd:ident: c_int $(, $argument:ident: $type:ty)*) -> $value:ty, $refused:expr;)+) => {
         $(fn $name($fd: c_int $(, $argument: $type)*) -> $value {
-            match serve::is_deferred($fd) {
-                true => $refused,
-                false => real::$name($fd $(, $argument)*),
-            }
+            if serve::is_deferred($fd) {
+$refused
+} else {
+real::$name($fd $(, $argument)*)
+}
         })+
     };
 }

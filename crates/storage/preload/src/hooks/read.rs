@@ -31,9 +31,12 @@ pub(super) fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
         *at += done as u64;
         Some(done)
     };
-    let quick = |record: &Record| match record.is_readable() {
-        true => record.offset.with(|at| at_position(record, at)).flatten(),
-        false => None,
+    let quick = |record: &Record| {
+        if record.is_readable() {
+            record.offset.with(|at| at_position(record, at)).flatten()
+        } else {
+            None
+        }
     };
     match serve_quickly(fd, quick) {
         Some(done) => done,
@@ -44,10 +47,11 @@ pub(super) fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
 #[inline(never)]
 fn read_carefully(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
     serve_cancellable(fd, |record| read_body(record, fd, buffer, bytes)).unwrap_or_else(|| {
-        match thread::is_inside() {
+        if thread::is_inside() {
             // The engine's own are no cancellation points.
-            true => errno::from_kernel(raw::read(fd, buffer, bytes)),
-            false => real::read(fd, buffer, bytes),
+            errno::from_kernel(raw::read(fd, buffer, bytes))
+        } else {
+            real::read(fd, buffer, bytes)
         }
     })
 }
@@ -74,9 +78,12 @@ fn read_body(record: &Record, fd: c_int, buffer: *mut c_void, bytes: size_t) -> 
 
 /// Read at an offset.
 pub(super) fn pread(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t) -> ssize_t {
-    let quick = |record: &Record| match record.is_readable() && offset >= 0 {
-        true => record.read_quickly(offset as u64, buffer.cast(), bytes),
-        false => None,
+    let quick = |record: &Record| {
+        if record.is_readable() && offset >= 0 {
+            record.read_quickly(offset as u64, buffer.cast(), bytes)
+        } else {
+            None
+        }
     };
     match serve_quickly(fd, quick) {
         Some(done) => done,
@@ -92,9 +99,12 @@ fn pread_carefully(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t)
         }
         reply(record.read_at(offset as u64, buffer.cast(), bytes))
     };
-    serve_cancellable(fd, body).unwrap_or_else(|| match thread::is_inside() {
-        true => errno::from_kernel(raw::pread(fd, buffer, bytes, offset)),
-        false => real::pread(fd, buffer, bytes, offset),
+    serve_cancellable(fd, body).unwrap_or_else(|| {
+        if thread::is_inside() {
+            errno::from_kernel(raw::pread(fd, buffer, bytes, offset))
+        } else {
+            real::pread(fd, buffer, bytes, offset)
+        }
     })
 }
 

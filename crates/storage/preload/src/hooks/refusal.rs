@@ -86,9 +86,10 @@ fn of_clone(to: c_int, from: c_int) -> Option<c_int> {
         (false, false) => return None,
         (true, true) => {
             let is_sound = is(from, &READS, 0) && is(to, &WRITES, libc::O_APPEND);
-            return is_same_mount(to, from).then_some(match is_sound {
-                true => libc::EOPNOTSUPP,
-                false => libc::EBADF,
+            return is_same_mount(to, from).then_some(if is_sound {
+                libc::EOPNOTSUPP
+            } else {
+                libc::EBADF
             });
         }
         (true, false) => from,

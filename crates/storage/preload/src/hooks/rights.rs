@@ -34,9 +34,10 @@ fn setting<T>(wanted: Four, current: fn() -> Four, call: impl FnOnce() -> T) -> 
         return withdraw::around(call);
     }
     let differs = |(wanted, now): (&u32, &u32)| *wanted != KEEP && wanted != now;
-    match wanted.iter().zip(&current()).any(differs) {
-        true => withdraw::around(call),
-        false => call(),
+    if wanted.iter().zip(&current()).any(differs) {
+        withdraw::around(call)
+    } else {
+        call()
     }
 }
 

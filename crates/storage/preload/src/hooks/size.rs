@@ -13,9 +13,10 @@ use libc::{c_int, off_t};
 fn change(record: &Record, change: impl FnOnce() -> Result<(), Errno>) -> Reply {
     let may_change =
         record.is_writable() && !settings::file_size_limited() && !writing::has_setid(record);
-    match may_change && change().is_ok() {
-        true => Reply::Direct(0),
-        false => Reply::Pass,
+    if may_change && change().is_ok() {
+        Reply::Direct(0)
+    } else {
+        Reply::Pass
     }
 }
 
@@ -57,16 +58,18 @@ fn is_allocated(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> bool {
 }
 
 fn fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int {
-    match is_allocated(fd, mode, offset, bytes) {
-        true => 0,
-        false => passing::fallocate(fd, mode, offset, bytes),
+    if is_allocated(fd, mode, offset, bytes) {
+        0
+    } else {
+        passing::fallocate(fd, mode, offset, bytes)
     }
 }
 
 fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int {
-    match is_allocated(fd, 0, offset, bytes) {
-        true => 0,
-        false => passing::posix_fallocate(fd, offset, bytes),
+    if is_allocated(fd, 0, offset, bytes) {
+        0
+    } else {
+        passing::posix_fallocate(fd, offset, bytes)
     }
 }
 

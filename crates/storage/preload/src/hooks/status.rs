@@ -68,9 +68,10 @@ fn shown<T: Copy>(
 ) -> Answer {
     // What was stored through mappings is in the kernel's pages first, and counts.
     let has_stores = || way.volume.has_kernel_pages(attributes.ino);
-    match is_plain(attributes) && !has_stores() {
-        true => CallerPlace(into).fill(&[make(way, attributes)]),
-        false => Answer::Kernel,
+    if is_plain(attributes) && !has_stores() {
+        CallerPlace(into).fill(&[make(way, attributes)])
+    } else {
+        Answer::Kernel
     }
 }
 
@@ -123,23 +124,26 @@ pub(super) fn fstat(fd: c_int, into: *mut libc::stat) -> c_int {
 }
 
 fn xstat(version: c_int, path: *const c_char, into: *mut libc::stat) -> c_int {
-    match STAT_VERSIONS.contains(&version) {
-        true => stat(path, into),
-        false => real::__xstat(version, path, into),
+    if STAT_VERSIONS.contains(&version) {
+        stat(path, into)
+    } else {
+        real::__xstat(version, path, into)
     }
 }
 
 fn lxstat(version: c_int, path: *const c_char, into: *mut libc::stat) -> c_int {
-    match STAT_VERSIONS.contains(&version) {
-        true => lstat(path, into),
-        false => real::__lxstat(version, path, into),
+    if STAT_VERSIONS.contains(&version) {
+        lstat(path, into)
+    } else {
+        real::__lxstat(version, path, into)
     }
 }
 
 fn fxstat(version: c_int, fd: c_int, into: *mut libc::stat) -> c_int {
-    match STAT_VERSIONS.contains(&version) {
-        true => fstat(fd, into),
-        false => real::__fxstat(version, fd, into),
+    if STAT_VERSIONS.contains(&version) {
+        fstat(fd, into)
+    } else {
+        real::__fxstat(version, fd, into)
     }
 }
 
@@ -150,9 +154,10 @@ fn fxstatat(
     into: *mut libc::stat,
     flags: c_int,
 ) -> c_int {
-    match STAT_VERSIONS.contains(&version) {
-        true => fstatat(directory, path, into, flags),
-        false => real::__fxstatat(version, directory, path, into, flags),
+    if STAT_VERSIONS.contains(&version) {
+        fstatat(directory, path, into, flags)
+    } else {
+        real::__fxstatat(version, directory, path, into, flags)
     }
 }
 
@@ -236,9 +241,10 @@ fn access_at(directory: c_int, path: *const c_char, mode: c_int, flags: c_int) -
         let is_allowed = (wanted & WRITE == 0 || way.usage.is_writable())
             && (!executes || way.usage.is_executable())
             && credentials.may(&found, wanted);
-        Ok(match is_allowed && is_plain(&found) {
-            true => Answer::Done(0),
-            false => Answer::Kernel,
+        Ok(if is_allowed && is_plain(&found) {
+            Answer::Done(0)
+        } else {
+            Answer::Kernel
         })
     })
 }
@@ -297,9 +303,10 @@ fn readlinkat(directory: c_int, path: *const c_char, into: *mut c_char, room: si
 }
 
 fn readlink_chk(path: *const c_char, into: *mut c_char, room: size_t, has: size_t) -> ssize_t {
-    match room <= has {
-        true => readlink(path, into, room),
-        false => real::__readlink_chk(path, into, room, has),
+    if room <= has {
+        readlink(path, into, room)
+    } else {
+        real::__readlink_chk(path, into, room, has)
     }
 }
 
@@ -310,9 +317,10 @@ fn readlinkat_chk(
     room: size_t,
     has: size_t,
 ) -> ssize_t {
-    match room <= has {
-        true => readlinkat(directory, path, into, room),
-        false => real::__readlinkat_chk(directory, path, into, room, has),
+    if room <= has {
+        readlinkat(directory, path, into, room)
+    } else {
+        real::__readlinkat_chk(directory, path, into, room, has)
     }
 }
 

@@ -22,10 +22,11 @@ fn number(file: *mut FILE) -> c_int {
 
 fn opened(file: *mut FILE) -> *mut FILE {
     let fd = number(file);
-    match libc_streams::is_served(file) {
+    if libc_streams::is_served(file) {
         // All calls come through the hooks.
-        true => descriptors::opened(fd),
-        false => _ = arrived(fd),
+        descriptors::opened(fd)
+    } else {
+        _ = arrived(fd)
     }
     file
 }

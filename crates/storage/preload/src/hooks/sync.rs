@@ -18,9 +18,10 @@ fn durable(record: &Record, fd: c_int) -> Reply {
 }
 
 fn usual(record: &Record) -> Reply {
-    match record.is_kernel_cached() {
-        true => Reply::Pass,
-        false => Reply::Direct(0),
+    if record.is_kernel_cached() {
+        Reply::Pass
+    } else {
+        Reply::Direct(0)
     }
 }
 

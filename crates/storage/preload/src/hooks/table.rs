@@ -182,9 +182,10 @@ pub(super) fn close(fd: c_int) -> c_int {
 /// `close` where nobody is cancelled.
 pub(super) fn close_within(fd: c_int) -> c_int {
     let close = || crate::errno::from_kernel(crate::raw::close(fd)) as c_int;
-    match is_idle() {
-        true => close(),
-        false => closing(fd, close),
+    if is_idle() {
+        close()
+    } else {
+        closing(fd, close)
     }
 }
 
@@ -267,9 +268,10 @@ pub(super) fn unshare(flags: c_int) -> c_int {
     if flags & (libc::CLONE_FS | MOVING) != 0 && !libc_threads::alone() {
         names::note_umasks_of_threads();
     }
-    match flags & MOVING != 0 {
-        true => withdraw::around(|| real::unshare(flags)),
-        false => real::unshare(flags),
+    if flags & MOVING != 0 {
+        withdraw::around(|| real::unshare(flags))
+    } else {
+        real::unshare(flags)
     }
 }
 
@@ -352,9 +354,10 @@ pub(super) fn status_of_deferred(fd: c_int) -> Option<c_int> {
     let mut status = None;
     if may_any_be_deferred() && !is_idle() {
         serve::quietly(fd, |record| {
-            let large = match record.is_path() {
-                true => 0,
-                false => O_LARGEFILE_OF_KERNEL,
+            let large = if record.is_path() {
+                0
+            } else {
+                O_LARGEFILE_OF_KERNEL
             };
             status = record.is_deferred().then(|| record.status() | large);
         });

@@ -23,15 +23,17 @@ fn prepare(directory: c_int, path: *const c_char, follows_last: bool, reach: Rea
         is_in_volume = true;
         // Without a place in the session changes stay unseen, as those of programs that use the Rust API do.
         let _ = way.volume.watch_names();
-        match path.is_null() {
-            true => watched::note(way.volume, &way.inode()?),
-            false => watched::note(way.volume, &way.find_or_own(follows_last, true)?),
+        if path.is_null() {
+            watched::note(way.volume, &way.inode()?)
+        } else {
+            watched::note(way.volume, &way.find_or_own(follows_last, true)?)
         }
         Ok::<_, PathStop>(Answer::Kernel)
     };
-    match path.is_null() {
-        true => on_descriptor(directory, watch),
-        false => on_path(directory, path, watch),
+    if path.is_null() {
+        on_descriptor(directory, watch)
+    } else {
+        on_path(directory, path, watch)
     };
     if is_in_volume {
         serve::open_all_in_kernel();

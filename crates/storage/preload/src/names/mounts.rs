@@ -240,13 +240,12 @@ impl Mount {
         }
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC | libc::O_NONBLOCK;
         let root = raw::openat(libc::AT_FDCWD, self.point.as_ptr(), flags, 0) as c_int;
-        let known = match root >= 0 {
-            true => {
-                let known = self.known_by(root);
-                raw::close(root);
-                known
-            }
-            false => None,
+        let known = if root >= 0 {
+            let known = self.known_by(root);
+            raw::close(root);
+            known
+        } else {
+            None
         };
         let Some(known) = known else {
             self.is_refused.store(true, Ordering::Relaxed);
@@ -308,9 +307,10 @@ impl Mount {
     /// How the mount may be used; `None` when the kernel must go the way.
     #[inline(always)]
     pub fn usage(&self) -> Option<Use> {
-        let seen = match is_fresh(self.seen_at_ticks.load(Ordering::Acquire)) {
-            true => self.seen.load(Ordering::Relaxed),
-            false => self.look_again(),
+        let seen = if is_fresh(self.seen_at_ticks.load(Ordering::Acquire)) {
+            self.seen.load(Ordering::Relaxed)
+        } else {
+            self.look_again()
         };
         (seen & LEADS != 0).then_some(Use(seen))
     }

@@ -43,9 +43,10 @@ impl<T: Copy> CallerPlace<T> {
     pub fn fill(self, values: &[T]) -> Answer {
         // SAFETY: the program gave the address to be written; a bad one answers false.
         let filled = unsafe { copy(self.0.cast(), values.as_ptr().cast(), size_of_val(values)) };
-        match filled {
-            true => Answer::Done(0),
-            false => Answer::Fails(libc::EFAULT),
+        if filled {
+            Answer::Done(0)
+        } else {
+            Answer::Fails(libc::EFAULT)
         }
     }
 }
@@ -93,9 +94,10 @@ impl<'p> Way<'p> {
         follows_last: bool,
         may_be_empty: bool,
     ) -> Result<Attributes, PathStop> {
-        match may_be_empty && self.start.path.is_empty() {
-            true => self.inode(),
-            false => self.find(follows_last),
+        if may_be_empty && self.start.path.is_empty() {
+            self.inode()
+        } else {
+            self.find(follows_last)
         }
     }
 
@@ -139,9 +141,10 @@ impl<'p> Way<'p> {
         let inside = self.mount.inside(path).ok_or(PathStop::Elsewhere)?;
         // Another thread may have changed it, and it may have been removed.
         let root = self.walker.directory(InodeNumber::ROOT)?;
-        match self.walker.find(root, inside, false)?.ino == ino {
-            true => Ok(inside.to_vec()),
-            false => Err(PathStop::Elsewhere),
+        if self.walker.find(root, inside, false)?.ino == ino {
+            Ok(inside.to_vec())
+        } else {
+            Err(PathStop::Elsewhere)
         }
     }
 
@@ -291,9 +294,12 @@ pub fn on_open_descriptor(
     fd: c_int,
     body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
 ) -> Option<c_int> {
-    on_descriptor(fd, |way| match start::is_open(fd) {
-        true => body(way),
-        false => Err(PathStop::Elsewhere),
+    on_descriptor(fd, |way| {
+        if start::is_open(fd) {
+            body(way)
+        } else {
+            Err(PathStop::Elsewhere)
+        }
     })
 }
 
@@ -356,8 +362,8 @@ impl Admitted {
         thread.set(thread::INSIDE);
         let error = errno::get();
         // Once it is off and no pin names anything, the volumes go.
-        let outcome = match pin.hold(-1, BY_PATH.as_ptr(), || !settings::is_off()) {
-            true => catch_unwind(AssertUnwindSafe(|| {
+        let outcome = if pin.hold(-1, BY_PATH.as_ptr(), || !settings::is_off()) {
+            catch_unwind(AssertUnwindSafe(|| {
                 thread.stacks.run(|| {
                     let (volume, answer) = body(thread)?;
                     let answer = answer.unwrap_or_else(Answer::from);
@@ -367,8 +373,9 @@ impl Admitted {
                     }
                     Some(answer)
                 })
-            })),
-            false => Ok(None),
+            }))
+        } else {
+            Ok(None)
         };
         pin.let_go();
         thread.leave();

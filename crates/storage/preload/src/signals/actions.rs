@@ -224,9 +224,10 @@ pub fn reset(signal: c_int) {
     thread::inside(|| {
         ASKED.with(|asked| {
             let default = sets::default_action();
-            match has_taken_over() {
-                true => _ = install(asked, signal, &default),
-                false => _ = real::sigaction(signal, &raw const default, std::ptr::null_mut()),
+            if has_taken_over() {
+                _ = install(asked, signal, &default)
+            } else {
+                _ = real::sigaction(signal, &raw const default, std::ptr::null_mut())
             }
         });
     });

@@ -153,9 +153,10 @@ impl<'m> Starts<'m> {
     /// Version 1; a pointer of 4 bytes; a count of 4 bytes; pairs of 4 bytes: what compilers write. Else it has no entries.
     pub fn new(bytes: &'m [u8]) -> Starts<'m> {
         let usual = bytes.starts_with(&[1, 0x1b, 0x03, 0x3b]);
-        let (count, table) = match usual {
-            true => (bytes.get(8..12), bytes.get(12..)),
-            false => (None, None),
+        let (count, table) = if usual {
+            (bytes.get(8..12), bytes.get(12..))
+        } else {
+            (None, None)
         };
         let count = count.map_or(0, |count| {
             u32::from_le_bytes(count.try_into().unwrap_or_default())

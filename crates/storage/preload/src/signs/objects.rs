@@ -47,9 +47,10 @@ unsafe extern "C" fn look(info: *mut dl_phdr_info, _: usize, found: *mut c_void)
     // SAFETY: the linker passes an object that stays loaded until this returns, with its headers and its name.
     let object = unsafe {
         let info = &*info;
-        let path = match info.dlpi_name.is_null() {
-            true => b"",
-            false => CStr::from_ptr(info.dlpi_name).to_bytes(),
+        let path = if info.dlpi_name.is_null() {
+            b""
+        } else {
+            CStr::from_ptr(info.dlpi_name).to_bytes()
         };
         Object {
             name: path.rsplit(|byte| *byte == b'/').next().unwrap_or(path),

@@ -40,9 +40,12 @@ fn refused(answer: Answer<()>) {
 
 /// What another process would get for a range.
 fn elsewhere(kind: i32, start: i64, bytes: i64, expected: bool) {
-    apart(move || match expected {
-        true => set(reopened().0, kind, start, bytes).unwrap(),
-        false => refused(set(reopened().0, kind, start, bytes)),
+    apart(move || {
+        if expected {
+            set(reopened().0, kind, start, bytes).unwrap()
+        } else {
+            refused(set(reopened().0, kind, start, bytes))
+        }
     });
 }
 

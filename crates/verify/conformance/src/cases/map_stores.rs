@@ -106,9 +106,10 @@ fn stores_behind_the_end_are_no_data() {
             let f = open(c"f", O_RDWR, 0).unwrap();
             let map = Map::shared(f.0, PAGE);
             map.store(10, &[b'j'; PAGE - 10]);
-            match is_elsewhere {
-                true => apart(|| grow(open(c"f", O_RDWR, 0).unwrap().0)),
-                false => grow(f.0),
+            if is_elsewhere {
+                apart(|| grow(open(c"f", O_RDWR, 0).unwrap().0))
+            } else {
+                grow(f.0)
             }
             let size = fstat(f.0).unwrap().st_size as usize;
             let mut expected = vec![0; size];

@@ -77,9 +77,12 @@ fn directories_by_every_bit() {
         for bits in 0..8u32 {
             let (reads, writes, searches) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
             let inside = |path: &str| name(format!("d{bits}/{path}"));
-            let expect = |allowed: bool, answer: Answer<()>| match allowed {
-                true => answer.unwrap_or_else(|error| panic!("{error:?} with {bits:o}")),
-                false => fails(EACCES, answer),
+            let expect = |allowed: bool, answer: Answer<()>| {
+                if allowed {
+                    answer.unwrap_or_else(|error| panic!("{error:?} with {bits:o}"))
+                } else {
+                    fails(EACCES, answer)
+                }
             };
             expect(
                 reads,
@@ -311,9 +314,10 @@ fn sticky_directories_by_every_owner() {
                 // A directory of others may be renamed only by whoever may write it: its `..` stays here.
                 expect(rename(inside, c"sticky/y"));
                 let now = if may { c"sticky/y" } else { inside };
-                match is_directory {
-                    true => mkdir(c"sticky/mine", 0o755).unwrap(),
-                    false => file(c"sticky/mine", b""),
+                if is_directory {
+                    mkdir(c"sticky/mine", 0o755).unwrap()
+                } else {
+                    file(c"sticky/mine", b"")
                 }
                 expect(rename(c"sticky/mine", now));
                 expect(if is_directory {

@@ -30,9 +30,10 @@ pub(super) fn execute(path: &CStr) -> Answer<i32> {
     let mut error = [0; 4];
     let failed = read(read_end.0, &mut error).unwrap() == 4;
     let (_, status) = child.end(std::time::Duration::from_secs(20));
-    match failed {
-        true => Err(Errno(i32::from_ne_bytes(error))),
-        false => Ok(status),
+    if failed {
+        Err(Errno(i32::from_ne_bytes(error)))
+    } else {
+        Ok(status)
     }
 }
 

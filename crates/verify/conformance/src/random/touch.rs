@@ -56,9 +56,10 @@ pub fn copy(map: &Map, at: usize, data: &mut [u8], stores: bool) -> (usize, c_in
     let there: *mut u8 = ptr::with_exposed_provenance_mut(map.address(at));
     let bytes = data.len();
     assert!(bytes <= map.bytes() - at);
-    let (to, from) = match stores {
-        true => (there, data.as_mut_ptr()),
-        false => (data.as_mut_ptr(), there),
+    let (to, from) = if stores {
+        (there, data.as_mut_ptr())
+    } else {
+        (data.as_mut_ptr(), there)
     };
     SIGNAL.set(0);
     IS_COPYING.set(true);

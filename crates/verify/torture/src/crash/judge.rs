@@ -168,11 +168,12 @@ impl Judge {
             self.check(&pools, true)?;
         }
         let again = clean(self.check(&pools, false)?)?;
-        match again == used_blocks {
-            true => Ok(Recovered { found, stores }),
-            false => Err(format!(
+        if again == used_blocks {
+            Ok(Recovered { found, stores })
+        } else {
+            Err(format!(
                 "{used_blocks} blocks are in use, but the next to attach counts {again}"
-            )),
+            ))
         }
     }
 
@@ -232,12 +233,13 @@ pub(super) fn has_stores(recording: &Recording) -> bool {
 fn probe(volume: &Volume, before: &Snapshot) -> Result<(), String> {
     write_and_remove(volume).map_err(|errno| format!("cannot be written: {errno}"))?;
     let after = Snapshot::of(volume)?.with_root_of(before);
-    match after == *before {
-        true => Ok(()),
-        false => Err(format!(
+    if after == *before {
+        Ok(())
+    } else {
+        Err(format!(
             "a new file hurt others:\n{}",
             after.difference(before)
-        )),
+        ))
     }
 }
 

@@ -107,9 +107,10 @@ impl Workspace {
             let volume = self.attach()?;
             let other = volume.join_private();
             let mut actors = [Actor::new(&volume), Actor::new(&other)];
-            let seen = match looks_first {
-                true => look_up(&other, second),
-                false => HashMap::new(),
+            let seen = if looks_first {
+                look_up(&other, second)
+            } else {
+                HashMap::new()
             };
             for &step in steps {
                 let known = if step == 1 {
@@ -215,9 +216,10 @@ fn hand_over(parts: &[Part; 2], turn: &Turn) {
         let second = *turn.second.lock().unwrap_or_else(PoisonError::into_inner);
         let part = &parts[usize::from(second)];
         let ended = part.ended.load(Ordering::Acquire);
-        asleep = match !ended && is_asleep(part.thread_id.load(Ordering::Acquire)) {
-            true => asleep + 1,
-            false => 0,
+        asleep = if !ended && is_asleep(part.thread_id.load(Ordering::Acquire)) {
+            asleep + 1
+        } else {
+            0
         };
         if ended || asleep == LOOKS {
             asleep = 0;

@@ -33,18 +33,20 @@ fn give(bytes: usize) {
 // SAFETY: the system's allocator, whose answers are passed on; null is a legal answer.
 unsafe impl GlobalAlloc for BoundedHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match take(layout.size()) {
+        if take(layout.size()) {
             // SAFETY: by the caller's contract.
-            true => unsafe { System.alloc(layout) },
-            false => refused(layout.size()),
+            unsafe { System.alloc(layout) }
+        } else {
+            refused(layout.size())
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        match take(layout.size()) {
+        if take(layout.size()) {
             // SAFETY: by the caller's contract.
-            true => unsafe { System.alloc_zeroed(layout) },
-            false => refused(layout.size()),
+            unsafe { System.alloc_zeroed(layout) }
+        } else {
+            refused(layout.size())
         }
     }
 

@@ -103,9 +103,10 @@ impl FuzzReport {
         for skipped in &self.details.skipped {
             let _ = writeln!(text, "SKIPPED: {skipped}");
         }
-        let stopped = match self.details.stopped {
-            true => " (stopped before the end)",
-            false => "",
+        let stopped = if self.details.stopped {
+            " (stopped before the end)"
+        } else {
+            ""
         };
         let _ = write!(
             text,

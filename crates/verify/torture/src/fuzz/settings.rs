@@ -97,11 +97,12 @@ fn list(text: &str, observed: &mut Observations) -> Result<(), String> {
         Ok(cpus) => {
             observed.record("a list");
             let again = parse_cpu_list(&format_cpu_list(&cpus));
-            match again == Ok(cpus) {
-                true => Ok(()),
-                false => Err(format!(
+            if again == Ok(cpus) {
+                Ok(())
+            } else {
+                Err(format!(
                     "{text:?} is another list when written and read: {again:?}"
-                )),
+                ))
             }
         }
         Err(error) => {

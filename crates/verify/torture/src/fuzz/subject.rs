@@ -56,8 +56,9 @@ impl Observations {
 
 /// Messages are one line each, with something in it.
 pub(super) fn one_line(text: &str) -> Result<(), String> {
-    match text.is_empty() || text.contains('\n') {
-        true => Err(format!("not one line: {text:?}")),
-        false => Ok(()),
+    if text.is_empty() || text.contains('\n') {
+        Err(format!("not one line: {text:?}"))
+    } else {
+        Ok(())
     }
 }

@@ -257,9 +257,10 @@ fn change_bytes(rng: &mut Rng, payload: &mut Vec<u8>) {
     if payload.is_empty() {
         return;
     }
-    let place = match rng.one_in(2) {
-        true => rng.index(payload.len().min(40)),
-        false => rng.index(payload.len()),
+    let place = if rng.one_in(2) {
+        rng.index(payload.len().min(40))
+    } else {
+        rng.index(payload.len())
     };
     match rng.below(4) {
         0 => payload[place] ^= 1 << rng.below(8),

@@ -185,9 +185,10 @@ impl Corpus {
 
     fn next(&mut self) -> Case {
         let rng = &mut self.rng;
-        let known = match rng.one_in(2) {
-            true => rng.choose(&self.corpus).cloned(),
-            false => None,
+        let known = if rng.one_in(2) {
+            rng.choose(&self.corpus).cloned()
+        } else {
+            None
         };
         let mut case = known.unwrap_or_else(|| Case {
             sample: rng.below(self.samples as u64),

@@ -112,12 +112,11 @@ impl<'a> Round<'a> {
             self.note_waits();
             // The first death is the mount's, so that each round has one.
             let mount = self.tally.kills == 0 || rng.below(MOUNT_DEATHS) == 0;
-            match mount {
-                true => self.kill_mount()?,
-                false => {
-                    let at = rng.below(self.processes.len() as u64) as usize;
-                    self.kill_workers(at, rng.below(2) == 0)?;
-                }
+            if mount {
+                self.kill_mount()?
+            } else {
+                let at = rng.below(self.processes.len() as u64) as usize;
+                self.kill_workers(at, rng.below(2) == 0)?;
             }
             self.replace_ended()?;
             self.settle()?;

@@ -101,9 +101,10 @@ fn read_all(volume: &Volume, ino: InodeNumber) -> Verdict<Vec<u8>> {
     let mut data = vec![0xEE; size];
     let read = told("read", volume.read(file, 0, &mut data))?;
     volume.close(ino);
-    match read == size {
-        true => Ok(data),
-        false => Err(format!("{read} of {size} bytes were read")),
+    if read == size {
+        Ok(data)
+    } else {
+        Err(format!("{read} of {size} bytes were read"))
     }
 }
 
@@ -122,9 +123,10 @@ pub fn list(
     };
     told("readdir", volume.read_directory(directory, 0, &mut each))?;
     let unique: BTreeSet<_> = all.iter().map(|(name, ..)| name).collect();
-    match unique.len() == all.len() {
-        true => Ok(all),
-        false => Err(format!("a name is listed twice: {all:?}")),
+    if unique.len() == all.len() {
+        Ok(all)
+    } else {
+        Err(format!("a name is listed twice: {all:?}"))
     }
 }
 
@@ -220,9 +222,10 @@ pub fn verify_names(volume: &Volume, commons: &Commons, ended: &[Ended]) -> Verd
             return Err(format!("{worker:?} has the names {found:?}"));
         }
     }
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(format!("names of nobody: {found:?}")),
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("names of nobody: {found:?}"))
     }
 }
 
@@ -260,9 +263,10 @@ pub fn verify_log(volume: &Volume, commons: &Commons, ended: &[Ended]) -> Verdic
             return Err(format!("{worker:?}: records of the steps {found:?}"));
         }
     }
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(format!("records of nobody: {:?}", found.keys())),
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("records of nobody: {:?}", found.keys()))
     }
 }
 

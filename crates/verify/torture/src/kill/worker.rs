@@ -149,9 +149,10 @@ fn exact<T>(what: &str, outcome: Outcome<T>, error: Option<i32>) -> Result<(), T
 }
 
 fn whole(what: &str, done: usize, wanted: usize) -> Result<(), Trouble> {
-    match done == wanted {
-        true => Ok(()),
-        false => Err(Wrong(format!("{what}: {done} of {wanted} bytes"))),
+    if done == wanted {
+        Ok(())
+    } else {
+        Err(Wrong(format!("{what}: {done} of {wanted} bytes")))
     }
 }
 
@@ -354,9 +355,10 @@ impl<'a, F: Files> Worker<'a, F> {
 
     fn directory(&mut self, name: u64) -> Result<(), Trouble> {
         let path = format!("w{}/d{name}", self.id);
-        match self.oracle.directories.contains(&name) {
-            true => exact("rmdir", self.files.remove_directory(&path), None),
-            false => exact("mkdir", self.files.make_directory(&path), None),
+        if self.oracle.directories.contains(&name) {
+            exact("rmdir", self.files.remove_directory(&path), None)
+        } else {
+            exact("mkdir", self.files.make_directory(&path), None)
         }
     }
 
@@ -470,12 +472,13 @@ impl<'a, F: Files> Worker<'a, F> {
             .filter_map(|name| name.strip_prefix(&prefix)?.parse().ok())
             .collect();
         own.sort_unstable();
-        match own.iter().copied().eq(self.forgotten..self.named) {
-            true => Ok(()),
-            false => Err(Wrong(format!(
+        if own.iter().copied().eq(self.forgotten..self.named) {
+            Ok(())
+        } else {
+            Err(Wrong(format!(
                 "own names {}..{} are listed as {own:?}",
                 self.forgotten, self.named
-            ))),
+            )))
         }
     }
 }

@@ -61,9 +61,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
     let progress = Progress::bar("preparing");
     let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let mut options = match arguments.quick {
-        true => EverydayOptions::quick(library),
-        false => EverydayOptions::new(library),
+    let mut options = if arguments.quick {
+        EverydayOptions::quick(library)
+    } else {
+        EverydayOptions::new(library)
     };
     options.rounds = arguments.rounds.map_or(options.rounds, usize::from);
     if !arguments.jobs.is_empty() {

@@ -49,9 +49,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 fn human(report: &FactReport, all: bool) -> String {
     let far = |row: &&FactRow| all || row.error > FAR;
     let rows: Vec<Vec<String>> = report.rows.iter().filter(far).map(cells).collect();
-    let title = match all {
-        true => "Measurements that profiles cite",
-        false => "Measurements that profiles cite and the model is far from",
+    let title = if all {
+        "Measurements that profiles cite"
+    } else {
+        "Measurements that profiles cite and the model is far from"
     };
     let of_profile = |of: &ProfileDistance| {
         vec![

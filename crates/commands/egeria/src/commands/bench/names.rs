@@ -58,9 +58,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
     let progress = Progress::bar("preparing");
     let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let mut options = match arguments.quick {
-        true => NamesOptions::quick(library),
-        false => NamesOptions::new(library),
+    let mut options = if arguments.quick {
+        NamesOptions::quick(library)
+    } else {
+        NamesOptions::new(library)
     };
     options.rounds = arguments.rounds.map_or(options.rounds, usize::from);
     if !arguments.operations.is_empty() {

@@ -66,9 +66,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         Failure::new(format!("this program is not found: {error}; mount /proc"))
     })?;
     let before = ["bench", "overhead", "--subject"].map(str::to_owned);
-    let directories = match arguments.directory.is_empty() {
-        true => ["/dev/shm", "/var/tmp"].map(PathBuf::from).to_vec(),
-        false => arguments.directory.clone(),
+    let directories = if arguments.directory.is_empty() {
+        ["/dev/shm", "/var/tmp"].map(PathBuf::from).to_vec()
+    } else {
+        arguments.directory.clone()
     };
     let options = OverheadOptions {
         program: (program, before.to_vec()),

@@ -38,9 +38,10 @@ pub struct Arguments {
 
 /// Predicts, judges and prints.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let extent = match arguments.brief {
-        true => Extent::Brief,
-        false => Extent::Full,
+    let extent = if arguments.brief {
+        Extent::Brief
+    } else {
+        Extent::Full
     };
     let progress = Progress::bar("predicting");
     let tell =

@@ -76,9 +76,10 @@ fn heading(document: &Document) -> String {
 pub(super) fn seen(seen: &SeenThread) -> String {
     let read: f64 = seen.last.read_bytes_s.iter().sum();
     let written: f64 = seen.last.written_bytes_s.iter().sum();
-    let shared = match seen.last.is_shared {
-        true => "used a file that another thread used",
-        false => "shared no file",
+    let shared = if seen.last.is_shared {
+        "used a file that another thread used"
+    } else {
+        "shared no file"
     };
     format!(
         "{} was seen in {} from {} to {}, {} local. Last it was on node {}, read {}, wrote {}, {} local, took {} of a CPU, and {shared}.",
@@ -124,9 +125,10 @@ pub(super) fn action(event: &ActionEvent) -> String {
 }
 
 fn migration(event: &ActionEvent, step: &Move) -> String {
-    let did = match event.line.is_done() {
-        true => "went",
-        false => "should have gone",
+    let did = if event.line.is_done() {
+        "went"
+    } else {
+        "should have gone"
     };
     format!(
         "{} {did} from node {} to node {} {}: {}.",
@@ -162,9 +164,10 @@ fn measured(result: &ActionResult) -> String {
 }
 
 fn came_of_it(line: &ResultLine) -> String {
-    let missed = match line.result.missed {
-        true => " That is less than half of what was expected.",
-        false => "",
+    let missed = if line.result.missed {
+        " That is less than half of what was expected."
+    } else {
+        ""
     };
     let (Some(result), Some(step)) = (&line.thread, line.result.action.as_thread_move()) else {
         return measured(&line.result) + missed;
@@ -172,20 +175,22 @@ fn came_of_it(line: &ResultLine) -> String {
     let Some(node) = result.node else {
         return " In the next window it was gone.".to_owned();
     };
-    let elsewhere = match node == step.to {
-        true => String::new(),
-        false => format!("on node {}, not {}, ", node.0, step.to.0),
+    let elsewhere = if node == step.to {
+        String::new()
+    } else {
+        format!("on node {}, not {}, ", node.0, step.to.0)
     };
     if result.bytes_s_after <= 0.0 {
         return format!(" In the next window: {elsewhere}idle.");
     }
     let before = format_bandwidth(result.bytes_s_before);
-    let factor = match result.bytes_s_before > 0.0 {
-        true => format!(
+    let factor = if result.bytes_s_before > 0.0 {
+        format!(
             " ({before} before, now {:.1} times that)",
             result.bytes_s_after / result.bytes_s_before
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     let share_before = match result.local_share_before {
         Some(_) => format!(" ({} before)", percent(result.local_share_before)),
@@ -325,9 +330,10 @@ fn ending(document: &Document) -> String {
 
 fn thread(key: ThreadKey, name: &str) -> String {
     let (thread, process) = (key.thread_id, key.process_id);
-    match name.is_empty() {
-        true => key.to_string(),
-        false => format!("thread {thread} ({name}) of process {process}"),
+    if name.is_empty() {
+        key.to_string()
+    } else {
+        format!("thread {thread} ({name}) of process {process}")
     }
 }
 

@@ -220,9 +220,10 @@ impl Totals {
             .threads
             .iter()
             .map(|each| (each.thread, &each.name));
-        let names: HashMap<ThreadKey, &String> = match decision.kept.is_empty() {
-            true => HashMap::new(),
-            false => names.collect(),
+        let names: HashMap<ThreadKey, &String> = if decision.kept.is_empty() {
+            HashMap::new()
+        } else {
+            names.collect()
         };
         for kept in &decision.kept {
             if let (KeptBecause::HomeContended { contention }, Some(home)) =

@@ -52,9 +52,10 @@ impl Against {
         let have_links = [declared, found]
             .iter()
             .all(|machine| matches!(machine.paths(), Ok(Some(_))));
-        let placements = match have_links {
-            true => Some(Placements::of(declared, found, stop)?),
-            false => None,
+        let placements = if have_links {
+            Some(Placements::of(declared, found, stop)?)
+        } else {
+            None
         };
         Some(Against {
             median: median(&distances).unwrap_or(0.0),

@@ -126,9 +126,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
 
 /// How slow the emulated machine is matters to no figure.
 fn emulated(machine: Machine) -> Outcome<Machine> {
-    match machine.is_emulated() {
-        true => Ok(machine),
-        false => Ok(machine.emulate(1.0)?),
+    if machine.is_emulated() {
+        Ok(machine)
+    } else {
+        Ok(machine.emulate(1.0)?)
     }
 }
 
@@ -180,12 +181,13 @@ fn parse_pool(text: &str) -> Result<PoolRequest, String> {
         .ok_or_else(|| wrong("a pool needs a node and a path"))?;
     let id = node.parse().ok().map(NodeId);
     let node = id.ok_or_else(|| wrong(&format!("{node:?} is no node number")))?;
-    match path.is_empty() {
-        true => Err(wrong("the path is empty")),
-        false => Ok(PoolRequest {
+    if path.is_empty() {
+        Err(wrong("the path is empty"))
+    } else {
+        Ok(PoolRequest {
             node,
             path: PathBuf::from(path),
-        }),
+        })
     }
 }
 

@@ -73,9 +73,10 @@ fn node_lines(nodes: &[NodeRow]) -> Paragraph<'static> {
         "node", "read", "written", "memory in use", "", "CPUs", "", "threads"
     );
     let mut lines = vec![Line::styled(header, HEADER)];
-    let hidden = match nodes.len() > MAX_NODE_LINES {
-        true => nodes.len() - MAX_NODE_LINES + 1,
-        false => 0,
+    let hidden = if nodes.len() > MAX_NODE_LINES {
+        nodes.len() - MAX_NODE_LINES + 1
+    } else {
+        0
     };
     lines.extend(nodes[..nodes.len() - hidden].iter().map(node_line));
     if hidden > 0 {
@@ -109,9 +110,10 @@ fn node_line(row: &NodeRow) -> Line<'static> {
 fn draw_threads(terminal: &mut Terminal<'_>, area: Rect, frame: &Frame, keys: &mut Keys) {
     let aligned = |text: String, header: &str| {
         let line = Line::from(text);
-        Cell::from(match header.starts_with('>') {
-            true => line.alignment(Alignment::Right),
-            false => line,
+        Cell::from(if header.starts_with('>') {
+            line.alignment(Alignment::Right)
+        } else {
+            line
         })
     };
     let columns = columns_in(area.width);

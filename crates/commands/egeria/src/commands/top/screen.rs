@@ -74,9 +74,10 @@ enum Awaited {
 impl Keyboard {
     fn open() -> Outcome<Keyboard> {
         let stdin = io::stdin();
-        let file = match stdin.is_terminal() {
-            true => stdin.as_fd().try_clone_to_owned().map(Into::into),
-            false => std::fs::File::open("/dev/tty"),
+        let file = if stdin.is_terminal() {
+            stdin.as_fd().try_clone_to_owned().map(Into::into)
+        } else {
+            std::fs::File::open("/dev/tty")
         };
         file.map(Keyboard).map_err(failed)
     }

@@ -44,11 +44,12 @@ pub(in crate::commands) fn machine_of(volume: &Arc<Volume>) -> Outcome<Machine> 
         Some(machine) => machine,
         None => MachineArguments::default().resolve()?,
     };
-    match machine.is_emulated() == volume.emulation().is_configured() {
-        true => Ok(machine),
-        false => Err(Failure::new(
+    if machine.is_emulated() == volume.emulation().is_configured() {
+        Ok(machine)
+    } else {
+        Err(Failure::new(
             "the volume is in use on a machine that its maker alone knows; look at the log of its steward with --log",
-        )),
+        ))
     }
 }
 

@@ -82,9 +82,10 @@ impl Source {
     pub(super) fn advance(&mut self, show: &mut dyn FnMut(&WindowRecord)) -> Outcome<usize> {
         match &mut self.from {
             From::Log(log) => {
-                let read = match log.is_replaced() {
-                    true => None,
-                    false => self.view.read_with(log, show).ok(),
+                let read = if log.is_replaced() {
+                    None
+                } else {
+                    self.view.read_with(log, show).ok()
                 };
                 if let Some(lines) = read {
                     return Ok(lines);

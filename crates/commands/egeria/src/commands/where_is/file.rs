@@ -89,9 +89,10 @@ pub(super) fn run(path: &Path, look: &Look, format: Format) -> Outcome {
 }
 
 fn human(document: &Document, machine: &Machine) -> String {
-    let held = match document.is_told {
-        true => format_bytes(document.held_bytes),
-        false => "an unknown part".to_owned(),
+    let held = if document.is_told {
+        format_bytes(document.held_bytes)
+    } else {
+        "an unknown part".to_owned()
     };
     let mut text = format!(
         "{}: {}, {held} of them {}",

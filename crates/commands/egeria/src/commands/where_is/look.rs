@@ -18,9 +18,10 @@ pub(super) struct Look {
 
 impl Look {
     pub(super) fn locator(&self, many: bool) -> Outcome<Locator> {
-        let locator = match many {
-            true => Locator::for_many(self.budget),
-            false => Locator::for_one(self.budget),
+        let locator = if many {
+            Locator::for_many(self.budget)
+        } else {
+            Locator::for_one(self.budget)
         };
         locator.map_err(|error| {
             Failure::new(format!(

@@ -100,9 +100,10 @@ pub(super) fn users(used: &Used, bytes: &NodeBytes, look: &Look) -> Use {
     });
     let mut remarks = Vec::new();
     if found.hidden > 0 {
-        let why = match owner::is_root() {
-            true => "not even by root",
-            false => "run as root to see them",
+        let why = if owner::is_root() {
+            "not even by root"
+        } else {
+            "run as root to see them"
         };
         let hidden = found.hidden;
         remarks.push(format!(

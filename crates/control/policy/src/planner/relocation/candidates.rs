@@ -35,9 +35,12 @@ impl Candidate<'_> {
     /// The node that most reads should leave: all that go to a contended node, else those that come from others; `None` for
     /// a file that lies nowhere.
     pub(super) fn source(&self, is_contended: impl Fn(usize) -> bool) -> Option<usize> {
-        let unwelcome = |node: usize| match is_contended(node) {
-            true => self.read_from(node),
-            false => self.read_from(node) - self.reads[node][node],
+        let unwelcome = |node: usize| {
+            if is_contended(node) {
+                self.read_from(node)
+            } else {
+                self.read_from(node) - self.reads[node][node]
+            }
         };
         let nodes = 0..self.reads.len();
         let on = nodes.filter(|node| self.facts.on(*node) > 0);
@@ -58,9 +61,10 @@ impl Candidate<'_> {
         let local: f64 = (0..self.reads.len())
             .map(|node| self.reads[node][node])
             .sum();
-        match self.read_bytes_s > 0.0 {
-            true => (1.0 - local / self.read_bytes_s).max(0.0),
-            false => 0.0,
+        if self.read_bytes_s > 0.0 {
+            (1.0 - local / self.read_bytes_s).max(0.0)
+        } else {
+            0.0
         }
     }
 
@@ -151,9 +155,12 @@ fn processes<'a>(threads: impl Iterator<Item = &'a ThreadFacts>) -> Vec<u32> {
 
 impl<'a> Candidate<'a> {
     fn new(facts: &'a FileFacts, nodes: usize, seconds: f64) -> Candidate<'a> {
-        let read = |reader: usize, data: usize| match seconds > 0.0 {
-            true => facts.read(reader, data) as f64 / seconds,
-            false => 0.0,
+        let read = |reader: usize, data: usize| {
+            if seconds > 0.0 {
+                facts.read(reader, data) as f64 / seconds
+            } else {
+                0.0
+            }
         };
         let row = |reader: usize| (0..nodes).map(|data| read(reader, data)).collect();
         let reads: Vec<Vec<f64>> = (0..nodes).map(row).collect();

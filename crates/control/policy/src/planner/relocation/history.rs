@@ -129,9 +129,10 @@ impl UnderWay {
     }
 
     fn is_done(&self, candidate: &Candidate<'_>) -> bool {
-        match self.is_replica {
-            true => candidate.facts.has_replica(self.to),
-            false => candidate.facts.on(self.from) <= self.left_bytes,
+        if self.is_replica {
+            candidate.facts.has_replica(self.to)
+        } else {
+            candidate.facts.on(self.from) <= self.left_bytes
         }
     }
 }

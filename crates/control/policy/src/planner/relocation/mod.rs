@@ -192,9 +192,10 @@ impl Relocations {
         all.sort_by(|(_, one), (_, other)| other.worth().total_cmp(&one.worth()));
         for (index, choice) in all {
             let candidate = &round.candidates[index];
-            let is_done = match round.has_room(&choice) {
-                true => self.take(round, candidate, &choice, traffic, ledger),
-                false => self.make_room(round, candidate, &choice, &now.usage, ledger),
+            let is_done = if round.has_room(&choice) {
+                self.take(round, candidate, &choice, traffic, ledger)
+            } else {
+                self.make_room(round, candidate, &choice, &now.usage, ledger)
             };
             if is_done {
                 let has_gone =

@@ -24,17 +24,18 @@ impl Relocations {
             Kind::Move { .. } => Relocate::Move { from, to },
             Kind::Replicate => Relocate::Replicate { from, to },
         };
-        let why = match round.is_contended(choice.from) {
-            true => RelocationReason::ReadContention {
+        let why = if round.is_contended(choice.from) {
+            RelocationReason::ReadContention {
                 node: from,
                 used_share: round.used_shares[choice.from],
                 stretch: traffic.stretch(choice.from),
                 stretch_after: choice.stretch_after,
-            },
-            false => RelocationReason::RemoteReads {
+            }
+        } else {
+            RelocationReason::RemoteReads {
                 remote_share: candidate.remote_share(),
                 remote_bytes_s: candidate.remote_share() * candidate.read_bytes_s,
-            },
+            }
         };
         let step = new_step(candidate, action, choice, choice.copying, why);
         let step = RelocationStep {

@@ -135,9 +135,12 @@ impl<'a> Traffic<'a> {
     /// How contended the most contended thing on the way of each pair is: 0 where contention begins, 1 when full.
     fn contended(&self, pm_shares: &[f64], limit: f64) -> Vec<f64> {
         let nodes = self.speeds.nodes;
-        let above = |share: f64| match limit < 1.0 {
-            true => ((share - limit) / (1.0 - limit)).clamp(0.0, 1.0).powi(2),
-            false => f64::from(u8::from(share >= limit)),
+        let above = |share: f64| {
+            if limit < 1.0 {
+                ((share - limit) / (1.0 - limit)).clamp(0.0, 1.0).powi(2)
+            } else {
+                f64::from(u8::from(share >= limit))
+            }
         };
         let lanes = self.lane_use();
         let medium = |data: usize| {

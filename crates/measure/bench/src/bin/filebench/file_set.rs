@@ -62,9 +62,10 @@ impl FileSet {
 
     /// Path of a file.
     pub fn path(&self, file: usize) -> PathBuf {
-        let directory = match self.states.len() > self.width {
-            true => self.directory.join(format!("d{}", file / self.width)),
-            false => self.directory.clone(),
+        let directory = if self.states.len() > self.width {
+            self.directory.join(format!("d{}", file / self.width))
+        } else {
+            self.directory.clone()
         };
         directory.join(format!("f{file}"))
     }

@@ -493,14 +493,15 @@ impl Filesystem for Loopback {
     ) {
         let listed = self.entries(handle, offset, |name, entry| {
             let is_itself = name == "." || name == "..";
-            let facts = match is_itself {
-                true => self.facts(directory, None)?,
-                false => match self.entry(directory, name) {
+            let facts = if is_itself {
+                self.facts(directory, None)?
+            } else {
+                match self.entry(directory, name) {
                     Ok(facts) => facts,
                     // Removed since it was listed.
                     Err(Errno::NOENT) => return Ok(false),
                     Err(error) => return Err(error),
-                },
+                }
             };
             let place = entry.offset() as u64;
             let is_full = reply.add(facts.ino, place, name, &KEPT, &facts, GENERATION);

@@ -85,14 +85,15 @@ impl Nodes {
             node.add_name(parent, name);
             return Ok(facts);
         }
-        let directory = match is_directory {
-            true => Some(openat(
+        let directory = if is_directory {
+            Some(openat(
                 &place.parent,
                 name,
                 directory_flags(),
                 Mode::empty(),
-            )?),
-            false => None,
+            )?)
+        } else {
+            None
         };
         let mut nodes = self.write();
         let node = nodes.entry(facts.st_ino).or_insert_with(|| Node {

@@ -119,9 +119,10 @@ impl Calls {
             Operation::Stat => timed(names, stat),
             Operation::Readdir => list(&self.directory),
             Operation::Rename => {
-                let (from, to) = match self.is_turned {
-                    true => (others, names),
-                    false => (names, others),
+                let (from, to) = if self.is_turned {
+                    (others, names)
+                } else {
+                    (names, others)
                 };
                 let mut to = to.iter();
                 let pace = timed(from, |from| to.next().map_or(Ok(()), |to| rename(from, to)))?;

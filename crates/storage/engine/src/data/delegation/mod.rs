@@ -296,9 +296,10 @@ impl Volume {
         if bytes < (min_bytes as usize).max(1) || self.media.len() < 2 || is_delegate {
             return None;
         }
-        let way = match rule.always {
-            true => Way::Delegated,
-            false => self.delegates.learned.choose(kind, bytes),
+        let way = if rule.always {
+            Way::Delegated
+        } else {
+            self.delegates.learned.choose(kind, bytes)
         };
         let delegates = usize::from(rule.delegates.get());
         let delegation =

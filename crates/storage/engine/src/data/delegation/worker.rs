@@ -65,9 +65,10 @@ impl Volume {
     pub(super) fn do_job(&self, me: Me<'_>, pool: usize, job: &Job) -> Outcome<()> {
         let (kind, runs) = (job.kind(), job.runs());
         let bytes = runs.iter().map(|run| run.bytes as u64).sum();
-        let _admitted: Option<Admitted<'_>> = match self.path_mode().is_limited() {
-            true => self.admit(me, 0, pool, Request { kind, bytes })?,
-            false => None,
+        let _admitted: Option<Admitted<'_>> = if self.path_mode().is_limited() {
+            self.admit(me, 0, pool, Request { kind, bytes })?
+        } else {
+            None
         };
         let pool = PoolIndex(pool as u8);
         let mut access = Access::begin(self, me, kind);

@@ -291,9 +291,10 @@ impl Volume {
                 if selector.withdraw(thread) == Ok(true) {
                     release_waiters(gate);
                 }
-                return match is_impatient {
-                    true => Err(patience::expired(ino)),
-                    false => Ok(None),
+                return if is_impatient {
+                    Err(patience::expired(ino))
+                } else {
+                    Ok(None)
                 };
             }
             let sleep = patience.map_or(LOOK_AGAIN, |limit| LOOK_AGAIN.min(limit - waited));
@@ -418,21 +419,23 @@ impl Volume {
         let mut gates = self.session.gates().iter();
         let is_limited = has_gates
             && (self.measures_admission() || gates.any(|gate| selector(gate).limit() < NO_LIMIT));
-        match is_limited {
-            true => header
+        if is_limited {
+            header
                 .path_mode
-                .fetch_or(PathMode::LIMITED.0, Ordering::AcqRel),
+                .fetch_or(PathMode::LIMITED.0, Ordering::AcqRel)
+        } else {
             // Who waits looks at it soon.
-            false => (header.path_mode).fetch_and(!PathMode::LIMITED.0, Ordering::AcqRel),
+            (header.path_mode).fetch_and(!PathMode::LIMITED.0, Ordering::AcqRel)
         };
     }
 
     /// The limits of all pools and who is there now; with `reset`, their largest demands begin anew.
     pub fn admission(&self, reset: bool) -> Vec<PoolAdmission> {
         let is_limited = self.path_mode().is_limited();
-        let at_pools = match is_limited {
-            true => self.threads_at_pools(),
-            false => [0; MAX_POOLS],
+        let at_pools = if is_limited {
+            self.threads_at_pools()
+        } else {
+            [0; MAX_POOLS]
         };
         let each = |(pool, gate): (usize, &AdmissionGate)| {
             if !is_limited {
@@ -446,9 +449,10 @@ impl Volume {
             }
             let selector = selector(gate);
             let (admitted, waiting) = (selector.admitted(), selector.waiting());
-            let max_demand = match reset {
-                true => gate.max_demand.swap(0, Ordering::Relaxed),
-                false => gate.max_demand.load(Ordering::Relaxed),
+            let max_demand = if reset {
+                gate.max_demand.swap(0, Ordering::Relaxed)
+            } else {
+                gate.max_demand.load(Ordering::Relaxed)
             };
             PoolAdmission {
                 limit: NonZeroU32::new(selector.limit()).filter(|limit| limit.get() < NO_LIMIT),

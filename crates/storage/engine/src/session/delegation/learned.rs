@@ -56,9 +56,10 @@ impl Known {
         if direct == 0 {
             return Way::Direct;
         }
-        let (better, other, other_us) = match direct * DIRECT_SHARE.1 < delegated * DIRECT_SHARE.0 {
-            true => (Way::Direct, Way::Delegated, delegated),
-            false => (Way::Delegated, Way::Direct, direct),
+        let (better, other, other_us) = if direct * DIRECT_SHARE.1 < delegated * DIRECT_SHARE.0 {
+            (Way::Direct, Way::Delegated, delegated)
+        } else {
+            (Way::Delegated, Way::Direct, direct)
         };
         if load(&self.since_us) < other_us.saturating_mul(TRY_AFTER) {
             return better;
@@ -134,9 +135,10 @@ mod tests {
                 direct as u64 * u64::from(direct_us),
                 delegated as u64 * u64::from(delegated_us),
             );
-            let (good, bad) = match direct_us < delegated_us {
-                true => (direct, delegated),
-                false => (delegated, direct),
+            let (good, bad) = if direct_us < delegated_us {
+                (direct, delegated)
+            } else {
+                (delegated, direct)
             };
             assert!(bad > 0 && bad * 20 < good, "{good} {bad}");
         }

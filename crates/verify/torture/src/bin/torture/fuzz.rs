@@ -75,9 +75,10 @@ fn fuzz(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         |step: &egeria_harness::Progress<'_>| progress.step(step.done, step.total, step.what);
     let chosen = arguments.target.clone();
     let options = FuzzOptions {
-        targets: match chosen.is_empty() {
-            true => Target::ALL.to_vec(),
-            false => chosen,
+        targets: if chosen.is_empty() {
+            Target::ALL.to_vec()
+        } else {
+            chosen
         },
         runs: arguments.runs,
         limit: arguments.seconds.map(Duration::from_secs),

@@ -67,9 +67,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Outcome<ExitCode> {
-    let format = match arguments.json {
-        true => Format::Json,
-        false => Format::Human,
+    let format = if arguments.json {
+        Format::Json
+    } else {
+        Format::Human
     };
     match &arguments.command {
         Command::Crash(crash) => return crash::run(crash, format),

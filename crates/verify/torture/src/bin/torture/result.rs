@@ -14,8 +14,9 @@ pub fn show_replay(replayed: &Replayed, format: Format) -> Outcome<ExitCode> {
 
 /// 1 when something is wrong.
 pub fn status(reproduces: bool) -> ExitCode {
-    match reproduces {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    if reproduces {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
 }

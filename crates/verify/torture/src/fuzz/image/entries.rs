@@ -16,9 +16,10 @@ impl Forge<'_> {
             return;
         };
         let old = decode_entry(&bytes, page.seal(line));
-        let time_ns = match self.rng.one_in(4) {
-            true => self.rng.boundary_value() as i64,
-            false => old.map_or(0, |(_, time_ns)| time_ns),
+        let time_ns = if self.rng.one_in(4) {
+            self.rng.boundary_value() as i64
+        } else {
+            old.map_or(0, |(_, time_ns)| time_ns)
         };
         let room = PAGE_LINES - line;
         let fresh = Fresh::draw(self);
@@ -48,10 +49,11 @@ impl Forge<'_> {
             return;
         };
         for _ in 0..=self.rng.below(3) {
-            let at = match self.rng.one_in(2) {
+            let at = if self.rng.one_in(2) {
                 // The fixed fields.
-                true => self.rng.index(64),
-                false => self.rng.index(bytes.len()),
+                self.rng.index(64)
+            } else {
+                self.rng.index(bytes.len())
             };
             bytes[at] = match self.rng.below(3) {
                 0 => bytes[at] ^ (1 << self.rng.below(8)),
@@ -188,9 +190,12 @@ impl Forge<'_> {
     /// The same with one field different.
     fn vary<'e>(&mut self, old: Entry<'e>, fresh: &'e Fresh) -> Entry<'e> {
         let which = self.rng.below(7);
-        let mut near = |number: u64, value: u64| match which == number {
-            true => self.rng.near_value(value),
-            false => value,
+        let mut near = |number: u64, value: u64| {
+            if which == number {
+                self.rng.near_value(value)
+            } else {
+                value
+            }
         };
         match old {
             Entry::Write {
@@ -348,17 +353,22 @@ impl Fresh {
             libc::S_IFIFO,
             0,
         ];
-        let few = |forge: &mut Forge<'_>| match forge.rng.one_in(3) {
-            true => forge.rng.boundary_value(),
-            false => forge.rng.below(12),
+        let few = |forge: &mut Forge<'_>| {
+            if forge.rng.one_in(3) {
+                forge.rng.boundary_value()
+            } else {
+                forge.rng.below(12)
+            }
         };
-        let value_bytes = match forge.rng.one_in(4) {
-            true => forge.rng.index(MAX_XATTR_VALUE_BYTES + 1),
-            false => forge.rng.index(80),
+        let value_bytes = if forge.rng.one_in(4) {
+            forge.rng.index(MAX_XATTR_VALUE_BYTES + 1)
+        } else {
+            forge.rng.index(80)
         };
-        let (name, value) = match forge.rng.one_in(4) {
-            true => own_attribute(forge),
-            false => (forge.any_name(), vec![b'v'; value_bytes]),
+        let (name, value) = if forge.rng.one_in(4) {
+            own_attribute(forge)
+        } else {
+            (forge.any_name(), vec![b'v'; value_bytes])
         };
         Fresh {
             ino: forge.any_ino(),
@@ -394,9 +404,10 @@ fn own_attribute(forge: &mut Forge<'_>) -> (Vec<u8>, Vec<u8>) {
         b"node=9",
         b"",
     ];
-    let (name, values): (&[u8], &[&[u8]]) = match forge.rng.one_in(4) {
-        true => (b"user.egeria.checksum", &CHECKSUMS),
-        false => (b"user.egeria.layout", &LAYOUTS),
+    let (name, values): (&[u8], &[&[u8]]) = if forge.rng.one_in(4) {
+        (b"user.egeria.checksum", &CHECKSUMS)
+    } else {
+        (b"user.egeria.layout", &LAYOUTS)
     };
     (
         name.to_vec(),

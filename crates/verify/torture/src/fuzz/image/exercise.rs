@@ -144,9 +144,10 @@ impl<'a> Exercise<'a> {
     fn refused(&mut self, verb: &str, error: &VolumeError) -> Result<(), String> {
         self.observed.record(&format!("{verb} refused: {error}"));
         one_line(&error.to_string())?;
-        match error.errno > 0 {
-            true => Ok(()),
-            false => Err(format!("refused with errno {}: {error}", error.errno)),
+        if error.errno > 0 {
+            Ok(())
+        } else {
+            Err(format!("refused with errno {}: {error}", error.errno))
         }
     }
 
@@ -317,9 +318,10 @@ impl<'a> Exercise<'a> {
         let Some(file) = self.note("open", volume.open(ino, None)) else {
             return;
         };
-        let at = match self.rng.one_in(6) {
-            true => self.rng.boundary_value(),
-            false => self.rng.below(60_000),
+        let at = if self.rng.one_in(6) {
+            self.rng.boundary_value()
+        } else {
+            self.rng.below(60_000)
         };
         self.note("write", volume.write(file, at, &[1; 9000]));
         self.note("append", volume.append(file, &[2; 5000]));

@@ -24,9 +24,10 @@ impl Forge<'_> {
             }
             _ => {
                 for _ in 0..=self.rng.below(3) {
-                    let at = match self.rng.one_in(2) {
-                        true => self.rng.index(40),
-                        false => 256 + self.rng.index(480 * 2),
+                    let at = if self.rng.one_in(2) {
+                        self.rng.index(40)
+                    } else {
+                        256 + self.rng.index(480 * 2)
                     };
                     bytes[at] = self.rng.boundary_value() as u8;
                 }
@@ -53,9 +54,10 @@ impl Forge<'_> {
             4 => superblock.pools[which].path = vec![b'/'; rng.index(MAX_PATH_BYTES + 1)],
             5 | 6 => {
                 let blocks = superblock.pools[which].blocks;
-                superblock.pools[which].blocks = match rng.one_in(3) {
-                    true => rng.near_value(blocks),
-                    false => blocks - rng.below(64),
+                superblock.pools[which].blocks = if rng.one_in(3) {
+                    rng.near_value(blocks)
+                } else {
+                    blocks - rng.below(64)
                 };
             }
             _ if superblock.pools.len() < MAX_POOLS && rng.one_in(2) => {
@@ -124,9 +126,10 @@ impl Forge<'_> {
         let ((from_pool, from), (to_pool, to)) = (self.any_place(), self.any_place());
         let (from, to) = (from.block(), to.block());
         self.line(|| format!("block {to} of pool {to_pool} is block {from} of pool {from_pool}"));
-        let bytes: [u8; BLOCK] = match self.rng.one_in(4) {
-            true => [0; BLOCK],
-            false => self.read(from_pool, from.offset()),
+        let bytes: [u8; BLOCK] = if self.rng.one_in(4) {
+            [0; BLOCK]
+        } else {
+            self.read(from_pool, from.offset())
         };
         if self.rng.one_in(3) {
             let swapped: [u8; BLOCK] = self.read(to_pool, to.offset());

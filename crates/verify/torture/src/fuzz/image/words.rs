@@ -60,9 +60,10 @@ impl Forge<'_> {
         let (Some(from), Some(to)) = (self.any_page(), self.any_page()) else {
             return;
         };
-        let block = match self.rng.one_in(3) {
-            true => self.any_block(),
-            false => to.block,
+        let block = if self.rng.one_in(3) {
+            self.any_block()
+        } else {
+            to.block
         };
         let to = Page {
             block,
@@ -139,9 +140,10 @@ impl Forge<'_> {
     pub(super) fn change_pointer(&mut self) {
         let pool = self.any_pool();
         let geometry = self.sample.layout.geometry[pool];
-        let chunk = match self.rng.one_in(4) {
-            true => self.rng.below(geometry.inode_blocks),
-            false => self.rng.below(4),
+        let chunk = if self.rng.one_in(4) {
+            self.rng.below(geometry.inode_blocks)
+        } else {
+            self.rng.below(4)
         };
         let block = self.any_block() & ((1 << 40) - 1);
         self.line(|| format!("records {chunk} of pool {pool}: block {block}"));
@@ -151,9 +153,10 @@ impl Forge<'_> {
 
     /// Leave an operation in a journal slot.
     pub(super) fn change_journal(&mut self) {
-        let slot = match self.rng.one_in(2) {
-            true => self.rng.below(4),
-            false => self.rng.below(JOURNAL_SLOTS),
+        let slot = if self.rng.one_in(2) {
+            self.rng.below(4)
+        } else {
+            self.rng.below(JOURNAL_SLOTS)
         };
         let pairs: Vec<JournalPair> = (0..=self.rng.below(MAX_JOURNAL_PAIRS as u64))
             .map(|_| self.any_pair())

@@ -151,9 +151,10 @@ impl Commands {
         if ended.stderr.contains("panicked at") {
             return Err(format!("egeria {what}: {said}"));
         }
-        match ended.status.success() {
-            true => Ok(ended),
-            false => one_line(said).map(|()| ended),
+        if ended.status.success() {
+            Ok(ended)
+        } else {
+            one_line(said).map(|()| ended)
         }
     }
 
@@ -165,13 +166,14 @@ impl Commands {
         observed: &mut Observations,
     ) -> Result<(), String> {
         let ended = self.ask(words, paths, observed)?;
-        match ended.status.success() {
-            true => Ok(()),
-            false => Err(format!(
+        if ended.status.success() {
+            Ok(())
+        } else {
+            Err(format!(
                 "egeria {} on root's own volume: {}",
                 words.join(" "),
                 ended.stderr.trim()
-            )),
+            ))
         }
     }
 }

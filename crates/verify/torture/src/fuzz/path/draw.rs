@@ -105,9 +105,10 @@ fn target(rng: &mut Rng, base: &[u8]) -> Vec<u8> {
         1 => [base, &b"/"[..], &path(rng)].concat(),
         _ => path(rng),
     };
-    match target.is_empty() {
-        true => b".".to_vec(),
-        false => target,
+    if target.is_empty() {
+        b".".to_vec()
+    } else {
+        target
     }
 }
 

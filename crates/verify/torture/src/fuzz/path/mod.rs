@@ -229,9 +229,10 @@ impl Paths {
         found: Result<Attributes, PathStop>,
         observed: &mut Observations,
     ) -> Result<(), String> {
-        let flags = match follows {
-            true => AtFlags::empty(),
-            false => AtFlags::SYMLINK_NOFOLLOW,
+        let flags = if follows {
+            AtFlags::empty()
+        } else {
+            AtFlags::SYMLINK_NOFOLLOW
         };
         let twin = user.act(|| rustix::fs::statat(&start.directory, path, flags));
         let twin = twin.map(|stat| self.twins.twin(stat.st_ino));
@@ -249,12 +250,13 @@ impl Paths {
                 !matches!(twin, Ok(Some(_))) || path.is_empty() || reasons.are_there(path)
             }
         };
-        match agrees {
-            true => Ok(()),
-            false => Err(format!(
+        if agrees {
+            Ok(())
+        } else {
+            Err(format!(
                 "a path means {:?}, for the kernel {said}",
                 found.map(|found| found.ino)
-            )),
+            ))
         }
     }
 
@@ -280,9 +282,12 @@ impl Paths {
             _ => return Ok(()),
         };
         let private = Mode::from_raw_mode(0o755);
-        let twin = user.act(|| match removes {
-            true => rustix::fs::unlinkat(&start.directory, path, AtFlags::empty()),
-            false => rustix::fs::mkdirat(&start.directory, path, private),
+        let twin = user.act(|| {
+            if removes {
+                rustix::fs::unlinkat(&start.directory, path, AtFlags::empty())
+            } else {
+                rustix::fs::mkdirat(&start.directory, path, private)
+            }
         });
         observed.record(&format!("removes: {removes}, allowed: {is_allowed}"));
         if twin.is_ok() != is_allowed {
@@ -323,12 +328,13 @@ fn may(
 ) -> Result<(), String> {
     let access = Access::from_bits_retain(wanted);
     let twin = user.act(|| rustix::fs::accessat(&start.directory, path, access, AtFlags::EACCESS));
-    match twin.is_ok() == user.credentials.may(found, wanted) {
-        true => Ok(()),
-        false => Err(format!(
+    if twin.is_ok() == user.credentials.may(found, wanted) {
+        Ok(())
+    } else {
+        Err(format!(
             "may {wanted}: {}, for the kernel {twin:?}",
             twin.is_err()
-        )),
+        ))
     }
 }
 

@@ -179,9 +179,10 @@ impl Twins {
         let entries = std::fs::read_dir(&self.base).map_err(failed)?;
         for entry in entries {
             let entry = entry.map_err(failed)?;
-            match entry.file_type().map_err(failed)?.is_dir() {
-                true => std::fs::remove_dir_all(entry.path()),
-                false => std::fs::remove_file(entry.path()),
+            if entry.file_type().map_err(failed)?.is_dir() {
+                std::fs::remove_dir_all(entry.path())
+            } else {
+                std::fs::remove_file(entry.path())
             }
             .map_err(failed)?;
         }

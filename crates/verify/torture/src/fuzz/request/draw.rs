@@ -166,16 +166,22 @@ impl<'a> Draw<'a> {
     }
 
     fn count(&mut self) -> &mut Self {
-        self.put(|draw| match draw.rng.one_in(3) {
-            true => draw.rng.boundary_value(),
-            false => 1,
+        self.put(|draw| {
+            if draw.rng.one_in(3) {
+                draw.rng.boundary_value()
+            } else {
+                1
+            }
         })
     }
 
     fn handle(&mut self) -> &mut Self {
-        self.put(|draw| match draw.rng.one_in(8) {
-            true => draw.rng.boundary_value(),
-            false => draw.rng.choose(&draw.kernel.handles).copied().unwrap_or(0),
+        self.put(|draw| {
+            if draw.rng.one_in(8) {
+                draw.rng.boundary_value()
+            } else {
+                draw.rng.choose(&draw.kernel.handles).copied().unwrap_or(0)
+            }
         });
         self
     }
@@ -200,9 +206,10 @@ impl<'a> Draw<'a> {
             libc::O_DIRECT,
             libc::O_DIRECTORY,
         ];
-        let flags = match self.rng.one_in(8) {
-            true => self.rng.boundary_value() as u32,
-            false => FLAGS[self.rng.index(7)] as u32,
+        let flags = if self.rng.one_in(8) {
+            self.rng.boundary_value() as u32
+        } else {
+            FLAGS[self.rng.index(7)] as u32
         };
         self.word(flags)
     }
@@ -217,9 +224,10 @@ impl<'a> Draw<'a> {
             0,
         ];
         for _ in 0..count {
-            let mode = match self.rng.one_in(8) {
-                true => self.rng.boundary_value() as u32,
-                false => KINDS[self.rng.index(6)] | self.rng.below(0o10000) as u32,
+            let mode = if self.rng.one_in(8) {
+                self.rng.boundary_value() as u32
+            } else {
+                KINDS[self.rng.index(6)] | self.rng.below(0o10000) as u32
             };
             self.word(mode);
         }
@@ -279,9 +287,10 @@ impl<'a> Draw<'a> {
     fn write(&mut self) -> &mut Self {
         let data = self.rng.index(9000);
         self.handle().put(Self::offset);
-        let flags = match self.rng.one_in(8) {
-            true => self.rng.boundary_value() as u32,
-            false => self.rng.below(8) as u32,
+        let flags = if self.rng.one_in(8) {
+            self.rng.boundary_value() as u32
+        } else {
+            self.rng.below(8) as u32
         };
         self.words(&[data as u32, flags]).long(1).flags().word(0);
         let length = self.body.len() + data;
@@ -326,9 +335,10 @@ impl<'a> Draw<'a> {
     }
 
     fn control(&mut self) -> &mut Self {
-        let command = match self.rng.one_in(2) {
-            true => CONTROL,
-            false => self.rng.boundary_value() as u32,
+        let command = if self.rng.one_in(2) {
+            CONTROL
+        } else {
+            self.rng.boundary_value() as u32
         };
         let flags = self.rng.below(8) as u32;
         self.handle().words(&[flags, command]).long(1);
@@ -351,9 +361,10 @@ impl<'a> Draw<'a> {
     fn allocate(&mut self) -> &mut Self {
         const MODES: [u32; 7] = [0, 1, 3, 16, 17, 8, 32];
         self.handle().put(Self::offset).put(Self::offset);
-        let mode = match self.rng.one_in(8) {
-            true => self.rng.boundary_value() as u32,
-            false => MODES[self.rng.index(7)],
+        let mode = if self.rng.one_in(8) {
+            self.rng.boundary_value() as u32
+        } else {
+            MODES[self.rng.index(7)]
         };
         self.words(&[mode, 0]);
         self

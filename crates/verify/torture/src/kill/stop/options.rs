@@ -25,10 +25,11 @@ pub struct StopOptions<'a> {
 impl StopOptions<'_> {
     /// Nobody who does not change what the stopped one changes should wait longer, ms.
     pub fn wanted_wait_ms(&self) -> f64 {
-        match self.is_limited {
+        if self.is_limited {
             // A place is lent after 100 ms and the time that its bytes may take, one after the other.
-            true => 250.0,
-            false => 100.0,
+            250.0
+        } else {
+            100.0
         }
     }
 }

@@ -172,9 +172,10 @@ impl<'a> StopRun<'a> {
             if rest.is_zero() {
                 return found;
             }
-            std::thread::sleep(match self.stops.stacks {
-                true => rest.min(TICK),
-                false => rest,
+            std::thread::sleep(if self.stops.stacks {
+                rest.min(TICK)
+            } else {
+                rest
             });
             if self.stops.stacks && found.is_none() && !self.waiting(call).is_empty() {
                 found = Some(self.place(process));

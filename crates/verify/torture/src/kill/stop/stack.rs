@@ -30,9 +30,10 @@ fn functions(text: &str) -> Stack {
     let names = text.lines().filter_map(|line| {
         let frame = line.strip_prefix('#')?;
         let frame = frame.split_once(char::is_whitespace)?.1.trim_start();
-        let frame = match frame.starts_with("0x") {
-            true => frame.split_once(" in ")?.1,
-            false => frame,
+        let frame = if frame.starts_with("0x") {
+            frame.split_once(" in ")?.1
+        } else {
+            frame
         };
         let name = frame.split(" (").next()?.trim();
         let is_noise = name.is_empty() || name.contains("{closure") || name.starts_with("core::");
