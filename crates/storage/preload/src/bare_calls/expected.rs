@@ -2,8 +2,8 @@
 //! its own, or by a libc that the library does not stand in front of. Then no number is believed to mean what it meant at the
 //! last call: each call asks the kernel first.
 
-use crate::raw;
-use crate::record::Record;
+use crate::description::record::Record;
+use crate::system::raw;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static MAY_HAPPEN: AtomicBool = AtomicBool::new(false);

@@ -1,10 +1,9 @@
 //! Signs that a process closes or replaces descriptors past the library. They are looked for before a file is served for the
 //! first time, and again after the program loaded a shared object.
 
-mod code;
-mod objects;
-
-use crate::{errno, thread};
+use super::objects;
+use crate::system::errno;
+use crate::thread;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Objects were loaded that were not looked at yet.

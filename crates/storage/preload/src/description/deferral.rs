@@ -11,7 +11,7 @@
 //! An opener may have found a number by another one of the record, so calls by the number alone are not all that a closer
 //! waits for.
 
-use crate::lock::Lock;
+use crate::sync::Lock;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// What all records share.

@@ -1,11 +1,11 @@
-//! Naming a record as in use, and looking who does: the core of `pins` and `serve`.
+//! Naming a record as in use, and looking who does: the core of `reclaim` and `serve`.
 //!
 //! ```text
 //! user:    name it in the pin ─ light barrier ─ still in the table? then use it ─ take the name out
 //! remover: take it out of the table ─ heavy barrier ─ in a pin? then later, else free
 //! ```
 
-use crate::record::Record;
+use super::record::Record;
 use crate::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use crate::sync::{heavy_barrier, light_barrier, pause};
 

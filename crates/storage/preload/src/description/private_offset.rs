@@ -5,7 +5,7 @@
 //! publisher: lock ─ private still? the kernel gets it ─ not private ─ unlock
 //! ```
 
-use crate::locked::Locked;
+use crate::sync::Locked;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// An offset that is here or in the kernel.

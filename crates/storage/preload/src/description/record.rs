@@ -1,11 +1,11 @@
 //! An open description of ours, as this process knows it. Descriptors made from each other in this
 //! process (`dup`) share one record.
 
-use crate::deferral::{Deferral, Openings};
-use crate::private_offset::PrivateOffset;
-use crate::reading::Reading;
-use crate::trust::Place;
-use crate::{errno, raw, settings};
+use super::deferral::{Deferral, Openings};
+use super::private_offset::PrivateOffset;
+use super::read_position::Reading;
+use crate::system::{errno, raw};
+use crate::trust::{Place, settings};
 use egeria_engine::control::NO_DESCRIPTION_SLOT;
 use egeria_engine::{
     CallerDestination, DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume,

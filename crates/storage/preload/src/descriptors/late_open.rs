@@ -2,19 +2,20 @@
 //! call with data. Before the kernel must see the file, it is opened through the mount and takes the number, and all
 //! copies of it.
 
-use crate::control_call::ask_mount;
-use crate::raw::number;
-use crate::record::{OPENINGS, Origin, Record};
+use super::{placeholder, table};
+use crate::description::record::{OPENINGS, Origin, Record};
 use crate::sync::pause;
-use crate::trust::Place;
-use crate::{bare_calls, placeholder, raw, settings, table, thread};
+use crate::system::raw::{self, number};
+use crate::trust::control_call::ask_mount;
+use crate::trust::{Place, settings};
+use crate::{bare_calls, thread};
 use egeria_engine::control::{NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST};
 use egeria_engine::{InodeNumber, MAX_PATH_BYTES};
 use libc::c_int;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Status flags that an open gives to a description, of those that `opening` admits.
+/// Status flags that an open gives to a description, of those that `direct_open` admits.
 pub const STATUS: c_int =
     libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK | libc::O_SYNC | libc::O_DIRECT;
 /// The same of a directory.

@@ -9,9 +9,10 @@
 //! Only a description that this process opened and that nobody else can hold keeps its offset here;
 //! it is published to the kernel when that ends, and stays there.
 
-use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
-use crate::reply::Reply;
-use crate::{deferred, raw};
+use super::late_open;
+use crate::description::record::{MAX_BYTES, PASS, Record, is_beyond};
+use crate::description::reply::Reply;
+use crate::system::raw;
 use egeria_engine::Outcome;
 use libc::c_int;
 
@@ -123,7 +124,7 @@ fn moving_in_kernel(
 }
 
 fn publish_locked(record: &Record, offset_bytes: u64, fd: c_int) {
-    if record.is_deferred() && deferred::open_in_kernel(record, fd).is_err() {
+    if record.is_deferred() && late_open::open_in_kernel(record, fd).is_err() {
         // The kernel refuses calls on the placeholder; there is no other way to say it.
         return;
     }

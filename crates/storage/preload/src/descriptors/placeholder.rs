@@ -4,9 +4,9 @@
 //! A copy costs a quarter of an open. The kernel counts the copies of an open file in one word, so threads copy different
 //! ones. The descriptors themselves have high numbers, which programs rarely reach; they may close them.
 
-use crate::libc_threads;
-use crate::raw::number;
-use crate::{process, raw, thread};
+use crate::system::libc_threads;
+use crate::system::raw::{self, number};
+use crate::thread::{self, process};
 use libc::c_int;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

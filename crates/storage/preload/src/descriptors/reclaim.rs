@@ -4,14 +4,13 @@
 //! last reference first makes every running thread pass a barrier (`membarrier`), then looks at all
 //! pins: a record named in one waits in limbo until somebody else closes something.
 
-use crate::apart::Apart;
-use crate::lock::Lock;
-use crate::pin::{self, Pin};
-use crate::process::{self, PINS};
-use crate::record::Record;
-use crate::table::Word;
+use super::table::Word;
+use crate::description::pin::{self, Pin};
+use crate::description::record::Record;
+use crate::sync::{Apart, Lock};
+use crate::system::{libc_threads, raw};
+use crate::thread::process::{self, PINS};
 use crate::thread::{self, Thread};
-use crate::{libc_threads, raw};
 use libc::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 

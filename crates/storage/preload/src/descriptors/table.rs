@@ -3,12 +3,13 @@
 //! A word is `generation | payload | tag`. Every change of what a number means makes a new
 //! generation, so that whoever found something out about the old meaning cannot store it.
 
-use crate::apart::Apart;
-use crate::record::Record;
-use crate::sole::{self, SOLE};
-use crate::sync::pause;
-use crate::thread::Thread;
-use crate::{admission, bare_calls, libc_threads, process, settings, thread};
+use crate::bare_calls;
+use crate::description::record::Record;
+use crate::description::sole::{self, SOLE};
+use crate::sync::{Apart, pause};
+use crate::system::{libc_threads, raw};
+use crate::thread::{self, Thread, process};
+use crate::trust::{admission, settings};
 use libc::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -162,14 +163,14 @@ pub fn place_made(fd: c_int) -> Option<&'static AtomicU64> {
         return Some(place);
     }
     let bytes = CHUNK * size_of::<AtomicU64>();
-    let fresh = crate::raw::map(bytes)?;
+    let fresh = raw::map(bytes)?;
     let cell = MORE.get((number - FIRST) / CHUNK)?;
     let null = std::ptr::null_mut();
     if cell
         .compare_exchange(null, fresh.cast(), Ordering::AcqRel, Ordering::Acquire)
         .is_err()
     {
-        crate::raw::munmap(fresh, bytes);
+        raw::munmap(fresh, bytes);
     }
     place(fd)
 }

@@ -1,7 +1,8 @@
 //! Writes to files of ours.
 
-use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
-use crate::{settings, signals};
+use crate::description::record::{MAX_BYTES, PASS, Record, is_beyond};
+use crate::signals;
+use crate::trust::settings;
 use egeria_engine::{CallerSource, Outcome};
 
 /// Whether set-user-id or set-group-id bits may have to go when the content changes, which the kernel knows. Capabilities of

@@ -1,9 +1,9 @@
 //! The library's own `DIR`: places of one region, so that an address tells whose a stream is without being looked at.
 //! No function of libc gets one of them.
 
-use crate::directory::{self, ROOM_BYTES};
-use crate::lock::Lock;
-use crate::{errno, libc_threads, raw};
+use super::dir_entries::{self, ROOM_BYTES};
+use crate::sync::Lock;
+use crate::system::{errno, libc_threads, raw};
 use libc::{DIR, c_int, c_long, dirent};
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::UnsafeCell;
@@ -238,7 +238,7 @@ impl Inner {
     fn refill(&mut self) -> bool {
         // SAFETY: the stream's own buffer, as long as this.
         let room = unsafe { std::slice::from_raw_parts_mut(self.buffer, ROOM_BYTES) };
-        let (filled, end) = directory::read(self.fd, room);
+        let (filled, end) = dir_entries::read(self.fd, room);
         if let Some(end) = end {
             self.end = end;
         }

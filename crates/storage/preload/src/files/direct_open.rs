@@ -1,12 +1,14 @@
-//! `open` of a regular file or a directory without the kernel: the engine opens it, and a placeholder takes the number (`deferred`).
+//! `open` of a regular file or a directory without the kernel: the engine opens it, and a placeholder takes the number (`late_open`).
 
-use crate::names::{self, Answer, Way, on_path};
-use crate::record::{Found, Origin, Record};
-use crate::table;
-use crate::trust::Place;
-use crate::{
-    deferred, errno, libc_streams, locked_files, ownership, placeholder, raw, serve, thread,
-};
+use super::range_locks;
+use crate::description::record::{Found, Origin, Record};
+use crate::descriptors::{late_open, placeholder, reclaim, table};
+use crate::serve::path::{self, Answer, Way, on_path};
+use crate::serve::{self, ownership};
+use crate::system::{errno, libc_streams, raw};
+use crate::thread;
+use crate::trust::{Place, settings};
+use crate::volumes::identity;
 use egeria_engine::rights::{READ, SETID, WRITE};
 use egeria_engine::{
     AttributeChange, Attributes, Errno, FileKind, FileReference, InodeNumber, NewInode, PathEnd,
@@ -52,12 +54,12 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
     let access = flags & libc::O_ACCMODE;
     let is_known = match flags & libc::O_PATH {
         0 => flags & !KNOWN == 0 && access != libc::O_ACCMODE,
-        _ => flags & !(deferred::PATH_STATUS | libc::O_CLOEXEC | O_LARGEFILE) == 0,
+        _ => flags & !(late_open::PATH_STATUS | libc::O_CLOEXEC | O_LARGEFILE) == 0,
     };
     serve::look_for_signs();
     // The kernel cannot make files without a name.
-    if !is_known || !(deferred::is_possible() || is_unnamed(flags)) {
-        return names::by_kernel_at(directory, path);
+    if !is_known || !(late_open::is_possible() || is_unnamed(flags)) {
+        return path::by_kernel_at(directory, path);
     }
     // Streams may be over the number later, or older ones get it.
     libc_streams::use_functions();
@@ -111,9 +113,9 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
         slot: egeria_engine::control::NO_DESCRIPTION_SLOT,
         origin: Some(opened.origin),
         status: match opened.is_directory {
-            true if flags & libc::O_PATH != 0 => flags & deferred::PATH_STATUS,
-            true => flags & deferred::DIRECTORY_STATUS,
-            false => flags & deferred::STATUS,
+            true if flags & libc::O_PATH != 0 => flags & late_open::PATH_STATUS,
+            true => flags & late_open::DIRECTORY_STATUS,
+            false => flags & late_open::STATUS,
         },
         read_only: false,
         private_offset_bytes: Some(0),
@@ -124,24 +126,24 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
     while table::place_made(fd).is_some() && ownership::owns_tables() {
         let before = table::load(fd);
         if table::open(fd, before, record) {
-            crate::pins::drop_reference(before);
+            reclaim::drop_reference(before);
             if before.is_ours() {
                 // It was closed without a hook.
                 serve::expect_bare_calls();
             }
-            locked_files::settle(volume, ino, fd);
-            if fd <= 2 || !deferred::is_possible() {
+            range_locks::settle(volume, ino, fd);
+            if fd <= 2 || !late_open::is_possible() {
                 // Streams of libc, or calls past the library, read and write it.
                 serve::publish(fd);
             }
             return Some(fd);
         }
-        if crate::settings::is_off() {
+        if settings::is_off() {
             break;
         }
     }
     // The library left its volumes meanwhile, or the number is beyond its table.
-    crate::pins::retire(record);
+    reclaim::retire(record);
     raw::close(fd);
     None
 }
@@ -278,7 +280,7 @@ fn create(
         return Err(PathStop::Elsewhere);
     }
     let mode = credentials.mode_of_new(&end.directory, mode & 0o7777);
-    let permissions = names::without_umask(mode).ok_or(PathStop::Elsewhere)?;
+    let permissions = identity::without_umask(mode).ok_or(PathStop::Elsewhere)?;
     let new = NewInode {
         mode: libc::S_IFREG | permissions,
         uid: credentials.uid,

@@ -1,9 +1,13 @@
 //! Making processes: what the child must not find half done, and what it shares.
 
-use crate::ownership::{FORK_LOCK, begin_in_child};
-use crate::process::{self, in_vfork_child, wiped};
-use crate::thread::{self, Thread};
-use crate::{allocator, errno, libc_streams, libc_threads, pins, registry, serve, settings};
+use crate::descriptors::reclaim;
+use crate::serve;
+use crate::serve::ownership::{FORK_LOCK, begin_in_child};
+use crate::system::{errno, libc_streams, libc_threads};
+use crate::thread::process::{self, in_vfork_child, wiped};
+use crate::thread::{self, Thread, allocator};
+use crate::trust::settings;
+use crate::volumes::registry;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Descriptors become shared: private offsets go to the kernel, and no older descriptor gets one.
@@ -97,7 +101,7 @@ fn hold_all(thread: &Thread) {
     thread.set(thread::INSIDE);
     FORK_LOCK.take();
     registry::hold();
-    pins::hold();
+    reclaim::hold();
     allocator::hold();
     thread.stacks.hold_list();
     thread.set(thread::FORKING);
@@ -108,7 +112,7 @@ fn release_all(thread: &Thread) {
     thread.set(thread::INSIDE);
     thread.stacks.release_list();
     allocator::release();
-    pins::release();
+    reclaim::release();
     registry::release();
     FORK_LOCK.give();
     thread.clear(thread::FORKING);

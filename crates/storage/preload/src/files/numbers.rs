@@ -1,11 +1,15 @@
 //! Numbers that the kernel hands out and closes.
 
-use crate::pins::drop_reference;
-use crate::record::Record;
-use crate::table::{Tag, Word, is_alone_with, load, place, replace, wait_while_handed_over};
-use crate::{
-    deferred, libc_threads, ownership, pins, placeholder, process, serve, settings, thread,
+use crate::description::record::Record;
+use crate::descriptors::reclaim::{self, drop_reference};
+use crate::descriptors::table::{
+    Tag, Word, is_alone_with, load, place, replace, wait_while_handed_over,
 };
+use crate::descriptors::{late_open, placeholder};
+use crate::serve::{self, ownership};
+use crate::system::libc_threads;
+use crate::thread::{self, process};
+use crate::trust::settings;
 use libc::c_int;
 
 /// A number was just handed out by the kernel: whatever was known of it is over.
@@ -91,10 +95,10 @@ pub fn begin_close(fd: c_int) -> Closing {
             closing.marked = Some(marked);
             closing.is_sole = is_sole;
             if closing.before.is_ours() && !is_sole {
-                pins::drain(fd);
+                reclaim::drain(fd);
                 if !libc_threads::alone() {
                     // By another number of the record, calls may go on.
-                    deferred::wait_for_opener();
+                    late_open::wait_for_opener();
                 }
             }
             break;
@@ -126,7 +130,7 @@ impl Closing {
         };
         let stored = replace(self.fd, marked, marked.renewed(tag, record as u64));
         if self.is_sole {
-            pins::retire_sole(self.before.record());
+            reclaim::retire_sole(self.before.record());
         } else {
             drop_reference(self.before);
         }

@@ -8,10 +8,11 @@
 //! ```
 //! One of both sees the other.
 
-use crate::record::Record;
-use crate::reply::Reply;
+use crate::description::record::Record;
+use crate::description::reply::Reply;
+use crate::descriptors::{late_open, table};
+use crate::serve;
 use crate::sync::{heavy_barrier, light_barrier};
-use crate::{deferred, serve, table};
 use egeria_engine::{InodeNumber, Volume};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,19 +34,19 @@ pub fn open_all_of(fd: c_int) {
     serve::serve(fd, |record| {
         file = Some(file_of(record));
         // Where that fails, the lock does, too.
-        let _ = deferred::open_in_kernel(record, fd);
+        let _ = late_open::open_in_kernel(record, fd);
         Reply::Pass
     });
     if file.is_none() {
         return;
     }
     if !heavy_barrier() {
-        deferred::end();
+        late_open::end();
     }
     table::for_each_ours(|other, _| {
         serve::quietly(other, |record| {
             if Some(file_of(record)) == file {
-                let _ = deferred::open_in_kernel(record, other);
+                let _ = late_open::open_in_kernel(record, other);
             }
         });
     });

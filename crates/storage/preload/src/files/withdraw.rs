@@ -11,12 +11,14 @@
 //! `munmap` waits for the faults of others: none of them waits for the caller. They hold no lock of the program,
 //! and its handlers wait for their end.
 
-use crate::offset::publish_record;
-use crate::thread::{self, Thread};
-use crate::{
-    admission, errno, ownership, pins, placeholder, process, registry, serve, settings, signals,
-    table,
-};
+use crate::descriptors::offset::publish_record;
+use crate::descriptors::{placeholder, reclaim, table};
+use crate::serve::{self, ownership};
+use crate::signals;
+use crate::system::errno;
+use crate::thread::{self, Thread, process};
+use crate::trust::{admission, settings};
+use crate::volumes::registry;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_DONE: AtomicBool = AtomicBool::new(false);
@@ -67,9 +69,9 @@ fn leave(thread: &Thread) {
     settings::switch_off();
     admission::wait_until_none();
     // Records are freed under limbo's lock alone: those that the table names stay meanwhile.
-    pins::while_none_is_freed(|| hand_over_records(thread));
+    reclaim::while_none_is_freed(|| hand_over_records(thread));
     placeholder::end();
-    pins::drain_all();
+    reclaim::drain_all();
     registry::detach_all();
     signals::give_back(thread);
 }

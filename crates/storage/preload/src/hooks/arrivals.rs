@@ -1,15 +1,16 @@
 //! Calls that hand out numbers which are not files of ours: what was known of the number is over.
 //! A second net: the first are the calls that close.
 
-use crate::{caller, descriptors, real};
+use crate::files::numbers;
+use crate::system::{caller, errno, real};
 use libc::{c_char, c_int, c_uint, c_void, pid_t, sigset_t};
 
 /// A number that came from the kernel by another way than `open`.
 pub(super) fn arrived(fd: c_int) -> c_int {
     if fd >= 0 && !crate::thread::current().has(crate::thread::INSIDE) {
-        let error = crate::errno::get();
-        descriptors::arrived(fd);
-        crate::errno::set(error);
+        let error = errno::get();
+        numbers::arrived(fd);
+        errno::set(error);
     }
     fd
 }

@@ -1,12 +1,15 @@
 //! `dup`, `close`, `fcntl` and their kin: what keeps the table of descriptors true.
 
 use super::{lease, watching};
-use crate::record::{Origin, Record, may_any_be_deferred};
-use crate::table::{self, Tag};
-use crate::{
-    descriptors, forks, guarded, libc_threads, locked_files, names, offset, ownership, real, serve,
-    settings, thread, withdraw,
-};
+use crate::description::record::{Origin, Record, may_any_be_deferred};
+use crate::descriptors::table::{self, Tag};
+use crate::descriptors::{offset, reclaim};
+use crate::files::{forks, numbers, range_locks, withdraw};
+use crate::serve::{self, guarded, ownership, path};
+use crate::system::{errno, libc_threads, raw, real};
+use crate::thread;
+use crate::trust::settings;
+use crate::volumes::identity;
 use libc::{c_int, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -76,7 +79,7 @@ impl Copied {
         if self.tag == Tag::Ours {
             // SAFETY: our reference keeps it alive.
             if unsafe { (*self.record).drop_reference() } {
-                crate::pins::retire(self.record);
+                reclaim::retire(self.record);
             }
         }
     }
@@ -99,7 +102,7 @@ impl Copied {
             }
             let after = before.renewed(self.tag, self.record as u64);
             if table::replace(fd, before, after) {
-                return crate::pins::drop_reference(before);
+                return reclaim::drop_reference(before);
             }
         }
     }
@@ -144,7 +147,7 @@ fn copy_over(fd: c_int, to: c_int, copy: impl FnOnce() -> c_int) -> c_int {
         return copy();
     }
     let copied = Copied::of(fd, to <= 2);
-    let closing = descriptors::begin_close(to);
+    let closing = numbers::begin_close(to);
     let made = copy();
     if made < 0 {
         closing.undo();
@@ -174,14 +177,12 @@ pub(super) fn close(fd: c_int) -> c_int {
     }
     // Once marked, the close must come to its end: cancelled before it, not within.
     libc_threads::end_if_cancelled();
-    closing(fd, || {
-        crate::errno::from_kernel(crate::raw::close(fd)) as c_int
-    })
+    closing(fd, || errno::from_kernel(raw::close(fd)) as c_int)
 }
 
 /// `close` where nobody is cancelled.
 pub(super) fn close_within(fd: c_int) -> c_int {
-    let close = || crate::errno::from_kernel(crate::raw::close(fd)) as c_int;
+    let close = || errno::from_kernel(raw::close(fd)) as c_int;
     match is_idle() {
         true => close(),
         false => closing(fd, close),
@@ -190,11 +191,11 @@ pub(super) fn close_within(fd: c_int) -> c_int {
 
 /// Close `fd` with `close`, which closes it in any case.
 pub(super) fn closing<T>(fd: c_int, close: impl FnOnce() -> T) -> T {
-    let closing = descriptors::begin_close(fd);
+    let closing = numbers::begin_close(fd);
     let outcome = close();
-    let error = crate::errno::get();
+    let error = errno::get();
     closing.done();
-    crate::errno::set(error);
+    errno::set(error);
     outcome
 }
 
@@ -203,21 +204,21 @@ pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T
     const BATCH: usize = 16;
     // Numbers are marked a batch at a time, so that nothing is allocated: what is beyond the first
     // batch becomes unknown before the call, and again after it.
-    let mut marked: [Option<descriptors::Closing>; BATCH] = [const { None }; BATCH];
+    let mut marked: [Option<numbers::Closing>; BATCH] = [const { None }; BATCH];
     let mut free = marked.iter_mut();
     table::for_each_known(first, last, |fd| match free.next() {
-        Some(place) => *place = Some(descriptors::begin_close(fd)),
+        Some(place) => *place = Some(numbers::begin_close(fd)),
         None => {
             table::wait_while_handed_over(fd);
             serve::publish(fd);
-            descriptors::arrived(fd);
+            numbers::arrived(fd);
         }
     });
     let (outcome, closed) = close();
-    let error = crate::errno::get();
+    let error = errno::get();
     if closed {
         let number = |bound: u32| c_int::try_from(bound).unwrap_or(c_int::MAX);
-        descriptors::note_closed(number(first), number(last));
+        numbers::note_closed(number(first), number(last));
     }
     for closing in marked.into_iter().flatten() {
         if closed {
@@ -226,7 +227,7 @@ pub(super) fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> (T
             closing.undo()
         }
     }
-    crate::errno::set(error);
+    errno::set(error);
     outcome
 }
 
@@ -265,7 +266,7 @@ pub(super) fn unshare(flags: c_int) -> c_int {
         leave_shared_table();
     }
     if flags & (libc::CLONE_FS | MOVING) != 0 && !libc_threads::alone() {
-        names::note_umasks_of_threads();
+        identity::note_umasks_of_threads();
     }
     match flags & MOVING != 0 {
         true => withdraw::around(|| real::unshare(flags)),
@@ -295,7 +296,7 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         libc::F_GETFD | libc::F_SETFD => real::fcntl(fd, command, argument),
         libc::F_SETFL => {
             if let Err(errno) = serve::try_open_in_kernel(fd) {
-                crate::errno::set(errno);
+                errno::set(errno);
                 return -1;
             }
             let answer = real::fcntl(fd, command, argument);
@@ -311,10 +312,10 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
             if !is_idle() && [libc::F_SETLK, libc::F_SETLKW].contains(&command) {
-                locked_files::note(fd);
+                range_locks::note(fd);
             }
             if let Err(errno) = serve::try_open_in_kernel(fd) {
-                crate::errno::set(errno);
+                errno::set(errno);
                 return -1;
             }
             // What is not ours has nothing to hide, but may be ours unknown to us.
@@ -331,7 +332,7 @@ pub(super) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         libc::F_NOTIFY => watching::notify(fd, argument),
         CREATED_QUERY => created_query(fd),
         libc::F_SETLEASE if argument as c_int != libc::F_UNLCK => lease::set(fd, argument),
-        _ => names::by_kernel(fd).unwrap_or_else(|| real::fcntl(fd, command, argument)),
+        _ => path::by_kernel(fd).unwrap_or_else(|| real::fcntl(fd, command, argument)),
     }
 }
 
@@ -365,7 +366,7 @@ pub(super) fn status_of_deferred(fd: c_int) -> Option<c_int> {
 /// The kernel learns the size of a file that was changed past it.
 fn tell_size(fd: c_int) {
     let mut facts = MaybeUninit::<libc::stat>::uninit();
-    crate::raw::fstat(fd, facts.as_mut_ptr());
+    raw::fstat(fd, facts.as_mut_ptr());
 }
 
 export! {

@@ -3,14 +3,18 @@
 //! Inside, the thread's hooks go straight to the kernel and the program's handlers wait; `errno` is
 //! kept on success; a panic of the engine ends here and the call passes to the kernel.
 
-use crate::identify::{Identified, identify};
-use crate::offset::publish_record;
-use crate::pin::Pin;
-use crate::record::{Record, may_any_be_deferred};
-use crate::reply::Reply;
-use crate::table::{self, Tag, Word};
-use crate::thread::{self, Thread};
-use crate::{bare_calls, deferred, errno, libc_threads, ownership, pins, process, settings, signs};
+use super::identify::{Identified, identify};
+use super::ownership;
+use crate::bare_calls::{self, signs};
+use crate::description::pin::Pin;
+use crate::description::record::{Record, may_any_be_deferred};
+use crate::description::reply::Reply;
+use crate::descriptors::offset::publish_record;
+use crate::descriptors::table::{self, Tag, Word};
+use crate::descriptors::{late_open, reclaim};
+use crate::system::{errno, libc_threads};
+use crate::thread::{self, Thread, process};
+use crate::trust::settings;
 use libc::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -91,7 +95,7 @@ pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
 /// off. By a thread that is inside and in no call, while no record is freed.
 pub fn while_open(thread: &Thread, fd: c_int, body: impl FnOnce(&Record)) {
     let live = |pin: &&Pin| pin.thread.load(Ordering::Relaxed) != 0;
-    let pin = thread.pin().filter(live).or_else(|| pins::take(thread));
+    let pin = thread.pin().filter(live).or_else(|| reclaim::take(thread));
     let word = match pin {
         Some(pin) => pin_changed(thread, pin, fd),
         // No pins left: better at the risk of a close than not at all.
@@ -113,7 +117,7 @@ pub fn while_used(fd: c_int, body: impl FnOnce(&Record)) {
     if thread.pin().is_some_and(|pin| is_free(&pin)) {
         return while_open(thread, fd, body);
     }
-    pins::while_none_is_freed(|| {
+    reclaim::while_none_is_freed(|| {
         let word = table::load(fd);
         if word.is_ours() {
             // SAFETY: named by the table, and not freed meanwhile.
@@ -185,7 +189,7 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     };
     let pin = match known {
         Some(pin) => pin,
-        None => pins::take(thread).or_else(|| {
+        None => reclaim::take(thread).or_else(|| {
             open_unpinned(fd, word);
             None
         })?,
@@ -207,7 +211,7 @@ pub fn expect_bare_calls() {
     if settings::is_off() || bare_calls::expect() {
         return;
     }
-    deferred::end();
+    late_open::end();
     process::count_share();
     publish_all();
     open_all_in_kernel();
@@ -217,7 +221,7 @@ pub fn expect_bare_calls() {
 /// The number means another file, or none.
 fn forget(fd: c_int, word: Word) {
     if table::replace(fd, word, word.renewed(Tag::Unknown, 0)) {
-        pins::drop_reference(word);
+        reclaim::drop_reference(word);
     }
 }
 
@@ -237,7 +241,7 @@ fn still_means(thread: &Thread, fd: c_int, word: Word) -> bool {
                 means = is_held && look(word.record());
                 pin.let_go();
             }
-            None => pins::while_none_is_freed(|| {
+            None => reclaim::while_none_is_freed(|| {
                 means = table::load(fd) == word && look(word.record());
             }),
         }
@@ -248,10 +252,10 @@ fn still_means(thread: &Thread, fd: c_int, word: Word) -> bool {
 /// No call can be served in this thread, and the kernel must be able to.
 fn open_unpinned(fd: c_int, word: Word) {
     thread::inside(|| {
-        pins::while_none_is_freed(|| {
+        reclaim::while_none_is_freed(|| {
             if table::load(fd).is_same_file(word) {
                 // SAFETY: named by the table, and not freed meanwhile.
-                let _ = deferred::open_in_kernel(unsafe { &*word.record() }, fd);
+                let _ = late_open::open_in_kernel(unsafe { &*word.record() }, fd);
             }
         });
     });
@@ -358,7 +362,7 @@ fn run(
 #[inline(always)]
 fn in_kernel(record: &Record, fd: c_int, reply: Reply) -> Reply {
     match reply {
-        Reply::Pass if record.is_deferred() => match deferred::open_in_kernel(record, fd) {
+        Reply::Pass if record.is_deferred() => match late_open::open_in_kernel(record, fd) {
             Ok(()) => Reply::Pass,
             Err(errno) => Reply::Direct(-errno as isize),
         },
@@ -381,7 +385,7 @@ pub fn open_in_kernel(fd: c_int) {
 pub fn try_open_in_kernel(fd: c_int) -> Result<(), c_int> {
     let mut outcome = Ok(());
     if may_any_be_deferred() {
-        quietly(fd, |record| outcome = deferred::open_in_kernel(record, fd));
+        quietly(fd, |record| outcome = late_open::open_in_kernel(record, fd));
     }
     outcome
 }

@@ -1,8 +1,10 @@
 //! Copies between the caller's scattered buffers and one of ours: a bad address is an answer, not a
 //! death. (The engine's own copies are guarded in `egeria_media::guard`.)
 
-use crate::guarded_copy::copy;
-use crate::{errno, serve, signals, thread};
+use super::descriptor;
+use crate::system::errno;
+use crate::system::guarded_copy::copy;
+use crate::{signals, thread};
 use libc::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
@@ -12,7 +14,7 @@ use std::sync::atomic::Ordering;
 pub fn fetch<T: Copy>(fd: c_int, from: *const T) -> Option<T> {
     let mut value = None;
     let error = errno::get();
-    serve::quietly(fd, |_| value = look(from));
+    descriptor::quietly(fd, |_| value = look(from));
     errno::set(error);
     value
 }
@@ -21,7 +23,7 @@ pub fn fetch<T: Copy>(fd: c_int, from: *const T) -> Option<T> {
 pub fn store<T: Copy>(fd: c_int, to: *mut T, value: T) -> bool {
     let mut there = false;
     let error = errno::get();
-    serve::quietly(fd, |_| {
+    descriptor::quietly(fd, |_| {
         // SAFETY: the program gave the address to be written; a bad one answers false.
         there = unsafe { copy(to.cast(), (&raw const value).cast(), size_of::<T>()) };
     });

@@ -1,11 +1,14 @@
 //! Finding out what a descriptor is, at its first data call.
 
-use crate::control_call::ask_mount;
-use crate::record::{Found, Record};
-use crate::table::{self, Tag, Word};
-use crate::thread::{self, Thread};
-use crate::trust::Place;
-use crate::{admission, bare_calls, devices, errno, names, pins, process, raw, registry, settings};
+use crate::bare_calls;
+use crate::description::record::{Found, Record};
+use crate::descriptors::reclaim;
+use crate::descriptors::table::{self, Tag, Word};
+use crate::system::{errno, raw};
+use crate::thread::{self, Thread, process};
+use crate::trust::control_call::ask_mount;
+use crate::trust::{Place, admission, devices, settings};
+use crate::volumes::{mounts, registry};
 use egeria_engine::control::ControlReply;
 use egeria_engine::{FileKind, InodeNumber};
 use libc::c_int;
@@ -44,7 +47,7 @@ pub fn identify(thread: &Thread, fd: c_int, word: Word) -> Identified {
     let record = Record::make(found);
     if !table::replace(fd, word, word.learned(Tag::Ours, record)) {
         // Another thread was first, or the number means something else by now.
-        pins::retire(record);
+        reclaim::retire(record);
         return Identified::LookAgain;
     }
     fence(Ordering::SeqCst);
@@ -72,7 +75,7 @@ fn look(fd: c_int, word: Word) -> Option<Found> {
     let opened = || catch_unwind(AssertUnwindSafe(|| open((fd, place), &reply, status, own)));
     let found = admission::admitted(opened)?.unwrap_or(None);
     if let (Some(_), Some(mount)) = (&found, place.mount()) {
-        names::note_mount(mount);
+        mounts::note(mount);
     }
     found
 }

@@ -1,25 +1,25 @@
-//! Paths that lead into volumes, answered by the engine without the kernel.
+//! The way of a call into the engine and back, by a descriptor or by a path. It builds on `descriptors` and `volumes`.
 //!
 //! ```text
-//!  hooks/{status, naming, changing}   the C functions
-//!    │ serve        a path from the program, into the engine and back
-//!    │ start        where a path begins: a mount, the working directory, a directory's descriptor
-//!    ├ mounts       the mounts of volumes that this process sees, and whether they still lead there
-//!    └ identity     whose rights count, and the umask
+//!  descriptor   a call by a number            path    a call by a path
+//!    │ identify    what the number is           │ start   where the path begins: a mount, the working
+//!    │             (at its first data call)     │         directory, a directory's descriptor
+//!    └ ownership   the tables are this process's, also after a fork
+//!  guarded      arguments that scattered calls point to
 //! ```
 //!
-//! The plain case is served here; everything else (errors other than `ENOENT`, special files, links that lead out,
-//! other mounts inside the volume) goes to the kernel, which answers through the mount.
+//! The plain case is served here. Everything else goes to the kernel, which answers through the mount: of paths, errors other
+//! than `ENOENT`, special files, links that lead out, and other mounts inside the volume.
 
-mod identity;
-mod mounts;
-mod serve;
-mod start;
+mod descriptor;
+pub(crate) mod guarded;
+mod identify;
+pub(crate) mod ownership;
+pub(crate) mod path;
+pub(crate) mod start;
 
-pub use identity::{note_umask, note_umasks_of_threads, without_umask};
-pub use mounts::{SpaceWords, note as note_mount, reset_in_child, ticks};
-pub use serve::{
-    Answer, CallerPlace, Way, answered, before_path, by_kernel, by_kernel_at, on_descriptor,
-    on_open_descriptor, on_path, on_two_paths, with_caller_string,
+pub(crate) use descriptor::{
+    expect_bare_calls, is_deferred, look_for_signs, open_all_in_kernel, open_in_kernel, publish,
+    publish_all, publish_if_open, quietly, serve, serve_cancellable, serve_quickly, share,
+    try_open_in_kernel, while_open,
 };
-pub use start::note_directory_change;

@@ -1,12 +1,12 @@
 //! Whose the tables are: of this process, which a fork child takes over at its first call.
 
-use crate::lock::Lock;
-use crate::process::{prepare, wiped};
-use crate::thread::{self, Thread};
-use crate::{
-    allocator, deferred, libc_streams, names, pins, process, raw, registry, settings, table,
-    watched,
-};
+use crate::descriptors::{late_open, reclaim, table};
+use crate::sync::Lock;
+use crate::system::{libc_streams, raw};
+use crate::thread::process::{self, prepare, wiped};
+use crate::thread::{self, Thread, allocator};
+use crate::trust::settings;
+use crate::volumes::{mounts, registry, watched};
 use std::sync::atomic::Ordering;
 
 /// Held by a fork, and by what must not be forked in its middle.
@@ -53,10 +53,10 @@ pub fn begin_in_child(thread: &Thread) {
     FORK_LOCK.reset();
     allocator::reset_in_child();
     thread.stacks.reset_list_in_child();
-    deferred::reset_in_child();
+    late_open::reset_in_child();
     libc_streams::reset_in_child();
-    pins::reset_in_child();
-    names::reset_in_child();
+    reclaim::reset_in_child();
+    mounts::reset_in_child();
     watched::reset_in_child();
     table::forget_records();
     registry::after_fork_in_child();

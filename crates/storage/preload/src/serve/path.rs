@@ -1,16 +1,20 @@
-//! A path from the program, into the engine and back: as `serve` does for descriptors.
+//! A path from the program, into the engine and back: as `descriptor` does for numbers.
 
-use super::identity::Identity;
-use super::mounts::{self, Mount};
+use super::descriptor::{open_all_in_kernel, try_open_in_kernel};
+use super::guarded::{can_look, look};
+use super::ownership;
 use super::start::{self, Start};
-use crate::guarded::{can_look, look};
-use crate::guarded_copy::{copy, copy_string};
-use crate::pin::Pin;
-use crate::readable::is_readable;
-use crate::record::{Record, may_any_be_deferred};
-use crate::serve::{open_all_in_kernel, try_open_in_kernel};
-use crate::thread::{self, Thread};
-use crate::{errno, ownership, pins, process, raw, settings, signals};
+use crate::description::pin::Pin;
+use crate::description::record::{Record, may_any_be_deferred};
+use crate::descriptors::reclaim;
+use crate::signals;
+use crate::system::guarded_copy::{copy, copy_string};
+use crate::system::readable::is_readable;
+use crate::system::{errno, raw};
+use crate::thread::{self, Thread, process};
+use crate::trust::{admission, settings};
+use crate::volumes::identity::Identity;
+use crate::volumes::mounts::{self, Mount};
 use egeria_engine::rights::READ;
 use egeria_engine::{Attributes, Errno, InodeNumber, PathEnd, PathStop, PathWalker, Volume};
 use libc::{c_char, c_int};
@@ -411,7 +415,7 @@ fn make_ready(thread: &'static Thread, paths: &[(c_int, *const c_char)]) -> Opti
         if !signals::has_taken_over() && !attach_first(thread, paths) {
             return None;
         }
-        pins::take(thread)
+        reclaim::take(thread)
     })();
     errno::set(error);
     pin
@@ -431,7 +435,7 @@ fn attach_first(thread: &Thread, paths: &[(c_int, *const c_char)]) -> bool {
             })
         };
         let attach = || catch_unwind(AssertUnwindSafe(attach)).unwrap_or(false);
-        crate::admission::admitted(attach).unwrap_or(false)
+        admission::admitted(attach).unwrap_or(false)
     })
 }
 

@@ -1,9 +1,11 @@
 //! Where a path begins.
 
-use super::mounts::{self, Mount, Use, is_fresh, ticks};
-use crate::record::may_any_be_deferred;
+use super::descriptor;
+use crate::description::record::may_any_be_deferred;
+use crate::descriptors::table;
+use crate::system::raw;
 use crate::thread::Thread;
-use crate::{raw, serve, table};
+use crate::volumes::mounts::{self, Mount, Use, is_fresh, ticks};
 use egeria_engine::{InodeNumber, Volume};
 use libc::c_int;
 use std::mem::MaybeUninit;
@@ -113,7 +115,7 @@ fn deferred(fd: c_int) -> Option<(&'static Mount, InodeNumber, bool)> {
         return None;
     }
     let mut place = None;
-    serve::while_used(fd, |record| {
+    descriptor::while_used(fd, |record| {
         let origin = record.origin().filter(|_| record.is_deferred());
         place = origin.map(|origin| (origin.mount, record.ino(), record.is_path()));
     });

@@ -1,25 +1,15 @@
-//! Handlers of the program run outside of the engine (docs/explanation/preload.md, "Memory and stacks").
+//! The one handler that the kernel knows, and what it does with a signal that meets its thread in the engine.
 //!
-//! From the first attach on, the kernel knows one handler, [`trampoline`]; the program sees its own
+//! From the first attach on, the kernel knows [`trampoline()`] alone; the program sees its own handlers
 //! in `sigaction`. A signal that meets a thread inside the engine is queued to the thread again, with
 //! all of its facts, and blocked in the interrupted context; on the way out the mask is restored and
 //! the kernel delivers it as if it had come just then. So nothing is paid where no signal arrives.
 
-mod actions;
-mod delivery;
-mod masks;
-mod sets;
-mod stops;
-
-pub use actions::{has_taken_over, hook_action, interrupting};
-pub use masks::{hook_mask, open_faults};
-pub use sets::default_action;
-pub use stops::{before_sleep, before_write};
-
+use super::sets::{DEFERRED, OF_INSTRUCTIONS, SET_BYTES};
+use super::{actions, delivery, masks, stops};
+use crate::system::{guarded_copy, raw};
 use crate::thread::{self, Thread};
-use crate::{guarded_copy, raw};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
-use sets::{DEFERRED, OF_INSTRUCTIONS, SET_BYTES};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Bit of `pending`: the mask is to be restored. The others are bits of signals to raise again, or to stop by.

@@ -6,7 +6,7 @@
 //! ```
 //! Both change `inside`, so one comes first: either the other way round it is seen as closed, or who is inside is seen.
 
-use crate::apart::Apart;
+use super::apart::Apart;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::pause;
 

@@ -1,6 +1,6 @@
 //! Values that are touched only under a lock of their own.
 
-use crate::lock::Lock;
+use super::lock::Lock;
 use std::cell::UnsafeCell;
 
 /// A value and its lock.

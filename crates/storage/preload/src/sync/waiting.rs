@@ -1,8 +1,6 @@
-//! Where the modules that `crates/verify/loom` checks take their atomics and waiting from: there, it is
-//! loom's.
+//! Waiting, waking, and barriers between threads.
 
-use crate::{libc_threads, raw};
-pub use std::sync::atomic;
+use crate::system::{libc_threads, raw};
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 const MEMBARRIER_PRIVATE_EXPEDITED: i32 = 1 << 3;

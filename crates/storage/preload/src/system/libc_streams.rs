@@ -7,7 +7,7 @@
 //! only if the tables hold what they are known to hold: libc exports both them and the functions. Else files under streams
 //! are the kernel's.
 
-use crate::{libc_threads, raw, real};
+use super::{libc_threads, raw, real};
 use libc::{FILE, c_int, c_void, off64_t, ssize_t};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};

@@ -3,7 +3,7 @@
 //! Every function returns what the kernel returns: a value, or minus an errno. Pointers are checked
 //! by the kernel (`EFAULT`), so the functions are safe to call with any.
 
-use crate::zeros::zeros;
+use super::zeros::zeros;
 use libc::*;
 use std::arch::asm;
 

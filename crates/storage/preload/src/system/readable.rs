@@ -1,6 +1,6 @@
 //! Whether the program's memory can be read, asked of the kernel: before faults come to us.
 
-use crate::{raw, valgrind};
+use super::{raw, valgrind};
 use libc::c_int;
 
 /// Whether the page of an address can be read. The kernel copies a signal mask from there before it finds that it does

@@ -42,7 +42,7 @@ impl Real {
 
 /// Stands for a function that this libc does not have.
 extern "C" fn absent() -> c_long {
-    crate::errno::set(libc::ENOSYS);
+    super::errno::set(libc::ENOSYS);
     -1
 }
 

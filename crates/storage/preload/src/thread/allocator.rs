@@ -8,10 +8,9 @@
 //! Threads whose end is reported (`endings`) keep some small pieces for themselves, so that calls on names neither wait for
 //! each other here nor for the lock's cache line.
 
-use crate::apart::Apart;
-use crate::locked::Locked;
-use crate::raw;
-use crate::thread::{self, INSIDE, KEPT_CLASSES, KeptPieces, Thread};
+use super::words::{self, INSIDE, KEPT_CLASSES, KeptPieces, Thread};
+use crate::sync::{Apart, Locked};
+use crate::system::raw;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -220,7 +219,7 @@ unsafe impl GlobalAlloc for PrivateMemory {
 impl PrivateMemory {
     #[inline(always)]
     fn take(&self, class: usize) -> *mut u8 {
-        match kept(thread::current(), class) {
+        match kept(words::current(), class) {
             Some(kept) => kept.take().unwrap_or_else(|| kept.fill(class)),
             None => self.with_pieces(|pieces| pieces.take(class)),
         }
@@ -228,7 +227,7 @@ impl PrivateMemory {
 
     #[inline(always)]
     fn give(&self, piece: *mut u8, class: usize) {
-        match kept(thread::current(), class) {
+        match kept(words::current(), class) {
             Some(kept) => {
                 if kept.give(piece) > max_kept(class) {
                     kept.empty(class, max_kept(class) / 2);
@@ -239,7 +238,7 @@ impl PrivateMemory {
     }
 
     fn with_pieces<T>(&self, body: impl FnOnce(&mut Pieces) -> T) -> T {
-        thread::inside(|| self.0.with(body))
+        words::inside(|| self.0.with(body))
     }
 }
 
@@ -292,14 +291,14 @@ const _: () = assert!(max_kept(KEPT_CLASSES - 1) >= 2 && KEPT_CLASSES <= CLASSES
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endings;
+    use crate::thread::endings;
     use libc::c_void;
     use std::sync::mpsc;
 
     extern "C" fn nothing(_: *mut c_void) {}
 
     fn is_kept(class: usize) -> usize {
-        thread::current().kept[class].count.load(Ordering::Relaxed) as usize
+        words::current().kept[class].count.load(Ordering::Relaxed) as usize
     }
 
     /// A thread whose end is reported.
@@ -307,7 +306,7 @@ mod tests {
         std::thread::scope(|scope| {
             let known = scope.spawn(|| {
                 assert!(endings::prepare());
-                thread::inside(|| endings::add(nothing as *mut c_void, ptr::null_mut()));
+                words::inside(|| endings::add(nothing as *mut c_void, ptr::null_mut()));
                 body()
             });
             known.join().expect("the thread ends well")
@@ -335,14 +334,14 @@ mod tests {
                 scope.spawn(move || {
                     on_own_thread(|| {
                         for round in 0..30 {
-                            let mine = thread::inside(|| fill(seed));
-                            let (kept, given) = thread::inside(|| (fill(seed + 1), fill(round)));
+                            let mine = words::inside(|| fill(seed));
+                            let (kept, given) = words::inside(|| (fill(seed + 1), fill(round)));
                             assert!(is_whole(seed, &mine) && is_whole(round, &given));
-                            thread::inside(|| drop(mine));
+                            words::inside(|| drop(mine));
                             assert!(is_whole(seed + 1, &kept));
                             // Freed by another thread than took it.
                             sender.send(given).expect("somebody receives");
-                            thread::inside(|| drop(kept));
+                            words::inside(|| drop(kept));
                         }
                     });
                 });
@@ -350,7 +349,7 @@ mod tests {
             drop(sender);
             on_own_thread(move || {
                 while let Ok(given) = receiver.recv() {
-                    thread::inside(|| drop(given));
+                    words::inside(|| drop(given));
                 }
             });
         });
@@ -361,17 +360,17 @@ mod tests {
         let class = class(Layout::new::<[u8; 1024]>()).expect("a small one");
         on_own_thread(|| {
             let many: Vec<Box<[u8; 1024]>> = (0..500).map(|_| Box::new([1; 1024])).collect();
-            thread::inside(|| drop(many));
+            words::inside(|| drop(many));
             assert!((1..=max_kept(class)).contains(&is_kept(class)));
-            let piece = thread::inside(|| Box::new([2_u8; 1024]));
+            let piece = words::inside(|| Box::new([2_u8; 1024]));
             assert!((0..max_kept(class)).contains(&is_kept(class)));
             drop(piece);
-            thread::inside(|| leave(thread::current()));
+            words::inside(|| leave(words::current()));
             assert_eq!(is_kept(class), 0);
         });
         // A thread whose end is not reported keeps nothing.
         std::thread::spawn(move || {
-            thread::inside(|| drop(Box::new([3_u8; 1024])));
+            words::inside(|| drop(Box::new([3_u8; 1024])));
             assert_eq!(is_kept(class), 0);
         })
         .join()

@@ -1,8 +1,9 @@
 //! What the engine does when a thread ends (it gives the thread's slot back), without memory from the
 //! host's allocator: a thread's first call may come from a handler that interrupted `malloc`.
 
-use crate::thread::{self, Ending};
-use crate::{allocator, thread_end};
+use super::allocator;
+use super::words::{self, Ending};
+use crate::system::thread_end;
 use libc::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -14,7 +15,7 @@ pub fn prepare() -> bool {
 /// Remember it for the calling thread. (The main thread of a process that exits runs none: the mount
 /// finds its slots by the process's end.)
 pub fn add(run: *mut c_void, object: *mut c_void) -> c_int {
-    let endings = &thread::current().endings;
+    let endings = &words::current().endings;
     let next = endings.load(Ordering::Relaxed);
     endings.store(
         Box::into_raw(Box::new(Ending { run, object, next })),
@@ -27,8 +28,8 @@ pub fn add(run: *mut c_void, object: *mut c_void) -> c_int {
 }
 
 extern "C" fn thread_ends(_: *mut c_void) {
-    let current = thread::current();
-    thread::inside(|| {
+    let current = words::current();
+    words::inside(|| {
         let mut ending = current
             .endings
             .swap(std::ptr::null_mut(), Ordering::Relaxed);

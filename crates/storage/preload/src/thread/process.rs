@@ -4,9 +4,9 @@
 //! One page that the kernel wipes in a fork child holds the owner's pid and the pins. A wiped page
 //! says "new process, own memory"; a foreign pid says "vfork child, hands off the parent's tables".
 
-use crate::pin::Pin;
-use crate::raw;
-use crate::thread::{self, Thread};
+use super::words::{self, Thread};
+use crate::description::pin::Pin;
+use crate::system::raw;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Threads that can be inside at once; more pass to the kernel.
@@ -78,6 +78,6 @@ pub fn in_vfork_child(thread: &Thread) -> bool {
     if owner != 0 && owner != raw::getpid() as u32 {
         return true;
     }
-    thread.clear(thread::VFORK);
+    thread.clear(words::VFORK);
     false
 }

@@ -11,9 +11,9 @@
 //! call itself comes from a handler there, that would overwrite the frames of that handler. Such calls have no alternate
 //! stack, and block what can be blocked.
 
-use crate::locked::Locked;
-use crate::zeros::zeros;
-use crate::{raw, thread_end, valgrind};
+use crate::sync::Locked;
+use crate::system::zeros::zeros;
+use crate::system::{raw, thread_end, valgrind};
 use libc::c_void;
 use std::arch::{asm, global_asm};
 use std::mem::{ManuallyDrop, MaybeUninit};

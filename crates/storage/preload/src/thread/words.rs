@@ -4,9 +4,9 @@
 //! one add, needs no initialisation and no destructor, and may be touched in a signal handler. A
 //! library loaded at start always gets its initial-exec words; `dlopen` of this one is not meant.
 
-use crate::pin::Pin;
-use crate::raw;
-use crate::stack::Stacks;
+use super::stack::Stacks;
+use crate::description::pin::Pin;
+use crate::system::raw;
 use libc::c_void;
 use std::arch::{asm, global_asm};
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ pub struct Ending {
     pub next: *mut Ending,
 }
 
-/// A place of the working directory; which thread looked knows what the words mean (`names::start`).
+/// A place of the working directory; which thread looked knows what the words mean (`serve::start`).
 #[repr(C)]
 pub struct SeenDirectory {
     /// Count of changes when it was looked at.

@@ -1,6 +1,6 @@
 //! Who may attach volumes and make descriptors ours, and whether anybody tried.
 
-use crate::settings;
+use super::settings;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static TRIED: AtomicBool = AtomicBool::new(false);

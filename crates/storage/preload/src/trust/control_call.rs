@@ -1,7 +1,7 @@
 //! The control call: what the mount says of a descriptor.
 
-use crate::raw;
-use crate::trust::Place;
+use super::place::Place;
+use crate::system::raw;
 use egeria_engine::control::{CONTROL_MAGIC, CONTROL_REQUEST, ControlReply};
 use libc::c_int;
 

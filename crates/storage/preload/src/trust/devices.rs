@@ -1,7 +1,7 @@
 //! Device numbers of mounts whose files this process has used past the kernel. They are hints: a number that
 //! another file system has by now costs it a look.
 
-use crate::raw;
+use crate::system::raw;
 use libc::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 

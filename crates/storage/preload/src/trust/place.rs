@@ -4,8 +4,8 @@
 //! Who serves a mount is remembered by the mount's number that the kernel never gives out again. Numbers of
 //! devices do not do: the one of root's mount is anybody's next when root's mount is gone.
 
-use crate::raw;
-use crate::zeros::zeros;
+use crate::system::raw;
+use crate::system::zeros::zeros;
 use egeria_engine::control::serving_user;
 use libc::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Whether the library does anything at all: the environment, and reasons found on the way.
 
-use crate::gate::Gate;
-use crate::raw;
+use crate::sync::Gate;
+use crate::system::raw;
 use libc::c_char;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};

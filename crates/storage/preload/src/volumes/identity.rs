@@ -1,6 +1,6 @@
 //! Whose rights count for paths: read once, as every way to change them leaves the volumes first (see `withdraw`).
 
-use crate::raw;
+use crate::system::raw;
 use egeria_engine::rights::Credentials;
 use once_cell::race::OnceBox;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -3,12 +3,12 @@
 //! The kernel does not say when mounts change, so what was seen is believed for [`VALID_TICKS`] and then looked at
 //! again: that the mount is still at its place, with nothing mounted inside, and how it may be used.
 
-use crate::control_call::ask_mount;
-use crate::raw::MountRequest;
-use crate::registry::{self, Known};
+use super::registry::{self, Known};
 use crate::sync::pause;
+use crate::system::raw::{self, MountRequest};
+use crate::thread;
 use crate::trust::Place;
-use crate::{raw, thread};
+use crate::trust::control_call::ask_mount;
 use egeria_engine::control::{ControlReply, MountLine, volume_mounts};
 use egeria_engine::{FileKind, InodeNumber, Volume};
 use libc::c_int;

@@ -1,7 +1,11 @@
 //! The volumes this process attached, or tried to: once per volume and mount, never again.
 
-use crate::lock::Lock;
-use crate::{admission, endings, libc_threads, pins, settings, signals, thread};
+use crate::descriptors::reclaim;
+use crate::signals;
+use crate::sync::Lock;
+use crate::system::libc_threads;
+use crate::thread::{self, endings};
+use crate::trust::{admission, settings};
 use egeria_engine::control::ControlReply;
 use egeria_engine::{AttachMode, AttachOptions, Volume};
 use std::ffi::OsStr;
@@ -115,7 +119,7 @@ fn prepare_process() -> bool {
     if !settings::leaves_pools_open() {
         egeria_media::protection::protect_stores(signals::close_pools_later);
     }
-    pins::register_barrier() && endings::prepare() && signals::take_over()
+    reclaim::register_barrier() && endings::prepare() && signals::take_over()
 }
 
 /// A thread is attaching, or was at the fork.

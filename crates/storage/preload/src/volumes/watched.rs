@@ -1,7 +1,7 @@
 //! Files that this process watches. Data calls on them go through the kernel, in every process: they have the mark of a file
 //! of which the kernel holds pages. It stays until this process ends, or the file has lost its last name by the next watch.
 
-use crate::locked::Locked;
+use crate::sync::Locked;
 use egeria_engine::{Attributes, FileKind, InodeNumber, Volume};
 use std::mem;
 

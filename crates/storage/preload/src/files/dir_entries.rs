@@ -3,10 +3,10 @@
 //! The position of the description is the cookie of the last entry told, as on the mount: a stream goes on in the
 //! kernel where it was here.
 
-use crate::raw;
-use crate::record::Record;
-use crate::reply::Reply;
+use crate::description::record::Record;
+use crate::description::reply::Reply;
 use crate::serve::serve;
+use crate::system::{errno, raw};
 use egeria_engine::DirectoryEntry;
 use libc::c_int;
 use std::mem::offset_of;
@@ -38,7 +38,7 @@ pub fn read(fd: c_int, into: &mut [u8]) -> (isize, Option<u64>) {
 
 /// Run `body` at the position of a directory that the engine reads: what it returns, a value or minus an errno.
 pub fn read_with(fd: c_int, body: impl FnOnce(&Record, &mut u64) -> isize) -> Option<isize> {
-    let error = crate::errno::get();
+    let error = errno::get();
     let mut outcome = None;
     serve(fd, |record| {
         if !record.is_directory() {
@@ -51,7 +51,7 @@ pub fn read_with(fd: c_int, body: impl FnOnce(&Record, &mut u64) -> isize) -> Op
         });
         done.unwrap_or(Reply::Pass)
     });
-    crate::errno::set(error);
+    errno::set(error);
     outcome
 }
 
