@@ -1,90 +1,49 @@
 //! `libegeria_preload.so`: files on a mount, and their names, past the kernel, in unmodified programs.
 //!
 //! ```text
-//!  hooks/*   the C functions, by family
-//!    │ serve        into the engine and back: errno, panics, handlers, counters
-//!    │ offset       where read, write and lseek are: the kernel's position or a private offset
-//!    │ table        what each descriptor number is      descriptors  numbers handed out and closed
-//!    │ record       one open description of ours        registry     attached volumes
-//!    │ stack        memory of our own for all of this
-//!    │ identify     found out at the first data call    pins         who uses which record
-//!    │ process      whose memory this is (fork, vfork)  ownership    taking the tables over in a child
-//!    ├ forks        what a child must not find half done, and what it shares
-//!    ├ signals      handlers wait while their thread is in the engine
-//!    ├ withdraw     volumes are left before rights change
-//!    ├ names        paths that lead into volumes
-//!    ├ opening      files opened without the kernel; deferred: until it must see them
-//!    ├ watched      files whose data calls must raise events
-//!    └ directory    entries of open directories      streams    the library's own `DIR`
+//!  hooks         the C functions, by family
+//!  files         files and directories as a whole: opened without the kernel, listed, closed, shared, left
+//!  serve         into the engine and back, by a descriptor or a path: errno, panics, handlers, counters
+//!  volumes       attached volumes, the mounts that lead to them, whose rights count, watched files
+//!  descriptors   what each number is, where reads and writes are, what the kernel has not opened yet
+//!  bare_calls    calls that close or replace descriptors past the library, and signs of them
+//!  signals       handlers wait while their thread is in the engine
+//!  thread        what is kept per thread and process: words, pins, memory and stacks of our own
+//!  description   one open description of ours, and how threads use it at the same time
+//!  trust         whether the library works at all, and whose mounts it believes
+//!  sync          locks, gates and barriers without libc
+//!  system        system calls, and libc's own functions behind the hooks
 //! ```
+//!
+//! Each folder uses those below it alone (`crates/verify/lint/layers.toml`).
 //!
 //! What it cannot do it passes to the kernel, and the mount does it right; it counts that. Limits,
 //! where the kernel cannot be asked cheaply: descriptors that a program duplicates or hands on by bare
-//! `syscall` instructions, past libc, are not followed. Where it may close them so (`signs`), each call looks first.
+//! `syscall` instructions, past libc, are not followed. Where it may close them so (`bare_calls::signs`), each call looks first.
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("egeria-preload is for x86-64 Linux with glibc: use the mount alone elsewhere");
 
-mod admission;
-mod allocator;
-mod apart;
 mod bare_calls;
-mod caller;
-mod control_call;
-mod deferral;
-mod deferred;
+mod description;
 mod descriptors;
-mod devices;
-mod directory;
-mod endings;
-mod errno;
-mod forks;
-mod gate;
-mod guarded;
-mod guarded_copy;
+mod files;
 mod hooks;
-mod identify;
-mod libc_streams;
-mod libc_threads;
-mod lock;
-mod locked;
-mod locked_files;
-mod names;
-mod offset;
-mod opening;
-mod ownership;
-mod pin;
-mod pins;
-mod placeholder;
-mod private_offset;
-mod process;
-mod raw;
-mod readable;
-mod reading;
-mod real;
-mod record;
-mod registry;
-mod reply;
 mod serve;
-mod settings;
 mod signals;
-mod signs;
-mod sole;
-mod stack;
-mod streams;
 mod sync;
-mod table;
+mod system;
 mod thread;
-mod thread_end;
 mod trust;
-mod valgrind;
-mod watched;
-mod withdraw;
-mod writing;
-mod zeros;
+mod volumes;
 
+use descriptors::reclaim;
+use files::forks;
 use libc::{c_char, c_int};
 use std::ffi::CStr;
+use system::{libc_streams, real};
+use thread::endings;
+use trust::settings;
 
 /// Tells two copies of this library in one process from each other.
 #[unsafe(no_mangle)]
@@ -116,7 +75,7 @@ extern "C" fn initialise(count: c_int, arguments: *const *const c_char) {
     if !settings::is_off() {
         // For later: with several threads the kernel waits for an RCU grace period (milliseconds). An error comes again at
         // the first attach, and is handled there.
-        let _ = pins::register_barrier();
+        let _ = reclaim::register_barrier();
     }
 }
 

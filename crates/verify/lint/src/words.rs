@@ -67,10 +67,12 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
 }
 
 fn exceeded(of: &str, mut counts: Vec<(String, Count)>, limit: f64) -> Vec<String> {
-    let all = counts.iter().fold(Count::default(), |sum, (_, count)| Count {
-        all: sum.all + count.all,
-        found: sum.found + count.found,
-    });
+    let all = counts
+        .iter()
+        .fold(Count::default(), |sum, (_, count)| Count {
+            all: sum.all + count.all,
+            found: sum.found + count.found,
+        });
     if all.per_thousand() <= limit {
         return Vec::new();
     }

@@ -23,25 +23,25 @@ mod types;
 
 use types::Errno;
 
-#[path = "../../../storage/preload/src/apart.rs"]
+#[path = "../../../storage/preload/src/sync/apart.rs"]
 mod apart;
-#[path = "../../../storage/preload/src/deferral.rs"]
+#[path = "../../../storage/preload/src/description/deferral.rs"]
 mod deferral;
-#[path = "../../../storage/preload/src/gate.rs"]
+#[path = "../../../storage/preload/src/sync/gate.rs"]
 mod gate;
 #[path = "../../../storage/media/src/emulation/id_bitmap.rs"]
 mod id_bitmap;
 #[path = "../../../storage/engine/src/session/delegation/job.rs"]
 mod job;
-#[path = "../../../storage/preload/src/lock.rs"]
+#[path = "../../../storage/preload/src/sync/lock.rs"]
 mod lock;
-#[path = "../../../storage/preload/src/locked.rs"]
+#[path = "../../../storage/preload/src/sync/locked.rs"]
 mod locked;
-#[path = "../../../storage/preload/src/pin.rs"]
+#[path = "../../../storage/preload/src/description/pin.rs"]
 mod pin;
-#[path = "../../../storage/preload/src/private_offset.rs"]
+#[path = "../../../storage/preload/src/description/private_offset.rs"]
 mod private_offset;
-#[path = "../../../storage/preload/src/sole.rs"]
+#[path = "../../../storage/preload/src/description/sole.rs"]
 mod sole;
 
 mod models;

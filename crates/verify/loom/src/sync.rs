@@ -1,6 +1,8 @@
 //! loom's atomics, with a memory of where they are used and a way to break one such place: an access there
 //! is relaxed, or a store, an exchange or a fence is left out.
 
+pub(crate) use crate::lock::Lock;
+pub(crate) use crate::locked::Locked;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::Location;

@@ -1,11 +1,11 @@
 //! `readahead` and `posix_fadvise`: data of ours is as near as it gets. Passed on, they would bring it
 //! into the kernel's page cache, and every later call with it.
 
-use crate::names::by_kernel;
-use crate::real;
-use crate::record::Record;
-use crate::reply::Reply;
+use crate::description::record::Record;
+use crate::description::reply::Reply;
+use crate::serve::path::by_kernel;
 use crate::serve::{serve, try_open_in_kernel};
+use crate::system::real;
 use libc::{c_int, off_t, size_t, ssize_t};
 
 fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {

@@ -2,7 +2,8 @@
 //! so it is told first.
 
 use super::map::hand_over;
-use crate::{raw, settings};
+use crate::system::raw;
+use crate::trust::settings;
 use libc::{c_int, c_long, c_void};
 use std::mem::MaybeUninit;
 

@@ -1,7 +1,7 @@
 //! `realpath`: a path without links, `.` and `..`.
 
-use crate::names::{Answer, CallerPlace, on_path};
-use crate::real;
+use crate::serve::path::{Answer, CallerPlace, on_path};
+use crate::system::real;
 use libc::{c_char, size_t};
 use std::ptr::null_mut;
 

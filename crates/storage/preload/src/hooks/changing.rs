@@ -1,7 +1,9 @@
 //! Attributes changed: permissions, owners, times, and sizes by path.
 
-use crate::names::{Answer, Way, answered, by_kernel_at, on_open_descriptor, on_path};
-use crate::{guarded, real, settings};
+use crate::serve::guarded;
+use crate::serve::path::{Answer, Way, answered, by_kernel_at, on_open_descriptor, on_path};
+use crate::system::real;
+use crate::trust::settings;
 use egeria_engine::rights::{SETID, WRITE};
 use egeria_engine::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, time_t, timespec, timeval, uid_t};

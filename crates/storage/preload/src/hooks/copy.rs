@@ -6,12 +6,14 @@
 
 use super::map::hand_over;
 use super::refusal::{is_copy_refused, status_in_kernel};
-use super::{table as numbers, write};
-use crate::record::{MAX_BYTES, PASS, Record, is_beyond};
-use crate::reply::Reply;
-use crate::serve::serve;
-use crate::trust::Place;
-use crate::{errno, guarded, raw, real, serve, settings, table, thread, writing};
+use super::{dup_close, write};
+use crate::description::record::{MAX_BYTES, PASS, Record, is_beyond};
+use crate::description::reply::Reply;
+use crate::descriptors::{table, writing};
+use crate::serve::{self, guarded, serve};
+use crate::system::{errno, raw, real};
+use crate::thread;
+use crate::trust::{Place, settings};
 use egeria_engine::{Errno, Outcome};
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 use std::ptr::null_mut;
@@ -295,7 +297,7 @@ fn sendfile(to: c_int, from: c_int, from_at: *mut off_t, bytes: size_t) -> ssize
     if thread::current().has(thread::INSIDE) {
         return pass();
     }
-    let to_deferred = numbers::status_of_deferred(to);
+    let to_deferred = dup_close::status_of_deferred(to);
     // The kernel finds the error, also when there is nothing to send.
     let may_send = to_deferred
         .or_else(|| status_in_kernel(to))

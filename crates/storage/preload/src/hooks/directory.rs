@@ -1,10 +1,12 @@
 //! Directory streams and `getdents64`. Every function that takes a `DIR` is here: one of ours is for none of libc's.
 
-use super::{opened, position, table};
-use crate::directory::{ROOM_BYTES, fill, read_with};
-use crate::guarded_copy::copy;
-use crate::streams::{self, Owner, Stream};
-use crate::{caller, descriptors, errno, opening, real, serve};
+use super::{arrivals, dup_close, position};
+use crate::files::dir_entries::{ROOM_BYTES, fill, read_with};
+use crate::files::dir_streams::{self, Owner, Stream};
+use crate::files::{direct_open, numbers};
+use crate::serve;
+use crate::system::guarded_copy::copy;
+use crate::system::{caller, errno, real};
 use libc::{DIR, c_char, c_int, c_long, c_void, dirent, size_t, ssize_t};
 use std::ptr::null_mut;
 
@@ -18,7 +20,7 @@ fn on<T>(
     ours: impl FnOnce(&'static Stream) -> T,
     libc: impl FnOnce() -> T,
 ) -> T {
-    match streams::owner(stream) {
+    match dir_streams::owner(stream) {
         Owner::Libc => libc(),
         Owner::Ours(stream) => ours(stream),
         Owner::Closed => {
@@ -30,13 +32,13 @@ fn on<T>(
 
 /// A stream of ours on a directory of a volume; `None`: libc is to open it.
 fn open_ours(directory: c_int, path: *const c_char) -> Option<*mut DIR> {
-    let fd = opening::open(directory, path, OPENING, 0)?;
+    let fd = direct_open::open(directory, path, OPENING, 0)?;
     if fd < 0 {
         return Some(null_mut());
     }
-    let stream = streams::open(fd);
+    let stream = dir_streams::open(fd);
     if stream.is_none() {
-        table::close(fd);
+        dup_close::close(fd);
     }
     stream
 }
@@ -45,7 +47,7 @@ fn opendir(path: *const c_char) -> *mut DIR {
     open_ours(libc::AT_FDCWD, path).unwrap_or_else(|| {
         let stream = real::opendir(path);
         if !stream.is_null() {
-            opened::arrived(real::dirfd(stream));
+            arrivals::arrived(real::dirfd(stream));
         }
         stream
     })
@@ -56,22 +58,22 @@ fn fdopendir(fd: c_int) -> *mut DIR {
     serve::quietly(fd, |record| {
         is_ours = record.is_directory() && !record.is_path();
     });
-    if is_ours && let Some(stream) = streams::open(fd) {
+    if is_ours && let Some(stream) = dir_streams::open(fd) {
         return stream;
     }
     serve::open_in_kernel(fd);
     serve::publish(fd);
-    descriptors::arrived(fd);
+    numbers::arrived(fd);
     real::fdopendir(fd)
 }
 
 fn closedir(stream: *mut DIR) -> c_int {
-    let ours = |stream: &'static Stream| table::close_within(stream.close());
+    let ours = |stream: &'static Stream| dup_close::close_within(stream.close());
     on(stream, -1, ours, || {
         if stream.is_null() {
             real::closedir(stream)
         } else {
-            table::closing(real::dirfd(stream), || real::closedir(stream))
+            dup_close::closing(real::dirfd(stream), || real::closedir(stream))
         }
     })
 }
@@ -258,7 +260,7 @@ fn scandirat(
     let Some(stream) = open_ours(directory, path) else {
         return real::scandirat(directory, path, into, select, compare);
     };
-    let Owner::Ours(open) = streams::owner(stream) else {
+    let Owner::Ours(open) = dir_streams::owner(stream) else {
         return -1;
     };
     let list = scan(open, select);

@@ -1,10 +1,10 @@
 //! Extended attributes.
 
-use crate::guarded_copy::copy;
-use crate::names::{
+use crate::serve::path::{
     self, Answer, CallerPlace, Way, answered, on_open_descriptor, on_path, with_caller_string,
 };
-use crate::real;
+use crate::system::guarded_copy::copy;
+use crate::system::real;
 use egeria_engine::rights::{READ, WRITE};
 use egeria_engine::{Attributes, Errno, FileKind, PathStop, Volume, XattrMode};
 use libc::{c_char, c_int, c_void, size_t, ssize_t};
@@ -38,10 +38,10 @@ impl Of {
     fn by_kernel<T: From<i8>>(self) -> Option<T> {
         match self {
             Of::Path(path) | Of::Link(path) => {
-                names::before_path(path);
+                path::before_path(path);
                 None
             }
-            Of::Descriptor(fd) => names::by_kernel(fd),
+            Of::Descriptor(fd) => path::by_kernel(fd),
         }
     }
 }

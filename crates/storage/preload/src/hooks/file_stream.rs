@@ -1,16 +1,17 @@
 //! Streams of libc over files that the kernel has not opened.
 
+use super::dup_close::close_within;
 use super::open::open_directly;
 use super::position::lseek;
 use super::read::{read, read_uncancelled};
 use super::status::fstat;
-use super::table::close_within;
 use super::write::{write, write_uncancelled};
-use crate::libc_streams::{
-    APPENDS, Functions, HAS_FAILED, NO_READS, NO_WRITES, NOT_CANCELLED, Stream,
+use crate::descriptors::table::{self, Tag};
+use crate::serve;
+use crate::system::libc_streams::{
+    self, APPENDS, Functions, HAS_FAILED, NO_READS, NO_WRITES, NOT_CANCELLED, Stream,
 };
-use crate::table::{self, Tag};
-use crate::{caller, errno, libc_streams, real, serve};
+use crate::system::{caller, errno, real};
 use libc::{FILE, c_char, c_int, c_void, off64_t, ssize_t};
 
 /// How a file is opened for a stream.

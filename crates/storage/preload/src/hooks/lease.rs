@@ -1,6 +1,8 @@
 //! `fcntl(F_SETLEASE)`.
 
-use crate::{errno, locked_files, real, serve};
+use crate::files::range_locks;
+use crate::serve;
+use crate::system::{errno, real};
 use libc::c_int;
 
 /// The kernel refuses a lease of a file that is open elsewhere: it must know of every open.
@@ -14,7 +16,7 @@ pub(super) fn set(fd: c_int, kind: usize) -> c_int {
 }
 
 fn known_to_kernel(fd: c_int) -> Result<(), c_int> {
-    locked_files::open_all_of(fd);
+    range_locks::open_all_of(fd);
     serve::try_open_in_kernel(fd)?;
     let mut is_elsewhere = false;
     serve::quietly(fd, |record| {

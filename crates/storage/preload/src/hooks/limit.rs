@@ -1,6 +1,8 @@
 //! Limits on file sizes, ends of threads: small things the engine's way depends on.
 
-use crate::{endings, real, settings, thread};
+use crate::system::real;
+use crate::thread::{self, endings};
+use crate::trust::settings;
 use libc::{c_int, c_uint, c_void, pid_t};
 
 fn setrlimit(resource: c_uint, limit: *const c_void) -> c_int {

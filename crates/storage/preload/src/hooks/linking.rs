@@ -1,9 +1,10 @@
 //! Names of files that have one, or none yet (`O_TMPFILE`).
 
 use super::naming::end_to_change;
-use crate::guarded::{can_look, look};
-use crate::names::{self, Answer, Way, answered, on_path, on_two_paths};
-use crate::{real, serve};
+use crate::serve;
+use crate::serve::guarded::{can_look, look};
+use crate::serve::path::{self, Answer, Way, answered, on_path, on_two_paths};
+use crate::system::real;
 use egeria_engine::{Attributes, FileKind, InodeNumber, PathEnd, PathStop, Volume};
 use libc::{c_char, c_int};
 use std::sync::atomic::Ordering;
@@ -81,7 +82,7 @@ fn make_link(
     flags: c_int,
 ) -> Option<c_int> {
     if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
-        return names::by_kernel_at(to.0, to.1).or_else(|| names::by_kernel_at(from.0, from.1));
+        return path::by_kernel_at(to.0, to.1).or_else(|| path::by_kernel_at(from.0, from.1));
     }
     on_two_paths([from, to], |from, to| {
         let named = from.find(flags & libc::AT_SYMLINK_FOLLOW != 0)?;

@@ -2,9 +2,10 @@
 //! size (pages beyond the one it knows are SIGBUS), and from then on nobody may write past it: pages that nobody
 //! has touched yet are filled from what it knows, and grow with what it writes.
 
-use crate::reply::Reply;
+use crate::description::reply::Reply;
+use crate::descriptors::{late_open, table};
 use crate::serve;
-use crate::{deferred, errno, raw, real, table};
+use crate::system::{errno, raw, real};
 use egeria_engine::control::MARK_REQUEST;
 use libc::{c_int, c_void, off_t, size_t};
 
@@ -20,7 +21,7 @@ fn mmap(
         let error = errno::get();
         // Also of a descriptor that no call has used yet: others may write to the file.
         let served = serve::serve(fd, |record| {
-            if let Err(errno) = deferred::open_in_kernel(record, fd) {
+            if let Err(errno) = late_open::open_in_kernel(record, fd) {
                 return Reply::Direct(-errno as isize);
             }
             raw::ioctl(fd, u64::from(MARK_REQUEST), std::ptr::null_mut());

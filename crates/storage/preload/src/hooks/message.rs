@@ -3,9 +3,12 @@
 //! Messages are looked at as the kernel looks at them: a bad address in one is the kernel's to refuse
 //! (`EFAULT`), and nothing behind it travels.
 
-use super::opened::arrived;
-use crate::guarded::{can_look, look};
-use crate::{forks, real, serve, settings};
+use super::arrivals::arrived;
+use crate::files::forks;
+use crate::serve;
+use crate::serve::guarded::{can_look, look};
+use crate::system::real;
+use crate::trust::settings;
 use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t, timespec};
 
 /// Most messages that the kernel takes in one call (`UIO_MAXIOV`).

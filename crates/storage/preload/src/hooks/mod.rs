@@ -1,5 +1,7 @@
 //! The functions that programs call: one file per family.
 
+use crate::system::libc_streams::Functions;
+
 /// Export functions of a file under their C names: `name, other_name => function(…) -> value;`.
 macro_rules! export {
     ($($($name:ident),+ => $target:ident $arguments:tt -> $value:ty;)*) => {
@@ -19,16 +21,18 @@ macro_rules! export {
 }
 
 /// What streams of libc use in place of its own functions.
-pub fn stream_functions() -> &'static crate::libc_streams::Functions {
+pub(crate) fn stream_functions() -> &'static Functions {
     &file_stream::FUNCTIONS
 }
 
 mod advice;
+mod arrivals;
 mod asynchronous;
 mod canonical;
 mod changing;
 mod copy;
 mod directory;
+mod dup_close;
 mod extended;
 mod file_stream;
 mod lease;
@@ -38,7 +42,6 @@ mod map;
 mod message;
 mod naming;
 mod open;
-mod opened;
 mod passing;
 mod position;
 mod process;
@@ -52,7 +55,6 @@ mod status;
 mod stdio;
 mod sync;
 mod syscall;
-mod table;
 mod temporary;
 mod thunks;
 mod vector;

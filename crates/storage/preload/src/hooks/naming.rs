@@ -1,7 +1,9 @@
 //! Names made, renamed and removed.
 
-use crate::names::{Way, answered, on_path, on_two_paths, with_caller_string, without_umask};
-use crate::{real, serve};
+use crate::serve;
+use crate::serve::path::{Way, answered, on_path, on_two_paths, with_caller_string};
+use crate::system::real;
+use crate::volumes::identity::without_umask;
 use egeria_engine::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
 use libc::{c_char, c_int, c_uint, mode_t};
 

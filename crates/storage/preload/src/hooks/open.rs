@@ -1,6 +1,8 @@
 //! `open` and its kin: numbers this process opens itself.
 
-use crate::{descriptors, errno, libc_threads, opening, raw, real, thread};
+use crate::files::{direct_open, numbers};
+use crate::system::{errno, libc_threads, raw, real};
+use crate::thread;
 use libc::{c_char, c_int, c_void, mode_t};
 
 /// A number from an open with these flags; `-1` is left alone.
@@ -10,9 +12,9 @@ pub(super) fn opened(fd: c_int, flags: c_int) -> c_int {
     }
     let error = errno::get();
     if flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
-        descriptors::opened(fd);
+        numbers::opened(fd);
     } else {
-        descriptors::arrived(fd);
+        numbers::arrived(fd);
     }
     errno::set(error);
     fd
@@ -27,7 +29,7 @@ pub(super) fn open_directly(
 ) -> Option<c_int> {
     // Nothing is held yet.
     libc_threads::end_if_cancelled();
-    opening::open(directory, path, flags, mode)
+    direct_open::open(directory, path, flags, mode)
 }
 
 /// The engine's own: no cancellation point, for what it holds would stay taken.

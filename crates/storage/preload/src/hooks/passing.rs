@@ -1,8 +1,11 @@
 //! Calls on descriptors that the kernel answers: it must have the file open.
 
-use super::opened::arrived;
-use crate::names::{by_kernel, by_kernel_at};
-use crate::{deferred, errno, forks, real, serve};
+use super::arrivals::arrived;
+use crate::descriptors::late_open;
+use crate::files::forks;
+use crate::serve;
+use crate::serve::path::{by_kernel, by_kernel_at};
+use crate::system::{errno, real};
 use libc::{c_char, c_int, c_long, c_uint, c_void, dev_t, mode_t, off_t, size_t, ssize_t};
 
 /// Calls on the descriptor that they name first.
@@ -110,7 +113,7 @@ fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut c_void) -> c
 macro_rules! asynchronous {
     ($($name:ident($($argument:ident: $type:ty),*);)+) => {
         $(fn $name($($argument: $type),*) -> c_int {
-            deferred::end();
+            late_open::end();
             serve::open_all_in_kernel();
             real::$name($($argument),*)
         })+
@@ -128,7 +131,7 @@ asynchronous! {
 macro_rules! ring {
     ($($name:ident($($argument:ident: $type:ty),*);)+) => {
         $(fn $name($($argument: $type),*) -> c_int {
-            deferred::end();
+            late_open::end();
             forks::share_descriptors();
             real::$name($($argument),*)
         })+

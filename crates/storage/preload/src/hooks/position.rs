@@ -2,11 +2,13 @@
 
 use super::map::hand_over;
 use super::refusal;
-use crate::offset::{self, Taking};
-use crate::record::Record;
-use crate::reply::Reply;
-use crate::serve::serve;
-use crate::{deferred, errno, guarded, locked_files, raw, real, serve, table};
+use crate::description::record::Record;
+use crate::description::reply::Reply;
+use crate::descriptors::offset::{self, Taking};
+use crate::descriptors::{late_open, table};
+use crate::files::range_locks;
+use crate::serve::{self, guarded, serve};
+use crate::system::{errno, raw, real};
 use egeria_engine::Errno;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
@@ -41,7 +43,7 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
                 }
             }
             _ => {
-                if let Err(errno) = deferred::open_in_kernel(record, fd) {
+                if let Err(errno) = late_open::open_in_kernel(record, fd) {
                     return Reply::Direct(-errno as isize);
                 }
                 match raw::lseek(fd, to, whence) {
@@ -132,7 +134,7 @@ fn splice(
 
 /// Locks a range from the position on.
 fn lockf(fd: c_int, command: c_int, bytes: off_t) -> c_int {
-    locked_files::note(fd);
+    range_locks::note(fd);
     serve::publish(fd);
     real::lockf(fd, command, bytes)
 }

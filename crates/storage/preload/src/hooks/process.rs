@@ -1,7 +1,8 @@
 //! Calls that make processes, or become another program: descriptors become shared.
 
-use super::table::{closing, closing_range};
-use crate::{caller, descriptors, forks, real};
+use super::dup_close::{closing, closing_range};
+use crate::files::{forks, numbers};
+use crate::system::{caller, real};
 use libc::{c_char, c_int, c_void, pid_t};
 
 /// `fork`.
@@ -39,10 +40,10 @@ fn forkpty(
 ) -> pid_t {
     let child = forks::around_fork(|| real::forkpty(one, name, settings, size) as isize) as pid_t;
     if child == 0 {
-        (0..3).for_each(descriptors::arrived);
+        (0..3).for_each(numbers::arrived);
     } else if child > 0 {
         // Libc filled it in.
-        caller::read(one).into_iter().for_each(descriptors::arrived);
+        caller::read(one).into_iter().for_each(numbers::arrived);
     }
     child
 }
@@ -61,7 +62,7 @@ fn daemon(keep_directory: c_int, keep_streams: c_int) -> c_int {
     let answer =
         forks::around_fork(|| real::daemon(keep_directory, keep_streams) as isize) as c_int;
     if answer == 0 && keep_streams == 0 {
-        (0..3).for_each(descriptors::arrived);
+        (0..3).for_each(numbers::arrived);
     }
     answer
 }

@@ -1,10 +1,11 @@
 //! `read`, `pread` and their fortified forms.
 
-use crate::offset::{self, Taking};
-use crate::record::{PASS, Record};
-use crate::reply::Reply;
+use crate::description::record::{PASS, Record};
+use crate::description::reply::Reply;
+use crate::descriptors::offset::{self, Taking};
 use crate::serve::{serve, serve_cancellable, serve_quickly};
-use crate::{errno, raw, real, thread};
+use crate::system::{errno, raw, real};
+use crate::thread;
 use egeria_engine::Outcome;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 

@@ -1,10 +1,12 @@
 //! What the kernel refuses on files of a mount, said without opening one in the kernel for it: `cp` and its like try
 //! such calls on every file.
 
-use super::table::status_of_deferred;
-use crate::record::Record;
+use super::dup_close::status_of_deferred;
+use crate::description::record::Record;
+use crate::descriptors::table;
+use crate::serve::{self, guarded};
+use crate::system::raw;
 use crate::trust::Place;
-use crate::{guarded, raw, serve, table};
 use libc::{c_int, c_void, off_t};
 
 // Of `linux/fs.h`: share blocks with another file.

@@ -1,8 +1,9 @@
 //! Calls that change whose rights the process has, where its paths lead, or which calls it may make: before
 //! them the volumes are left (see `withdraw`), unless it is plain that they change nothing.
 
-use super::table::unshare;
-use crate::{raw, real, withdraw};
+use super::dup_close::unshare;
+use crate::files::withdraw;
+use crate::system::{raw, real};
 use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
 
 /// "As it is", in the calls that set several.

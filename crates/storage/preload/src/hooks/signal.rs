@@ -1,6 +1,8 @@
 //! `sigaction`, `signal` and their kin, once handlers go through the trampoline (see `signals`).
 
-use crate::{errno, process, real, signals, thread};
+use crate::signals;
+use crate::system::{errno, real};
+use crate::thread::{self, process};
 use libc::{c_int, c_long, sigaction, sigset_t, stack_t};
 
 const SIG_HOLD: usize = 2;

@@ -1,10 +1,12 @@
 //! Sizes and blocks of open files changed: `ftruncate`, `fallocate`.
 
 use super::passing;
-use crate::record::Record;
-use crate::reply::Reply;
+use crate::description::record::Record;
+use crate::description::reply::Reply;
+use crate::descriptors::{table, writing};
 use crate::serve::serve;
-use crate::{real, settings, table, writing};
+use crate::system::real;
+use crate::trust::settings;
 use egeria_engine::{AllocateMode, AttributeChange, Errno};
 use libc::{c_int, off_t};
 

@@ -1,7 +1,8 @@
 //! `statfs` and its kin.
 
-use crate::names::{Answer, CallerPlace, SpaceWords, Way, on_descriptor, on_path};
-use crate::real;
+use crate::serve::path::{Answer, CallerPlace, Way, on_descriptor, on_path};
+use crate::system::{errno, real};
+use crate::volumes::mounts::SpaceWords;
 use egeria_engine::PathStop;
 use libc::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -24,9 +25,9 @@ fn tells_type() -> bool {
         return known == 2;
     }
     let mut words: VectorWords = [0; 14];
-    let error = crate::errno::get();
+    let error = errno::get();
     let answer = real::statvfs(c"/proc".as_ptr(), words.as_mut_ptr().cast());
-    crate::errno::set(error);
+    errno::set(error);
     let tells = answer == 0 && words[VECTOR_TYPE] != 0;
     TELLS_TYPE.store(1 + u8::from(tells), Ordering::Relaxed);
     tells

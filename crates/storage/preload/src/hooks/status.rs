@@ -1,8 +1,9 @@
 //! What is said of inodes: `stat` and its kin, `access`, `readlink`.
 
-use crate::names::{Answer, CallerPlace, Way, by_kernel_at, on_descriptor, on_path};
-use crate::zeros::zeros;
-use crate::{caller, devices, real, settings};
+use crate::serve::path::{Answer, CallerPlace, Way, by_kernel_at, on_descriptor, on_path};
+use crate::system::zeros::zeros;
+use crate::system::{caller, real};
+use crate::trust::{devices, settings};
 use egeria_engine::rights::{EXECUTE, READ, WRITE};
 use egeria_engine::{Attributes, FileKind, InodeNumber, PathStop};
 use libc::{c_char, c_int, c_uint, size_t, ssize_t};

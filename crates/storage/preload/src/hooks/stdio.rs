@@ -2,10 +2,12 @@
 //! Others open, read and close past them: a descriptor under such a stream keeps its offset in the kernel, and a number that
 //! libc closes is forgotten.
 
+use super::arrivals::arrived;
+use super::dup_close::{closing, fcntl};
 use super::file_stream::{self, Mode};
-use super::opened::arrived;
-use super::table::{closing, fcntl};
-use crate::{descriptors, errno, forks, libc_streams, names, real, serve};
+use crate::files::{forks, numbers};
+use crate::serve::{self, path};
+use crate::system::{errno, libc_streams, real};
 use libc::{FILE, c_char, c_int, c_void};
 
 /// The number under a stream; -1 when there is none.
@@ -24,7 +26,7 @@ fn opened(file: *mut FILE) -> *mut FILE {
     let fd = number(file);
     if libc_streams::is_served(file) {
         // All calls come through the hooks.
-        descriptors::opened(fd)
+        numbers::opened(fd)
     } else {
         _ = arrived(fd)
     }
@@ -35,7 +37,7 @@ fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     if let Some(stream) = file_stream::open(path, mode) {
         return stream;
     }
-    names::before_path(path);
+    path::before_path(path);
     opened(real::fopen(path, mode))
 }
 

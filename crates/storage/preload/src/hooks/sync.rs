@@ -1,11 +1,12 @@
 //! `fsync` and its kin: invariant 1 leaves them nothing to do, unless the kernel holds pages, or could not write back some
 //! that it had.
 
-use crate::names::by_kernel;
-use crate::record::Record;
-use crate::reply::Reply;
+use crate::description::record::Record;
+use crate::description::reply::Reply;
+use crate::descriptors::{late_open, table};
+use crate::serve::path::by_kernel;
 use crate::serve::serve_cancellable;
-use crate::{deferred, raw, real, table};
+use crate::system::{raw, real};
 use egeria_engine::WriteBackErrors;
 use libc::{c_int, off_t};
 
@@ -36,7 +37,7 @@ fn after_errors(record: &Record, fd: c_int, errors: WriteBackErrors) -> Reply {
         return usual(record);
     }
     let was_deferred = record.is_deferred();
-    if let Err(errno) = deferred::open_in_kernel(record, fd) {
+    if let Err(errno) = late_open::open_in_kernel(record, fd) {
         return Reply::Direct(-errno as isize);
     }
     match raw::fsync(fd) {

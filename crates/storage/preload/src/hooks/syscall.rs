@@ -3,11 +3,14 @@
 
 use super::map::hand_over;
 use super::{
-    asynchronous, directory, open, opened, process, read, rights, signal, table, waiting, watching,
-    whereabouts, write,
+    arrivals, asynchronous, directory, dup_close, open, process, read, rights, signal, waiting,
+    watching, whereabouts, write,
 };
-use crate::names::{by_kernel, by_kernel_at};
-use crate::{errno, raw, real, signals, thread};
+use crate::description::record;
+use crate::files::forks;
+use crate::serve::path::{by_kernel, by_kernel_at};
+use crate::system::{errno, raw, real};
+use crate::{signals, thread};
 use libc::{c_char, c_int, c_long, c_uint};
 
 fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
@@ -22,21 +25,23 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
         libc::SYS_write => write::write(fd, b as *const _, c) as c_long,
         libc::SYS_pread64 => read::pread(fd, b as *mut _, c, d as i64) as c_long,
         libc::SYS_pwrite64 => write::pwrite(fd, b as *const _, c, d as i64) as c_long,
-        libc::SYS_close => table::close(fd).into(),
-        libc::SYS_close_range => table::close_range(a as c_uint, b as c_uint, c as c_int).into(),
-        libc::SYS_dup => table::dup(fd).into(),
-        libc::SYS_dup2 => table::dup2(fd, b as c_int).into(),
-        libc::SYS_dup3 => table::dup3(fd, b as c_int, c as c_int).into(),
-        libc::SYS_fcntl => table::fcntl(fd, b as c_int, c).into(),
+        libc::SYS_close => dup_close::close(fd).into(),
+        libc::SYS_close_range => {
+            dup_close::close_range(a as c_uint, b as c_uint, c as c_int).into()
+        }
+        libc::SYS_dup => dup_close::dup(fd).into(),
+        libc::SYS_dup2 => dup_close::dup2(fd, b as c_int).into(),
+        libc::SYS_dup3 => dup_close::dup3(fd, b as c_int, c as c_int).into(),
+        libc::SYS_fcntl => dup_close::fcntl(fd, b as c_int, c).into(),
         libc::SYS_getdents64 => directory::entries_or(fd, b as *mut _, c, real),
         libc::SYS_open => open::opened_by_number(real() as isize, b) as c_long,
         libc::SYS_openat => by_kernel_at(fd, b as *const c_char)
             .unwrap_or_else(|| open::opened_by_number(real() as isize, c) as c_long),
         libc::SYS_openat2 => by_kernel_at(fd, b as *const c_char)
-            .unwrap_or_else(|| opened::arrived(real() as c_int).into()),
+            .unwrap_or_else(|| arrivals::arrived(real() as c_int).into()),
         libc::SYS_memfd_create | libc::SYS_pidfd_getfd => {
             crate::serve::open_in_kernel(fd);
-            opened::arrived(real() as c_int).into()
+            arrivals::arrived(real() as c_int).into()
         }
         libc::SYS_sigaltstack => signal::sigaltstack_by_number(a, b),
         libc::SYS_fork => process::fork().into(),
@@ -81,7 +86,7 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             real()
         }
         libc::SYS_execve | libc::SYS_execveat | libc::SYS_sendmsg | libc::SYS_sendmmsg => {
-            crate::forks::share_descriptors();
+            forks::share_descriptors();
             real()
         }
         libc::SYS_poll | libc::SYS_ppoll => {
@@ -98,7 +103,7 @@ fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: 
             real()
         }
         libc::SYS_clone | libc::SYS_clone3 => around_clone(number, a, real),
-        libc::SYS_unshare => table::unshare(a as c_int).into(),
+        libc::SYS_unshare => dup_close::unshare(a as c_int).into(),
         _ => {
             open_in_kernel([a, b, c, d, e, f]);
             signals::before_sleep();
@@ -123,7 +128,7 @@ fn sleeping(call: impl FnOnce() -> c_long) -> c_long {
 
 /// Any argument may be a descriptor.
 fn open_in_kernel(arguments: [usize; 6]) {
-    if crate::record::may_any_be_deferred() {
+    if record::may_any_be_deferred() {
         let numbers = arguments.into_iter().map(c_int::try_from);
         numbers.flatten().for_each(crate::serve::open_in_kernel);
     }
@@ -133,11 +138,11 @@ fn around_clone(number: c_long, flags: usize, clone: impl FnOnce() -> c_long) ->
     if number == libc::SYS_clone && flags as c_int & libc::CLONE_VM != 0 {
         // A thread, or a child in this memory that returns on a stack of its own.
         if flags as c_int & libc::CLONE_THREAD == 0 {
-            crate::forks::note_borrower();
+            forks::note_borrower();
         }
         return clone();
     }
-    crate::forks::around_bare_fork(|| clone() as isize) as c_long
+    forks::around_bare_fork(|| clone() as isize) as c_long
 }
 
 export! {

@@ -2,7 +2,8 @@
 
 use super::naming::make_directory;
 use super::open::{open_directly, opened};
-use crate::{caller, errno, names, raw, real};
+use crate::system::{caller, errno, raw, real};
+use crate::volumes::mounts;
 use libc::{c_char, c_int};
 
 /// What the end of a template must be.
@@ -35,7 +36,7 @@ fn letters() -> [u8; 6] {
     let bytes = size_of_val(&number);
     let filled = raw::getrandom((&raw mut number).cast(), bytes, libc::GRND_NONBLOCK);
     if filled != bytes as isize {
-        number = names::ticks().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        number = mounts::ticks().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
     std::array::from_fn(|_| {
         let letter = LETTERS[(number % LETTERS.len() as u64) as usize];

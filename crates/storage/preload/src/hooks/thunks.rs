@@ -2,7 +2,10 @@
 //! that let the library prepare, then go on into the real function with the caller's registers and
 //! stack as they were.
 
-use crate::{errno, forks, real, serve, signs, thread};
+use crate::bare_calls::signs;
+use crate::files::forks;
+use crate::system::{errno, real};
+use crate::{serve, thread};
 use libc::{c_char, c_int, c_void};
 use std::arch::naked_asm;
 use std::sync::atomic::Ordering;

@@ -5,11 +5,11 @@
 
 use super::read::reply;
 use super::write::write_moving;
-use crate::offset::{self, Taking};
-use crate::record::{PASS, Record};
-use crate::reply::Reply;
+use crate::description::record::{PASS, Record};
+use crate::description::reply::Reply;
+use crate::descriptors::offset::{self, Taking};
 use crate::serve::serve_cancellable;
-use crate::{guarded_copy, raw, real};
+use crate::system::{guarded_copy, raw, real};
 use egeria_engine::{Errno, Outcome};
 use libc::{c_int, iovec, off_t, ssize_t};
 use std::ptr;

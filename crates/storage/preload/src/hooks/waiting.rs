@@ -1,9 +1,10 @@
 //! Calls that sleep, and tell a handler from a stop (see `signals::stops`).
 
-use crate::guarded::{can_look, look};
-use crate::record::may_any_be_deferred;
+use crate::description::record::may_any_be_deferred;
+use crate::serve::guarded::{can_look, look};
 use crate::signals::before_sleep;
-use crate::{errno, raw, real, serve, thread};
+use crate::system::{errno, raw, real};
+use crate::{serve, thread};
 use libc::{c_int, c_uint, c_void, size_t, ssize_t, timespec};
 
 /// Calls that go on into libc.

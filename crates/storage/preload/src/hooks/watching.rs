@@ -1,9 +1,12 @@
 //! Watches of `inotify`, `fanotify` and `F_NOTIFY`. The kernel raises events for what it does itself: from the first watch on, names in
 //! the volume are changed through it, and files are read and written through it that are watched, or were opened since.
 
-use crate::names::{self, Answer, Way, on_descriptor, on_path};
-use crate::record::Record;
-use crate::{real, serve, table, watched};
+use crate::description::record::Record;
+use crate::descriptors::table;
+use crate::serve;
+use crate::serve::path::{self, Answer, Way, on_descriptor, on_path};
+use crate::system::real;
+use crate::volumes::watched;
 use egeria_engine::PathStop;
 use libc::{c_char, c_int, c_uint};
 
@@ -58,7 +61,7 @@ pub(super) fn inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_
 /// `fcntl(F_NOTIFY)`.
 pub(super) fn notify(fd: c_int, events: usize) -> c_int {
     prepare(fd, std::ptr::null(), false, Reach::Directory);
-    names::by_kernel(fd).unwrap_or_else(|| real::fcntl(fd, libc::F_NOTIFY, events))
+    path::by_kernel(fd).unwrap_or_else(|| real::fcntl(fd, libc::F_NOTIFY, events))
 }
 
 /// `fanotify_mark`.
@@ -78,7 +81,7 @@ pub(super) fn fanotify_mark(
         let follows_last = flags & libc::FAN_MARK_DONT_FOLLOW == 0;
         prepare(directory, path, follows_last, reach);
     }
-    names::by_kernel(directory)
+    path::by_kernel(directory)
         .unwrap_or_else(|| real::fanotify_mark(fd, flags, mask, directory, path))
 }
 

@@ -2,11 +2,13 @@
 
 use super::map::kernel_size;
 use super::read::{is_excessive, reply};
-use crate::offset::{self, Taking};
-use crate::record::Record;
-use crate::reply::Reply;
+use crate::description::record::Record;
+use crate::description::reply::Reply;
+use crate::descriptors::offset::{self, Taking};
+use crate::descriptors::{table, writing};
 use crate::serve::{self, serve, serve_cancellable};
-use crate::{errno, raw, real, thread, writing};
+use crate::system::{errno, raw, real};
+use crate::thread;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// Write at the position, or at the end when the description appends.
@@ -24,7 +26,7 @@ pub(super) fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t 
 
 /// The kernel wrote. Where that was an append, it must know how far the file goes now: others have it mapped.
 fn after_append(fd: c_int, done: ssize_t) {
-    if done <= 0 || !crate::table::load(fd).is_ours() {
+    if done <= 0 || !table::load(fd).is_ours() {
         return;
     }
     let mut appends = false;
@@ -67,7 +69,7 @@ fn write_body(record: &Record, fd: c_int, buffer: *const c_void, bytes: size_t) 
 /// As [`write`], for callers that hold something meanwhile: no cancellation point for files of ours,
 /// and none of libc's for others.
 pub(super) fn write_uncancelled(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
-    if !crate::table::load(fd).is_ours() {
+    if !table::load(fd).is_ours() {
         return errno::from_kernel(raw::write(fd, buffer, bytes));
     }
     serve(fd, |record| write_body(record, fd, buffer, bytes))

@@ -1,8 +1,9 @@
 //! What the program asked to be done with each signal, and the doing.
 
 use super::sets::{self, OF_LIBC, bit, is_over};
-use crate::locked::Locked;
-use crate::{caller, process, real, thread};
+use crate::sync::Locked;
+use crate::system::{caller, real};
+use crate::thread::{self, process};
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

@@ -2,8 +2,8 @@
 
 use super::sets::{SET_BYTES, bit, default_action};
 use super::{actions, stops};
+use crate::system::{raw, real};
 use crate::thread::Thread;
-use crate::{raw, real};
 use libc::{c_int, c_void, siginfo_t};
 use std::sync::atomic::Ordering;
 

@@ -3,8 +3,9 @@
 //! told what it set.
 
 use super::sets::{SET_BYTES, bit};
+use crate::system::{caller, raw};
 use crate::thread::{self, Thread};
-use crate::{admission, caller, raw, settings};
+use crate::trust::{admission, settings};
 use libc::{c_int, sigset_t};
 use std::sync::atomic::Ordering;
 

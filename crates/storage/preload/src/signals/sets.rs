@@ -1,6 +1,6 @@
 //! Sets of signals, as the kernel takes them.
 
-use crate::raw;
+use crate::system::raw;
 use libc::{c_int, sigaction};
 
 /// Bytes of the kernel's signal set.

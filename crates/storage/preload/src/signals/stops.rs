@@ -17,7 +17,8 @@
 
 use super::actions::{self, is_left_to_the_kernel};
 use super::sets::{SET_BYTES, bit, is_over};
-use crate::{libc_threads, raw, thread};
+use crate::system::{libc_threads, raw};
+use crate::thread;
 use libc::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! `preload::deferral`: a file that the engine opened, with two numbers, while the kernel gets to open it.
+//! `preload::description::deferral`: a file that the engine opened, with two numbers, while the kernel gets to open it.
 
 use crate::check::check;
 use crate::deferral::{Deferral, Openings};
@@ -44,7 +44,7 @@ impl Process {
         })
     }
 
-    /// As `preload::deferred` does it.
+    /// As `preload::descriptors::late_open` does it.
     fn open_in_kernel(&self) {
         let opened = self.openings.open(&self.deferral, || {
             let opened = self.opened.load(Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Process {
         assert_eq!(self.kernel[number].load(Ordering::Relaxed), FILE);
     }
 
-    /// As `preload::descriptors` closes a number that no call is under way by; somebody else gets it.
+    /// As `preload::files::numbers` closes a number that no call is under way by; somebody else gets it.
     fn close(&self, number: usize) {
         let word = &self.table[number];
         let closed = word.compare_exchange(OURS, CLOSED, Ordering::AcqRel, Ordering::Acquire);

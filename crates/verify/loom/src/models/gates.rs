@@ -1,4 +1,4 @@
-//! `preload::gate`.
+//! `preload::sync::Gate`.
 
 use crate::check::check;
 use crate::gate::Gate;
@@ -9,7 +9,7 @@ use loom::thread;
 const UNKNOWN: u64 = 0;
 const OURS: u64 = 3;
 
-/// A table of one number, as `preload::table` has it.
+/// A table of one number, as `preload::descriptors::table` has it.
 struct Process {
     gate: Gate,
     word: AtomicU64,
@@ -43,7 +43,7 @@ fn nothing_becomes_ours_behind_who_leaves() {
                     .gate
                     .inside(|| other.word.store(OURS, Ordering::Relaxed))
             });
-            // As `preload::withdraw`.
+            // As `preload::files::withdraw`.
             process.gate.close();
             process.gate.wait_until_empty();
             if process.word.load(Ordering::Relaxed) == OURS {

@@ -1,4 +1,4 @@
-//! `preload::lock`.
+//! `preload::sync::Lock`.
 
 use crate::cell::Watched;
 use crate::check::check;

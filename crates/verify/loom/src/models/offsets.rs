@@ -1,4 +1,4 @@
-//! `preload::private_offset`: calls that move the position while the kernel gets it.
+//! `preload::description::private_offset`: calls that move the position while the kernel gets it.
 
 use crate::check::check;
 use crate::private_offset::PrivateOffset;
@@ -12,7 +12,7 @@ struct Description {
 }
 
 impl Description {
-    /// As `preload::offset`, by one byte.
+    /// As `preload::descriptors::offset`, by one byte.
     fn read(&self) {
         if self.offset.with(|at| *at += 1).is_none() {
             let before = self.in_kernel.load(Ordering::Relaxed);

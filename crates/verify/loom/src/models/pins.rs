@@ -1,4 +1,4 @@
-//! `preload::pin`, with a table of one number.
+//! `preload::description::pin`, with a table of one number.
 
 use crate::cell::Watched;
 use crate::check::check;
@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 const FD: i32 = 3;
 
 struct Process {
-    /// What the number is, as `preload::table` has it: a record, or none.
+    /// What the number is, as `preload::descriptors::table` has it: a record, or none.
     table: AtomicPtr<Record>,
     pins: [Pin; 1],
     limbo: AtomicPtr<Record>,

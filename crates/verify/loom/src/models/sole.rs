@@ -1,5 +1,5 @@
-//! `preload::sole` beside `preload::pin`, with a table of one number: the thread that opened it closes it while another
-//! one may use it.
+//! `preload::description::sole` and `preload::description::pin`, with a table of one number: the thread that opened it
+//! closes it while another one may use it.
 
 use crate::cell::Watched;
 use crate::check::check;
@@ -54,7 +54,7 @@ impl Process {
         pin.let_go();
     }
 
-    /// The opener's close, as `preload::descriptors` makes it; false when it may be in use still.
+    /// The opener's close, as `preload::files::numbers` makes it; false when it may be in use still.
     fn close(&self) -> bool {
         let free = |record: *mut Record| {
             assert!(std::ptr::eq(record, &self.record));
