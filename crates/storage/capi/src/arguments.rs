@@ -113,13 +113,12 @@ fn check<T: Handle>(marked: *const Marked<T>) -> Answer<()> {
         return Err(failure(libc::EINVAL, "the handle is NULL or no handle"));
     }
     // SAFETY: a handle, whose first word says which one.
-    match unsafe { marked.cast::<u64>().read_volatile() } == T::MARK {
-        true => Ok(()),
-        false => Err(failure(
-            libc::EBADF,
-            "the handle is of another kind, or was closed",
-        )),
+    let mark = unsafe { marked.cast::<u64>().read_volatile() };
+    if mark == T::MARK {
+        return Ok(());
     }
+    let message = "the handle is of another kind, or was closed";
+    Err(failure(libc::EBADF, message))
 }
 
 impl<T> Place<T> {
