@@ -46,6 +46,7 @@ lint: ## check format, lints, links, layers, cycles of modules and lock files; w
 	$(CARGO) run --quiet -p egeria-lint -- modules
 	$(CARGO) run --quiet -p egeria-lint -- layers
 	$(CARGO) run --quiet -p egeria-lint -- words
+	$(CARGO) run --quiet -p egeria-lint -- tests
 	$(CARGO) run --quiet -p egeria-lint -- locks
 
 book: ## build the manual (target/book/index.html); needs mdbook

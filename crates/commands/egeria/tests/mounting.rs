@@ -140,6 +140,31 @@ fn a_mount_point_that_is_busy_missing_or_a_file() {
 }
 
 #[test]
+fn umount_waits_until_what_was_removed_is_given_back() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let document = mount(&pool, &directory);
+    let open: Vec<_> = (0..2_000)
+        .map(|number| {
+            let path = directory.join(number.to_string());
+            let file = fs::File::create(&path).unwrap();
+            file.set_len(1 << 30).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, b"x", number << 18).unwrap();
+            fs::remove_file(path).unwrap();
+            (number < 200).then_some(file)
+        })
+        .collect();
+    drop(open);
+    let closed = run(["umount", "--json", text(&directory)]).ok().json();
+    assert_eq!(closed["closed"], true);
+    assert!(has_ended(&document["pid"]), "its process works on");
+    run(["check", text(&pool)]).ok();
+}
+
+#[test]
 fn a_mount_somebody_uses_stays_and_the_line_says_who() {
     if !can_mount() {
         return;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use egeria_lint::modules::Exceptions;
-use egeria_lint::{layers, links, locks, modules, words};
+use egeria_lint::{layers, links, locks, modules, test_files, words};
 
 /// Checks of this repository that no other tool makes.
 #[derive(Parser)]
@@ -31,6 +31,8 @@ enum Check {
     Layers,
     /// Find links and paths in documents that lead nowhere
     Links,
+    /// Find files of tests that no test program has
+    Tests,
     /// Count words that readers of other languages stumble over
     Words,
     /// Find where the Python package's lock file does not know the crates as they are
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         }),
         Check::Modules { propose: false } => check_modules(&arguments.root),
         Check::Layers => layers::check(&arguments.root),
+        Check::Tests => test_files::check(&arguments.root),
         Check::Words => words::check(&arguments.root),
         Check::Locks => locks::check(&arguments.root),
         Check::Links => links::check(&arguments.root).map_err(|error| error.to_string()),

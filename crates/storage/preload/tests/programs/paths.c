@@ -85,18 +85,38 @@ static void compare(long with, long without, const char *call, int at) {
 
 static long answer(long value) { return value == -1 ? -errno : value; }
 
+// Keep a descriptor instead of the one before it; its number is no part of the answer.
+static long keep(long *kept, long answered) {
+    if (*kept >= 0)
+        close(*kept);
+    *kept = answered;
+    return answered < 0 ? answered : 0;
+}
+
+// The kernel does not forget the links that it followed when it begins a walk again, because something changed under it: so
+// both ways now and then answer ELOOP for half as many links as they follow otherwise.
+#define SAME(name, with, without)                                                           \
+    do {                                                                                    \
+        long with_library, bare;                                                            \
+        int tries = 20;                                                                     \
+        do                                                                                  \
+            with_library = (with), bare = (without);                                        \
+        while (with_library != bare && (with_library == -ELOOP || bare == -ELOOP) && --tries); \
+        compare(with_library, bare, name, at);                                              \
+    } while (0)
+
 static void look(void) {
     struct stat with = {0}, without = {0};
     int starts[] = {AT_FDCWD, AT_FDCWD, directory, gone, -1};
     int at = starts[below(5)], flags = below(2) ? AT_SYMLINK_NOFOLLOW : 0, mode = below(8);
     int how = below(2) ? O_RDONLY : O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
     draw();
-    compare(answer(fstatat(at, path, &with, flags)), kernel(SYS_newfstatat, at, (long)path, (long)&without, flags), "stat", at);
+    SAME("stat", answer(fstatat(at, path, &with, flags)), kernel(SYS_newfstatat, at, (long)path, (long)&without, flags));
     compare(with.st_ino, without.st_ino, "inode", at);
     compare(with.st_dev, without.st_dev, "device", at);
-    compare(answer(faccessat(at, path, mode, 0)), kernel(SYS_faccessat, at, (long)path, mode, 0), "access", at);
-    long opened = answer(openat(at, path, how)), other = kernel(SYS_openat, at, (long)path, how, 0);
-    compare(opened < 0 ? opened : 0, other < 0 ? other : 0, "open", at);
+    SAME("access", answer(faccessat(at, path, mode, 0)), kernel(SYS_faccessat, at, (long)path, mode, 0));
+    long opened = -1, other = -1;
+    SAME("open", keep(&opened, answer(openat(at, path, how))), keep(&other, kernel(SYS_openat, at, (long)path, how, 0)));
     if (opened < 0)
         return;
     CHECK(fstat(opened, &with) == 0 && kernel(SYS_fstat, other, (long)&without, 0, 0) == 0);

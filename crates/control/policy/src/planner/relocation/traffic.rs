@@ -7,7 +7,7 @@
 //!               = what they read from d x undisturbed, where nothing on the way is contended
 //!               = their running time for reads, shared by node as that product is, where something on the way is full:
 //!                 at most, for computing between two reads is not known
-//!               = between the two in proportion, from where contention begins to full
+//!               = between the two by the square of how far it is from where contention begins to full
 //!   W           = sum of bytes/s(n, d) x t(n, d)                        threads that read or wait to read
 //! ```
 //!

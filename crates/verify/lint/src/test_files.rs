@@ -1,0 +1,73 @@
+//! Files of tests that no test program has. A crate with `autotests = false` names its test programs, and `tests/all.rs` the
+//! modules of the one that has most of them: a file that is in neither would never run.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::files;
+
+#[derive(Deserialize)]
+struct Manifest {
+    package: Package,
+    #[serde(default)]
+    test: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    autotests: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+/// A line for each such file.
+///
+/// # Errors
+/// A file that cannot be read or parsed.
+pub fn check(root: &Path) -> Result<Vec<String>, String> {
+    let mut wrong = Vec::new();
+    for path in files::crates(root)
+        .map_err(|error| format!("crates: {error}"))?
+        .values()
+    {
+        let manifest: Manifest = toml::from_str(&read(&path.join("Cargo.toml"))?)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        if manifest.package.autotests == Some(false) {
+            let all = read(&path.join("tests/all.rs"))?;
+            let is_known = |name: &str| {
+                let line = format!("mod {name};");
+                manifest.test.iter().any(|target| target.name == name)
+                    || all.lines().any(|known| known == line)
+            };
+            wrong.extend(unknown(path, is_known)?);
+        }
+    }
+    Ok(wrong)
+}
+
+fn unknown(path: &Path, is_known: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {
+    let tests = path.join("tests");
+    let entries = fs::read_dir(&tests).map_err(|error| format!("{}: {error}", tests.display()))?;
+    let mut wrong = Vec::new();
+    for file in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let is_code = file.extension().is_some_and(|extension| extension == "rs");
+        if is_code && !is_known(&name) {
+            let file = file.display();
+            wrong.push(format!(
+                "{file} never runs; add `mod {name};` to tests/all.rs"
+            ));
+        }
+    }
+    wrong.sort();
+    Ok(wrong)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}

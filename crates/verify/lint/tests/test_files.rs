@@ -1,0 +1,32 @@
+//! Files of tests that would never run are found.
+
+use std::fs;
+
+#[test]
+fn a_file_that_no_program_has_is_found() {
+    let root = tempfile::tempdir().unwrap();
+    let of_crate = root.path().join("crates/layer/x");
+    fs::create_dir_all(of_crate.join("tests")).unwrap();
+    let write = |name: &str, text: &str| fs::write(of_crate.join(name), text).unwrap();
+    write(
+        "Cargo.toml",
+        "[package]\nautotests = false\n[[test]]\nname = \"all\"\n[[test]]\nname = \"alone\"\n",
+    );
+    write("tests/all.rs", "mod one;\n");
+    write("tests/one.rs", "");
+    write("tests/alone.rs", "");
+    assert_eq!(
+        egeria_lint::test_files::check(root.path()).unwrap(),
+        [""; 0]
+    );
+    write("tests/lost.rs", "");
+    let wrong = egeria_lint::test_files::check(root.path()).unwrap();
+    assert_eq!(wrong.len(), 1);
+    assert!(wrong[0].contains("tests/lost.rs never runs"), "{wrong:?}");
+    // Where cargo finds the files itself, none is lost.
+    write("Cargo.toml", "[package]\n");
+    assert_eq!(
+        egeria_lint::test_files::check(root.path()).unwrap(),
+        [""; 0]
+    );
+}
