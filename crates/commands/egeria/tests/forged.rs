@@ -109,7 +109,7 @@ fn forger(directory: &Path, victim: u32) -> Child {
     let mut command = as_nobody_runs(std::env::current_exe().unwrap());
     command
         .args([
-            "forger_process",
+            "forged::forger_process",
             "--exact",
             "--ignored",
             "--nocapture",

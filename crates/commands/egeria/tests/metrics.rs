@@ -96,7 +96,14 @@ fn a_mount_and_its_steward_serve_what_the_manual_names() {
     let connect = || UnixStream::connect(&socket).unwrap();
     let mode = fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let answer = ask(connect(), "localhost", "text/plain");
+    let mut answer = String::new();
+    // A request is counted after it was answered.
+    eventually("the last write is counted", || {
+        answer = ask(connect(), "localhost", "text/plain");
+        let name = "egeria_mount_request_duration_seconds_count{";
+        let mut counts = body(&answer).lines().filter(|line| line.starts_with(name));
+        counts.any(|line| line.contains("kind=\"write\"") && !line.ends_with(" 0"))
+    });
     let text = body(&answer);
     assert!(value(text, "egeria_requests_total{volume=") > 0.0);
     let written = text

@@ -1,6 +1,6 @@
 //! Names with any bytes: each command answers, in JSON that is JSON, and in lines that steer no terminal.
 
-use crate::common;
+mod common;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
