@@ -1,15 +1,17 @@
-//! What tests of whole programs need. It panics where other rooms return errors: a test shall fail.
+//! What tests of whole programs need. It panics where other code returns errors: a test shall fail.
 
 mod command;
 pub mod html;
 
 pub use command::{Ended, PATIENCE, Running, finish, wait, wait_within, without_surroundings};
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::SystemTime;
 
 use tempfile::TempDir;
 
@@ -23,27 +25,60 @@ pub fn build_directory() -> PathBuf {
     directory.expect("a build directory").to_owned()
 }
 
-/// A file that another package of the workspace builds, built when it is not there yet or old.
+/// A file that another package of the workspace builds, built as this test was when it is not there yet, or a source of it
+/// is newer. Cargo alone would build it again after a build of the whole workspace, where dependencies have more features.
 ///
 /// # Panics
 /// When it does not build.
 pub fn built(package: &str, file: &str) -> PathBuf {
     let directory = build_directory();
-    let target = directory.parent().expect("a target directory");
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    build
-        .args(["build", "--quiet", "--package", package, "--target-dir"])
-        .arg(target)
-        .args([
-            "--manifest-path",
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml"),
-        ]);
-    if directory.ends_with("release") {
-        build.arg("--release");
+    let path = directory.join(file);
+    if !is_fresh(&path) {
+        build(package, &directory);
     }
-    let status = build.status().expect("cargo");
-    assert!(status.success(), "{package} does not build");
-    directory.join(file)
+    assert!(path.is_file(), "{} was not built", path.display());
+    path
+}
+
+/// Whether a file is there and no source that cargo noted for it is newer.
+fn is_fresh(file: &Path) -> bool {
+    let (Some(built), Ok(noted)) = (
+        modified(file),
+        std::fs::read_to_string(file.with_extension("d")),
+    ) else {
+        return false;
+    };
+    let first = noted.lines().next().unwrap_or("");
+    let mut sources = first.split_whitespace().skip(1).map(Path::new);
+    sources.all(|source| modified(source).is_some_and(|time| time <= built))
+}
+
+/// When a file was changed last, if it is there.
+pub fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|facts| facts.modified()).ok()
+}
+
+/// `directory` is `target/[triple/]profile`.
+fn build(package: &str, directory: &Path) {
+    let name_of = |path: &Path| path.file_name().and_then(OsStr::to_str).map(str::to_owned);
+    let profile = name_of(directory).unwrap_or_default();
+    let profile = if profile == "debug" { "dev" } else { &profile };
+    let above = directory.parent().expect("a target directory");
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    build.args(["build", "--quiet", "--package", package]);
+    build.args(["--profile", profile, "--manifest-path", manifest]);
+    // A directory named like a target triple means that one was asked for.
+    let is_triple = |name: &String| name.split('-').count() >= 3 && name.starts_with("x86_64-");
+    let target = match name_of(above).filter(is_triple) {
+        Some(triple) => {
+            build.args(["--target", &triple]);
+            above.parent().expect("a target directory")
+        }
+        None => above,
+    };
+    let status = build.arg("--target-dir").arg(target).status();
+    assert!(status.expect("cargo").success(), "{package} does not build");
 }
 
 /// The preload library of this build.

@@ -8,88 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
 
-const NAME: &str = "libegeria_preload.so";
+use egeria_harness::testing::{modified, preload_library};
 
 /// Path of the library: the one `EGERIA_PRELOAD_LIBRARY` names, or built as this test was.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        if let Some(given) = std::env::var_os("EGERIA_PRELOAD_LIBRARY") {
-            return PathBuf::from(given);
-        }
-        // target/[triple/]profile/deps/test
-        let test = std::env::current_exe().unwrap();
-        let directory = test.ancestors().nth(2).unwrap().to_path_buf();
-        let library = directory.join(NAME);
-        if !is_fresh(&library) {
-            build(&directory);
-        }
-        assert!(library.is_file(), "{} was not built", library.display());
-        library
+    LIBRARY.get_or_init(|| match std::env::var_os("EGERIA_PRELOAD_LIBRARY") {
+        Some(given) => PathBuf::from(given),
+        None => preload_library(),
     })
-}
-
-/// Whether the library is there and no source that cargo noted for it is newer.
-fn is_fresh(library: &Path) -> bool {
-    let Some(built) = modified(library) else {
-        return false;
-    };
-    let Ok(noted) = fs::read_to_string(library.with_extension("d")) else {
-        return false;
-    };
-    let sources = noted
-        .lines()
-        .next()
-        .unwrap_or("")
-        .split_whitespace()
-        .skip(1);
-    sources
-        .map(|source| modified(Path::new(source)))
-        .all(|time| time.is_some_and(|time| time <= built))
-}
-
-fn modified(path: &Path) -> Option<SystemTime> {
-    path.metadata().and_then(|facts| facts.modified()).ok()
-}
-
-fn build(directory: &Path) {
-    let profile = match directory
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap()
-    {
-        "debug" => "dev",
-        other => other,
-    };
-    let above = directory.parent().unwrap();
-    let mut command = Command::new(env!("CARGO"));
-    command.args([
-        "build",
-        "--quiet",
-        "-p",
-        "egeria-preload",
-        "--profile",
-        profile,
-    ]);
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    // A directory named like a target triple means that one was asked for.
-    let name = above
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or("");
-    let triple = name.split('-').count() >= 3 && name.starts_with("x86_64-");
-    if triple {
-        command.args(["--target", name]);
-    }
-    let target = if triple {
-        above.parent().unwrap()
-    } else {
-        above
-    };
-    let status = command.arg("--target-dir").arg(target).status().unwrap();
-    assert!(status.success(), "cargo could not build {NAME}");
 }
 
 /// A test program, compiled.
