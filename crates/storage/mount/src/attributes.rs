@@ -56,8 +56,8 @@ impl Adapter {
         let changed = self.set_beside(&held, change);
         self.changed(ino);
         let (changed, keeping) = changed?;
-        // The kernel takes these in whatever happens meanwhile: so they are not to be remembered, but the next are. What is
-        // changed is no error any more.
+        // The kernel stores these attributes even if they change in the meantime. So they must not be cached, but the
+        // next ones may be. An error here is ignored, because the change was made.
         let shown = self.leased_attributes(ino, false, caller.asker());
         let attributes = shown.map_or(changed, |(attributes, _)| attributes);
         if let Some(size_bytes) = change.size_bytes {
@@ -74,7 +74,7 @@ impl Adapter {
         Ok(convert::file_attributes(&attributes))
     }
 
-    /// Change attributes; of a file that changes its size, beside stores through mappings.
+    /// Change attributes. If the size changes, merge the change with stores through mappings.
     fn set_beside(
         &self,
         held: &Held<'_>,

@@ -202,11 +202,11 @@ impl Adapter {
         })
     }
 
-    /// Change the content so that pages of the kernel, which may come back with stores, do not undo it.
+    /// Change the content so that pages that the kernel writes back later do not undo it.
     ///
-    /// While a change is alone, pages are held back. It may be alone only as long as it waits for nobody: who holds the
-    /// inode may take what he writes from a mapping, and wait for such a page; or be stopped, for long. So it waits
-    /// with pages let through, and then looks again whether the kernel has any.
+    /// If the kernel has no pages, it gets none during the change. This is safe only while the change does not wait.
+    /// The process that holds the inode may write from a mapping and need such a page, or it may be stopped for long.
+    /// So this waits for the inode with pages allowed, and then checks again whether the kernel has any.
     pub(crate) fn change_beside<T>(
         &self,
         (ino, file): (InodeNumber, FileReference),
@@ -229,8 +229,8 @@ impl Adapter {
         }
     }
 
-    /// A dirty page comes back. What lies beyond the end, because somebody truncated the file
-    /// past the kernel, is dropped as the kernel drops it.
+    /// A dirty page is written back. Bytes beyond the end, after a truncation past the kernel, are dropped, as the
+    /// kernel does.
     fn write_back(&self, open: &OpenFile, offset_bytes: u64, data: &[u8]) -> Outcome<(u64, usize)> {
         self.coherence.mark(open.ino, &open.mark)?;
         let room_bytes = self
@@ -248,13 +248,13 @@ impl Adapter {
         Ok((offset_bytes, data.len()))
     }
 
-    /// Pages could not be written back: each handle is told once, those of the kernel by the kernel.
+    /// Pages could not be written back. Each handle gets the error once; handles of the kernel get it from the kernel.
     pub(crate) fn note_lost_stores(&self, operation: Operation, ino: InodeNumber, errno: Errno) {
         self.volume.note_write_back_error(ino, errno);
         self.failures.log_lost_stores(operation, errno);
     }
 
-    /// Whether programs may have stored into holes through mappings, of which no request has told yet.
+    /// Whether programs may have stored into holes through mappings, which no request has reported yet.
     pub(crate) fn may_have_stores(&self, ino: InodeNumber) -> bool {
         self.coherence.has_given_holes(ino) && self.leases.has_writers(ino)
     }
@@ -277,8 +277,8 @@ impl Adapter {
         }
     }
 
-    /// `fallocate`. The kernel drops the pages of a hole itself; what was read of it meanwhile
-    /// is dropped here.
+    /// `fallocate`. The kernel drops the pages of a hole itself; pages that it read during the change are dropped
+    /// here.
     pub(crate) fn allocate(
         &self,
         caller: Caller,
@@ -310,8 +310,8 @@ impl Adapter {
         i64::try_from(found).map_err(|_| Errno(libc::EOVERFLOW))
     }
 
-    /// Copy inside the volume. Left to the kernel, it would read the source through its page
-    /// cache, and everybody would have to go through the kernel for it meanwhile.
+    /// Copy inside the volume. The kernel would read the source through its page cache, and during the copy every
+    /// process would have to go through the kernel for it.
     pub(crate) fn copy(&self, caller: Caller, copy: &Copy) -> Outcome<Written> {
         let to = self.files.get(copy.to)?;
         let from = self.files.get(copy.from)?;

@@ -1,8 +1,8 @@
 //! Making the mount: the device descriptor whose other end is the mount point.
 //!
-//! fuser can mount too, but it unmounts by path when its session ends, also when somebody has
-//! unmounted already and mounted anew there; and it hides the kernel's reasons in texts. So
-//! this is ours, and fuser is given the descriptor.
+//! fuser can mount too, but it unmounts by path when its session ends. That would hit another mount, if this one was
+//! unmounted and its path was mounted again. It also hides the kernel's reasons in texts. So this crate mounts itself,
+//! and gives fuser the descriptor.
 
 use crate::data::REQUEST_BYTES;
 use crate::error::MountError;
@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// A mount that nobody serves yet.
+/// A mount that is not served yet.
 pub(crate) struct Endpoint {
     /// `/dev/fuse`, bound to the mount.
     pub device: OwnedFd,

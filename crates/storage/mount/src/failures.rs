@@ -1,8 +1,8 @@
-//! Log lines of requests that are answered with `EIO`: which operation, on what, and why. A program gets no more than
-//! the number, and the operator should know of damage that no program reports.
+//! Log lines of requests that are answered with `EIO`: which operation, on what, and why. A program gets only the
+//! number, and the operator should know of damage that no program reports.
 //!
-//! Programs try again, some for ever, so there are only so many lines in a while; the rest is counted, and the count is
-//! logged.
+//! Programs may try again without end, so the number of lines per interval is limited. Further ones are counted, and
+//! the count is logged.
 
 use crate::request_counts::{ErrorCause, RequestCounts, RequestKind};
 use egeria_engine::{Errno, FailureCause, Volume, forget_failure_cause};

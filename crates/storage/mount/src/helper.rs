@@ -1,4 +1,4 @@
-//! `fusermount3`, the set-user-id helper that mounts and unmounts for those who are not root.
+//! `fusermount3`, the set-user-id helper that mounts and unmounts for users other than root.
 
 use crate::MountOptions;
 use crate::error::MountError;

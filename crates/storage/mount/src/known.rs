@@ -1,9 +1,9 @@
 //! Inode numbers the kernel remembers.
 //!
-//! The kernel names inodes by number alone, and may do so long after the last name and the
-//! last open of one is gone and its number given to another. So the mount keeps, for every
-//! number that the kernel got, the generation it meant, until the kernel forgets; and holds the
-//! inode of exactly that generation open while a request works on it. The session knows of these
+//! The kernel names inodes by number alone. It may do so long after the last name and the last open of an inode are
+//! gone and its number was reused. So the mount keeps the generation of every number that the kernel got, until the
+//! kernel forgets it. It holds the inode of exactly that generation open while a request works on it. The session
+//! knows these numbers too, so that it reuses none of them as long as other numbers are free.
 //! numbers too, so that none gets another life meanwhile, as long as there are others to be had.
 
 use crate::leases::Leases;
@@ -28,7 +28,7 @@ struct Remembered {
     lookups: u64,
     /// Answers about to be given that will name the number. As long as there are any, the session keeps knowing of it.
     answering: u64,
-    /// Held open here since it lost a name: somebody may use it without a request.
+    /// Held open here since it lost a name: a process may use it without a request.
     held: bool,
 }
 
@@ -89,7 +89,7 @@ impl KnownInodes {
             std::thread::sleep(LOOK_AGAIN);
         }
         let is_new = self.begin_lookup(attributes);
-        // Without the shard's lock: it may wait for the inode. Nobody forgets the number meanwhile.
+        // Without the shard's lock, because it may wait for the inode. The number is not forgotten during this time.
         let remembered = if is_new { remember() } else { Ok(()) };
         self.end_lookup(attributes, remembered.is_ok(), forget);
         remembered.map(|()| is_new)

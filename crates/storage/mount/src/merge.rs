@@ -1,8 +1,8 @@
-//! Writes through the mount beside stores through shared mappings of the same page.
+//! Merging of writes through the mount with stores through shared mappings of the same page.
 //!
-//! A `write` reaches the engine past the kernel's page; a store reaches it later, with the whole page around it as
-//! the kernel had it. So while a range that was written is not yet invalidated, what it held before is kept: of a
-//! page that comes back then, only bytes that differ from it were stored, and only they are written.
+//! A `write` reaches the engine past the kernel's page. A store reaches it later, with the whole page around it as the
+//! kernel had it. So until a written range is invalidated, its old content is kept. When the kernel writes such a page
+//! back, only the bytes that differ from the old content were stored, and only these are written.
 //!
 //! ```text
 //! write:      keep the old page; write; invalidate (dirty pages come back); let the old page go; answer
@@ -12,7 +12,7 @@
 //! The kernel lets one `write` at a time into a file that is mapped, so at most one old page is kept of each.
 //!
 //! What programs store behind the end of a file is not part of it. When the file grows, also by `ftruncate` or
-//! `fallocate`, the page of the old end is kept as well, and what comes back behind that end is not written.
+//! `fallocate`, the page of the old end is kept as well. What is written back behind that end is dropped.
 
 use egeria_engine::{Errno, FileReference, Outcome, Volume, lock_within_patience};
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ struct Kept {
 /// Writes under way into one mapped file.
 #[derive(Default)]
 pub(crate) struct Merge {
-    /// Held while the engine is written to. Nobody waits for the kernel with it.
+    /// Held while the engine is written to. No thread waits for the kernel while it holds this.
     writing: Mutex<()>,
     kept: Mutex<HashMap<u64, Kept>>,
 }
@@ -133,7 +133,7 @@ impl Merge {
             None => _ = kept.insert(page, Kept { writes: 1, ..now }),
             Some(entry) => {
                 let writes = entry.writes + 1;
-                // Read anew, the kernel has the page as it is now.
+                // The kernel has read the page again, so its copy is current.
                 if entry.is_read_anew.load(Ordering::Acquire) {
                     *entry = Kept { writes, ..now }
                 } else {

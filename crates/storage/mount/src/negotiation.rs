@@ -16,7 +16,7 @@ const CAPABILITIES: [InitFlags; 8] = [
     InitFlags::FUSE_AUTO_INVAL_DATA,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_PARALLEL_DIROPS,
-    // Who clears set-user-id bits: we do (module `privilege`).
+    // The mount clears set-user-id bits itself (module `privilege`).
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     // Shared mappings of files that are read and written directly.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,

@@ -1,12 +1,12 @@
 //! Processes that notify the kernel of names and pages to forget.
 //!
-//! That can wait for a directory or a page that a request holds in the kernel. A thread of the mount that waits there could not
-//! be killed: the connection would stay open with nobody to answer the request, and the request would stay. So small
-//! processes wait instead, each with one descriptor of the connection. When the mount dies, the requests it had read
-//! end with its own descriptors, and one more such process refuses the others until the notifiers are through; the
-//! connection ends with it.
+//! A notification can block on a directory or a page that a request holds in the kernel. A thread of the mount that
+//! blocks there could not be killed: the connection would stay open, with no process to answer the request. So small
+//! processes block instead, each with one descriptor of the connection. When the mount dies, the requests it had read
+//! end with its own descriptors. One more such process refuses the other requests until the notifiers have finished,
+//! and the connection ends with it.
 //!
-//! They are forked off a process of many threads, so they make system calls alone; what memory they need is there
+//! They are forked from a process with many threads, so they make only system calls; the memory they need is allocated
 //! before.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -48,7 +48,7 @@ pub(crate) struct Notifiers {
     /// Closed by the end of the last notifier; and its other end.
     their_lives: Option<OwnedFd>,
     their_ends: OwnedFd,
-    /// Who refuses requests.
+    /// The process that refuses requests.
     refusing: Mutex<Pid>,
     idle: Mutex<Idle>,
     returned: Condvar,
@@ -75,7 +75,7 @@ impl Drop for Notifiers {
 }
 
 impl Notifiers {
-    /// The first one, and who refuses requests after the mount's death.
+    /// Start the first notifier, and the process that refuses requests after the mount's death.
     ///
     /// # Errors
     /// Why they cannot be had: `/dev/fuse` cannot be opened, or is not what `device` is of.
@@ -108,7 +108,7 @@ impl Notifiers {
         );
     }
 
-    /// Start anew who refuses requests, if somebody killed it.
+    /// Restart the process that refuses requests, if it was killed.
     pub(crate) fn look_after(&self) {
         let life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
         let mut refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +189,7 @@ impl Notifiers {
                 self.give_back(socket);
                 return i32::from_ne_bytes(answer);
             }
-            // Somebody killed it, or there was no memory for the message. To forget twice does no harm.
+            // The notifier was killed, or there was no memory for the message. Sending it twice does no harm.
             self.idle().started -= 1;
             std::thread::sleep(TRY_AGAIN);
         }

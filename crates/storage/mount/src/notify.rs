@@ -1,5 +1,5 @@
-//! What the kernel is told to forget. fuser's notifications neither expire an entry nor say whether the kernel knew
-//! the inode, so these are written here.
+//! Notifications that make the kernel forget cached data. Those of fuser neither expire an entry nor report whether
+//! the kernel knew the inode, so they are written here.
 
 use crate::notifiers::{MAX_BATCH_BYTES, Notifiers};
 use egeria_engine::InodeNumber;
@@ -61,7 +61,7 @@ impl Kernel {
         }
     }
 
-    /// Whether it can be told to forget names.
+    /// Whether the kernel can be notified to forget names.
     pub(crate) fn can_forget_names(&self) -> bool {
         self.notifiers.is_ok()
     }
@@ -89,7 +89,7 @@ impl Kernel {
         let notification = about_range(ino, offset_bytes, length_bytes);
         match &self.notifiers {
             Ok(notifiers) => _ = notifiers.send(&notification),
-            // A mount that is killed meanwhile leaves programs waiting for its answers.
+            // If the mount is killed during this write, programs stay blocked on its answers.
             Err(_) => _ = rustix::io::write(&self.device, &notification),
         }
     }
@@ -105,7 +105,7 @@ impl Kernel {
     fn send(&self, notifications: &[u8]) -> i32 {
         match &self.notifiers {
             Ok(notifiers) => notifiers.send(notifications),
-            // Then it never was told names.
+            // In this case the kernel never got names.
             Err(_) => libc::ENOENT,
         }
     }

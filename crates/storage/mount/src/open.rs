@@ -40,7 +40,8 @@ impl Adapter {
         Ok((self.keep_open(held, flags, mark, open_flags), open_flags))
     }
 
-    /// Through the page cache if nobody else has the file open; marked before the kernel reads pages of it.
+    /// Flags of a handle that only reads: through the page cache, if no other process has the file open. The handle is
+    /// marked before the kernel reads pages.
     fn flags_of_reader(&self, ino: InodeNumber, mark: &Mark) -> FopenFlags {
         match self.leases.grant_pages(ino) {
             Some(are_good) if self.coherence.mark(ino, mark).is_ok() => {
@@ -65,8 +66,8 @@ impl Adapter {
         Ok((self.keep_directory_open(held, end, may_keep), flags))
     }
 
-    /// Make and open a regular file. When somebody else made it since the kernel looked, the
-    /// kernel must look again: it, not the mount, checks who may open what exists.
+    /// Make and open a regular file. If another process made it since the kernel's look-up, the kernel must look
+    /// again, because the kernel checks permissions on existing files, and the mount does not.
     pub(crate) fn create_file(
         &self,
         parent: InodeNumber,

@@ -13,7 +13,7 @@ use fuser::Request;
 use procfs::FromRead;
 use procfs::process::Status;
 
-/// Who sent a request.
+/// The process that sent a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub uid: u32,

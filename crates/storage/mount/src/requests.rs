@@ -20,7 +20,7 @@ impl Requests {
         Requests(Arc::new(adapter))
     }
 
-    /// Serve one request that waits for nobody.
+    /// Serve one request that does not block.
     pub(crate) fn serve(&self, operation: Operation, body: impl FnOnce(&Adapter)) {
         let adapter = &self.0;
         adapter.leases.work_for_kernel();
@@ -43,7 +43,7 @@ impl Requests {
             return self.serve_or_wait(operation, work, answer);
         }
         self.serve(operation, |_| {
-            // What is written back may wait for whoever holds the inode, and nobody is to wait with it.
+            // Write-back may wait for the holder of the inode, and no serving thread may block on it.
             let work = move |adapter: &Adapter| {
                 adapter.coherence.write_stores_back(ino, &adapter.kernel);
                 work(adapter)
@@ -52,7 +52,7 @@ impl Requests {
         });
     }
 
-    /// Serve one request that may have to wait for whoever holds an inode: then elsewhere.
+    /// Serve one request. If it would have to wait for the holder of an inode, do so on another thread.
     pub(crate) fn serve_or_wait<T>(
         &self,
         operation: Operation,

@@ -105,8 +105,8 @@ pub fn spawn(
     })
 }
 
-/// A mount served in the background. Dropped, it takes the mount point away at once, and goes
-/// on for those who still use it.
+/// A mount served in the background. Dropping it detaches the mount point at once; the mount goes on for processes
+/// that still use it.
 pub struct MountHandle {
     directory: PathBuf,
     coherence: Arc<Coherence>,
@@ -119,11 +119,11 @@ impl MountHandle {
         &self.directory
     }
 
-    /// Unmount, unless somebody has, and wait until everything is given back. When somebody
-    /// uses the mount, the error says who, and the mount point is taken away all the same.
+    /// Unmount, if it is still mounted, and wait until all resources are released. If the mount is in use, the error
+    /// lists its holders, and the mount point is detached all the same.
     ///
     /// # Errors
-    /// As [`crate::unmount`]; what serving failed with.
+    /// Those of [`crate::unmount`], and the error with which serving failed.
     pub fn unmount(mut self) -> Result<(), MountError> {
         match unmount::unmount(&self.directory) {
             Ok(()) | Err(MountError::NotMounted(_)) => self.wait(),
@@ -131,7 +131,7 @@ impl MountHandle {
         }
     }
 
-    /// Wait until somebody unmounts.
+    /// Wait until the file system is unmounted.
     ///
     /// # Errors
     /// [`MountError::System`] with what serving failed with (`ENODEV` when the connection was aborted, `EIO`).

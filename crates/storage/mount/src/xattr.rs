@@ -66,8 +66,8 @@ impl Adapter {
         outcome
     }
 
-    /// The names the caller may know of, each ended by a NUL. (The kernel checks who reads and
-    /// changes them, not who lists them.)
+    /// The names that the caller may see, each ended by a NUL. (The kernel checks permission to read and change
+    /// attributes, but not to list them.)
     pub(crate) fn xattr_names(&self, caller: Caller, ino: InodeNumber) -> Outcome<Vec<u8>> {
         let held = self.known.hold(&self.volume, ino)?;
         let mut names = self.volume.list_xattr(held.ino)?;

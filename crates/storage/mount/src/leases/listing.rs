@@ -11,7 +11,7 @@
 pub(super) enum Listing {
     #[default]
     None,
-    /// A part. Only what this handle read, unless others read beside it or it began twice.
+    /// A part, read only by this handle. `is_mixed`: others read too, or it began twice.
     Part { handle: u64, is_mixed: bool },
     /// All that one handle read.
     Whole,
@@ -55,7 +55,7 @@ mod tests {
         assert!(!listing.read(1, true));
         assert!(!listing.read(1, false));
         assert!(listing.end(1));
-        // The next begins anew, and then there is another beside it, or one of before.
+        // A second listing begins; then another handle reads at the same time, or one that began before.
         for beside in [(2, true), (2, false), (1, true)] {
             assert!(listing.read(1, true));
             assert_eq!(listing.read(beside.0, beside.1), beside.1);
@@ -64,7 +64,7 @@ mod tests {
             assert!(!listing.read(1, true));
             assert!(listing.end(1));
         }
-        // One in the middle of a listing that was kept meanwhile.
+        // A handle is in the middle of its listing when another complete one is kept.
         listing.read(2, false);
         assert!(!listing.end(2));
     }

@@ -1,26 +1,29 @@
-//! Leases that this mount grants its kernel (see `egeria_engine`, module `leases`): names, also missing ones, attributes
-//! and pages that it may remember without asking, until somebody is about to change them past it.
+//! Leases that this mount grants its kernel (see `egeria_engine`, module `leases`). Under a lease the kernel may cache
+//! names, also missing ones, attributes and pages without asking. The lease is recalled before a process changes them
+//! past the kernel.
 //!
-//! What makes an answer of the kernel right at any time:
+//! Why a cached answer is never stale:
 //!
-//! 1. A lease is granted before what it is for is read, and nothing is granted while one is recalled.
-//! 2. The kernel takes an answer in after the recall may have begun. Attributes it then drops, as it counts
-//!    invalidations of an inode; an inode it is about to make is waited for, since it was counted as looked up
-//!    before. A look-up of a name holds its directory, and a recall of the directory waits for that; a kernel that does
-//!    not wait (Linux 6.19) is given time.
-//! 3. A missing name is noted before it is answered, and forgotten in the recall of its directory.
-//! 4. A name that is there stays until it is changed itself: who holds the kernel's lock of a directory holds up every
-//!    look-up in it of what is not remembered. The name of a file goes in a recall of the file, those of directories in
-//!    one of the directory they are in. Directories and open files are expired instead of dropped, as somebody may be
-//!    in them; programs with the preload library change their names through the kernel alone.
-//! 5. The name of a file goes before its owner changes, too: before it changes a file, the kernel relies on the owner
-//!    that it knows, and a look-up brings that. All else it asks for when its attributes are gone, also to open a file.
-//! 6. Listings are collected by the kernel (module `listing`).
+//! 1. A lease is granted before the data it covers is read, and none is granted during a recall.
+//! 2. The kernel may store an answer after a recall began. It drops such attributes, because it counts invalidations
+//!    of an inode. If it is just creating the inode, the recall waits: the look-up was counted before. A look-up of a
+//!    name holds its directory, and a recall of the directory waits for it. A kernel that does not wait (Linux 6.19)
+//!    is given time.
+//! 3. A missing name is recorded before it is answered, and dropped in the recall of its directory.
+//! 4. An existing name stays cached until it is changed itself. Otherwise a process that holds the kernel's lock of a
+//!    directory would block every look-up of an uncached name in it. A recall of a file drops the file's name; a
+//!    recall of a directory drops the names of the directories in it. Directories and open files are expired instead
+//!    of dropped, because a process may be using them. Programs with the preload library change their names only
+//!    through the kernel.
+//! 5. The name of a file is also dropped before its owner changes. Before it changes a file, the kernel relies on the
+//!    cached owner, and a look-up refreshes that. It asks for everything else when the attributes are gone, also to
+//!    open a file.
+//! 6. The kernel collects listings itself (module `listing`).
 //! 7. Pages are for handles that only read (module `pages`).
 //!
-//! The threads that recall serve no requests, and whoever asks for a recall holds nothing: a recall may wait for a
-//! request, but no request waits for a recall. What can wait in the kernel is told by processes of their own (module
-//! `notifiers`), so that a killed mount ends.
+//! The threads that recall serve no requests, and a thread that asks for a recall holds no lock. So a recall may wait
+//! for a request, but no request waits for a recall. Notifications that can block in the kernel are sent by separate
+//! processes (module `notifiers`), so that a killed mount ends.
 
 mod listing;
 mod listings;
@@ -44,33 +47,33 @@ const SHARDS: usize = 16;
 /// Most missing names that the kernel may remember, of one directory and in all.
 const MAX_MISSING: usize = 1024;
 const MAX_MISSING_IN_ALL: usize = 1 << 16;
-/// What somebody else changed a moment ago is likely to be changed by them again: no lease yet. Changes by this kernel need
-/// no recall.
+/// Another process that changed an inode a moment ago is likely to change it again: no lease during this time. Changes
+/// by this kernel need no recall.
 const REST: Duration = Duration::from_millis(100);
-/// After a recall: doubled by each that follows.
+/// The same delay after a recall; each further recall doubles it.
 const REST_AFTER_RECALL: Duration = Duration::from_secs(1);
 const MAX_DOUBLINGS: u32 = 6;
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// How long the kernel may take to replace attributes by those that it was answered, also where its CPU is taken from it
-/// for some time.
+/// How long the kernel may take to replace cached attributes by those of an answer, even if its CPU is preempted.
 const UNTIL_REPLACED: Duration = Duration::from_millis(20);
-/// How soon after a recall who asked for it changes the inode.
+/// How soon after a recall the process that asked for it changes the inode.
 const UNTIL_CHANGED: Duration = Duration::from_micros(300);
 /// Most names of one file that the kernel may remember; it moves names itself.
 const MAX_NAMES: usize = 4;
 
-/// How long the kernel may remember a name: until it is told otherwise.
+/// How long the kernel may cache a name, unless it is notified earlier.
 const NAME: Duration = Duration::from_secs(3600);
-/// Attributes of files, so that a tree looked at now and then costs no requests. Those of one that is open outlive the mount.
+/// How long it may cache attributes of files, so that a tree that is rarely read costs no requests. Those of an open
+/// file outlive the mount.
 const FILE: Duration = Duration::from_secs(600);
-/// Attributes of directories: each way through one whose mount died ends there.
+/// How long it may cache attributes of directories. After this time a path through a dead mount fails.
 const DIRECTORY: Duration = Duration::from_secs(10);
-/// Those of the root, which every way begins with.
+/// How long it may cache attributes of the root, which is part of every path.
 const ROOT: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Lease {
-    /// Whoever is about to change the inode past the kernel has it recalled.
+    /// The engine has this lease: a change of the inode past the kernel recalls it first.
     is_held: bool,
     /// Answers may be remembered.
     is_granted: bool,
@@ -101,7 +104,8 @@ struct Lease {
     answered: Option<Instant>,
     /// When the last recall ended, and how many came before it.
     recalled: Option<(Instant, u32)>,
-    /// Change time of the inode after the last change by this kernel. While the inode has it, nobody else changed it since.
+    /// Change time of the inode after the last change by this kernel. If it is still the same, no other process
+    /// changed the inode.
     changed_by_kernel_ns: Option<i64>,
 }
 
@@ -120,7 +124,7 @@ impl Asker {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
-/// How long what changes often has no lease.
+/// How long an inode that changes often gets no lease.
 struct Rests {
     after_change: Duration,
     after_recall: Duration,
@@ -137,7 +141,7 @@ impl Rests {
                 after_recall: REST_AFTER_RECALL,
                 until_taken_in: Duration::from_millis(20),
             },
-            // Without any rest after a recall, who asked for it might never come to his change.
+            // Without any rest after a recall, the process that asked for it might never get to its change.
             LeaseTiming::AtOnce => Rests {
                 after_change: Duration::ZERO,
                 after_recall: Duration::from_millis(2),
@@ -167,7 +171,7 @@ impl Lease {
         self.is_granted && self.epoch == epoch
     }
 
-    /// Whoever had it recalled is to come to his change before it is granted anew.
+    /// The process that asked for the recall must get to its change before a new grant.
     fn is_recalled_just_now(&self) -> bool {
         self.recalled
             .is_some_and(|(at, _)| at.elapsed() < UNTIL_CHANGED)
@@ -285,7 +289,7 @@ impl Leases {
         }
     }
 
-    /// Nobody is there any more to recall leases.
+    /// End all leases: no thread is left to recall them.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         if let Some(references) = self.references {
@@ -333,7 +337,7 @@ impl Leases {
         Some(lease.epoch)
     }
 
-    /// `false`: somebody is changing the inode.
+    /// Take the lease in the engine. `false`: another process is changing the inode.
     fn hold(&self, lease: &mut Lease, ino: InodeNumber, with_names: bool) -> bool {
         let is_held = lease.is_held && (lease.covers_names || !with_names);
         if !is_held && self.volume.lease(ino, with_names) {
@@ -363,7 +367,7 @@ impl Leases {
         lease.has(epoch) && (is_new || is_replaced)
     }
 
-    /// A look-up in a directory is about to be answered; false when its lease was recalled meanwhile.
+    /// Record that a look-up in a directory is about to be answered. `false` if its lease was recalled since.
     pub(crate) fn note_answer(&self, directory: InodeNumber, epoch: Epoch) -> bool {
         let mut shard = self.shard(directory);
         let lease = shard.leases.get_mut(&directory.0);
@@ -391,10 +395,10 @@ impl Leases {
         self.volume.note_moved_name(directory);
     }
 
-    /// The kernel is about to be answered that it changed the inode. It marks what it has of it as old, but an answer
-    /// under way, of before the change, would replace that.
+    /// The kernel is about to get the answer to its change of the inode. It marks its cached attributes as old, but an
+    /// answer from before the change that is still on its way would replace them.
     pub(crate) fn changed_by_kernel(&self, ino: InodeNumber, kernel: &Kernel) {
-        // What changes before the kernel is told is told, too.
+        // A change that comes before this notification needs a notification too.
         let is_to_be_told = match self.shard(ino).leases.get_mut(&ino.0) {
             Some(lease) if lease.is_granted || lease.notifying > 0 => {
                 lease.is_granted = false;
@@ -438,15 +442,15 @@ impl Leases {
         }
     }
 
-    /// The file does not have this name any more, or has not got it: what the kernel remembered by it, it does not.
+    /// The file lost this name, or never got it: the kernel has nothing cached by it any more.
     pub(crate) fn end_move_of_file(&self, ino: InodeNumber, left: (InodeNumber, &[u8])) {
         if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
             lease.names.retain(|known| !known.is(left.0, left.1));
         }
     }
 
-    /// Whether the kernel may remember the file by this name, as long as its attributes; false when these were recalled
-    /// meanwhile.
+    /// Whether the kernel may cache the file under this name, as long as its attributes. `false` if these were
+    /// recalled since.
     pub(crate) fn note_file(
         &self,
         ino: InodeNumber,
@@ -506,7 +510,7 @@ impl Leases {
                 .fetch_sub(lease.missing.len(), Ordering::Relaxed);
             self.paged.take(lease.paged_bytes);
             if lease.recalled_now.is_some() {
-                // Nothing is granted anew before the recall ends, or its end would end that.
+                // Nothing may be granted before the recall ends, because its end would also end the new grant.
                 let ended = Lease {
                     recalled_now: lease.recalled_now,
                     ..Lease::default()

@@ -1,5 +1,5 @@
-//! How much of files the kernel may keep in its page cache: it gives pages up for memory, but nobody has to wait for
-//! that, and the files are in memory already.
+//! How much file data the kernel may keep in its page cache. The kernel frees these pages when it needs memory, but no
+//! process should have to wait for that, and the files are in memory already.
 
 use egeria_engine::InodeNumber;
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// One file may take this part of it.
 const PART_OF_FILE: u64 = 4;
-/// Files whose pages are gone stay in the list until there are this many.
+/// The list is not cleaned of files without pages until it has this many entries.
 const MIN_LISTED: usize = 4096;
 
 /// Files by the time that the kernel got pages of them, and their bytes.

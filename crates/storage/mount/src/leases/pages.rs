@@ -1,16 +1,16 @@
-//! Pages of files that the kernel keeps when nobody has them open any more.
+//! Pages of files that the kernel keeps after the last handle is closed.
 //!
-//! A handle that only reads, of a file that nobody else has open, reads through the page cache, and is marked (module
-//! `coherence`) from the beginning: as long as there are such handles, programs with the preload library go through the
-//! kernel. With the last of them the mark goes. The pages stay, if all of them were read under the lease: who then
-//! wants to change the file has them dropped in the recall of its attributes. Handles that may write are direct; the
-//! kernel drops the pages when it opens one, and no lease is granted on pages while there is one.
+//! A handle that only reads, of a file that has no other open handle, reads through the page cache. It is marked
+//! (module `coherence`) from the beginning: while such handles exist, programs with the preload library go through the
+//! kernel. The last of them removes the mark. The pages stay if all of them were read under the lease. A process that
+//! then wants to change the file has them dropped in the recall of its attributes. Handles that may write are direct.
+//! The kernel drops the pages when it opens one, and no lease on pages is granted while one is open.
 
 use super::{LOOK_AGAIN, Leases, Pages};
 use egeria_engine::InodeNumber;
 use std::time::{Duration, Instant};
 
-/// How long who changes a file is waited for.
+/// How long to wait for a process that changes a file.
 const UNTIL_LEFT: Duration = Duration::from_millis(1);
 
 impl Leases {
