@@ -12,8 +12,8 @@ use egeria_policy::{Action, ActionKind, ActionOutcome};
 /// Most delegates of a pool in one process.
 const MAX_DELEGATES: u32 = 16;
 
-/// Sets a volume's rule of delegation, which all who use the volume follow. It ends with the session; what a killed planner left
-/// there, the next one lifts when it begins.
+/// Sets a volume's rule of delegation, which all users of the volume follow. It ends with the session. The next
+/// planner lifts what a killed planner left there when it begins.
 pub struct AccessDelegation {
     volume: Arc<Volume>,
 }

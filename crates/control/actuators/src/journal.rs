@@ -68,7 +68,7 @@ impl Journal {
         };
         let mut file = open(path).map_err(failed("open"))?;
         let mut locked = try_lock(&file).map_err(failed("lock"))?;
-        // Whoever just stopped may have removed it between our opening and our lock.
+        // A process that just stopped may have removed the file between opening and locking here.
         while locked && !is_at(&file, path) {
             file = open(path).map_err(failed("open"))?;
             locked = try_lock(&file).map_err(failed("lock"))?;
@@ -111,7 +111,7 @@ impl Journal {
 
     /// Removes the file: nothing is left to undo.
     pub fn remove(self) {
-        // Under the lock: whoever locks it later sees that it has lost its name.
+        // Under the lock: a process that locks the file later sees that it has lost its name.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -23,10 +23,10 @@ use crate::departures::Departures;
 
 /// Most pages that follow dynamically in one window: 64 MiB.
 const MAX_PAGES: usize = 1 << 14;
-/// Pages that a worker takes at once meanwhile, so that the time allowed is kept: 2 MiB.
+/// Pages that a worker takes at once, small enough to keep the time allowed: 2 MiB.
 const PIECE_PAGES: usize = 512;
 
-/// What is left behind of a process is worth another look if it is more than one part in so many.
+/// Memory left behind by a process is looked at again if it is more than one part in this number.
 const SMALL_PART: u64 = 20;
 
 /// Moves memory of processes.
@@ -38,7 +38,7 @@ pub struct MemoryMigration {
     departures: Departures,
     /// Part of its running time that may be spent on a process.
     budget: f64,
-    /// Whose memory follows dynamically.
+    /// Processes with memory that follows dynamically.
     following: Vec<ProcessKey>,
     /// Moved so far, bytes.
     moved: HashMap<ProcessKey, u64>,
@@ -76,7 +76,7 @@ impl MemoryMigration {
         let following = std::mem::take(&mut self.following);
         for process in following {
             let accesses = of_process(facts, process);
-            // Who is gone, or has arrived, is followed no more.
+            // A process that ended, or whose memory has arrived, is not followed any more.
             let Some(accesses) = accesses.filter(|_| self.holds(process)) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! Files whose data can go from one node to another while they are in use: what relocation needs of them.
+//! Files with data that can move between nodes while they are in use: the interface that relocation needs.
 
 use std::ops::Range;
 

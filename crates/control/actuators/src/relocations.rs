@@ -18,16 +18,16 @@ use crate::movable::{MovableFiles, refused};
 use crate::page_cache::PageCache;
 use crate::volume_files::VolumeFiles;
 
-/// A file is given up when so many parts in a row could not be moved.
+/// A file is given up when this number of parts in a row could not be moved.
 const MAX_GIVEN_UP: u32 = 8;
 /// Parts without anything to move that are looked at in one turn.
 const MAX_LOOKS: u32 = 64;
-/// A file that is not to be found now is looked for again after this, so many times.
+/// A file that is not found is looked for again after this time, at most this often.
 const FIND_AGAIN: Duration = Duration::from_millis(500);
 const MAX_FINDS: u32 = 20;
 /// Most files under way.
 const MAX_JOBS: usize = 1024;
-/// How often somebody who asks to stop is looked for while a part is waited with.
+/// How often to check for a stop request while waiting with a part.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What relocations did so far.
@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Relocations {
     /// Files that were moved, wholly or as far as asked.
     pub files: u64,
-    /// Files given up: written meanwhile, gone, or without room for them.
+    /// Files given up: written during the move, deleted, or without room for them.
     pub given_up: u64,
     /// Bytes on their new nodes.
     pub moved_bytes: u64,
@@ -155,7 +155,7 @@ impl Actuator for FileRelocation {
 
 impl Drop for FileRelocation {
     fn drop(&mut self) {
-        // The thread sees that nobody sends any more, after the part it is at.
+        // Close the queue: the thread ends after its current part.
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -206,7 +206,7 @@ fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, done: &Mutex<Relocation
             && let Some(course) = courses.pop_front()
             && let Some(course) = go_on(files, course, done)
         {
-            // Who is due first comes first.
+            // Sorted by due time, earliest first.
             let at = courses.partition_point(|other| other.due <= course.due);
             courses.insert(at, course);
         }

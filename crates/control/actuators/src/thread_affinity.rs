@@ -51,7 +51,7 @@ impl ThreadAffinity {
         self
     }
 
-    /// Lets the threads that a process has on one node run on another only. Those whose owner bound them stay.
+    /// Lets the threads that a process has on one node run on another only. Threads bound by their owner stay.
     fn migrate_process(&mut self, step: &NodeMove, facts: &Facts) -> ActionOutcome {
         let threads = facts.window.threads.iter().filter(|thread| {
             thread.key.process_id == step.process.process_id && thread.node == step.from

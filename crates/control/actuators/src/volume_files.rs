@@ -1,4 +1,4 @@
-//! Files of a volume, whose data lies in pools on nodes.
+//! Files of a volume, with data in pools on nodes.
 
 use std::ops::Range;
 use std::sync::Arc;
