@@ -25,7 +25,7 @@ pub enum Action {
     },
     /// Memory of a process follows its threads, or does so no longer.
     MigrateMemory(MemoryStep),
-    /// At most so many threads access a node's persistent memory at once.
+    /// At most this number of threads access a node's persistent memory at once.
     SetLimit(Limit),
     /// A node's persistent memory has no limit any more.
     LiftLimit {

@@ -93,13 +93,13 @@ pub enum Reason {
     },
     /// It was there before, and since threads moved they get less (the planner's feedback).
     BroughtLess {
-        /// What all threads get beside what they got before, in a geometric mean.
+        /// What all threads get, compared with before, in a geometric mean.
         speed: f64,
     },
     /// What threads do now was never seen where this one was before it moved: it goes there for a window, and on or not (the
     /// planner's feedback).
     Compared {
-        /// What all threads get there beside what they get where it is; `None` before that is known.
+        /// What all threads get there, compared with their present nodes; `None` before that is known.
         speed: Option<f64>,
     },
 }

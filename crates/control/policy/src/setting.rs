@@ -55,7 +55,7 @@ pub(crate) struct Entry<S> {
     pub(crate) put: fn(&mut S, &str) -> Option<()>,
 }
 
-/// An [`Entry`] whose name is a field of the settings, or of a part of them.
+/// An [`Entry`] named after a field of the settings, or of a part of them.
 macro_rules! entry {
     ($($part:ident .)? [$field:ident], $wanted:expr, $show:expr, $read:expr) => {
         $crate::setting::Entry {

@@ -1,4 +1,4 @@
-//! What migration costs, and who may pay it (§4.2, Step 4).
+//! What migration costs, and which process may pay it (§4.2, Step 4).
 
 use super::settings::Settings;
 use egeria_facts::ProcessAccesses;

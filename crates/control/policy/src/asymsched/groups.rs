@@ -122,7 +122,7 @@ impl Layout {
         moves
     }
 
-    /// What each of so many clusters gets of what its bundle gets; 0 for those that span no nodes.
+    /// Each cluster's part of the share of its bundle; 0 for clusters that span no nodes.
     pub(super) fn per_cluster(&self, shares: &[f64], clusters: usize) -> Vec<f64> {
         let mut each = vec![0.0; clusters];
         for (bundle, share) in self.bundles.iter().zip(shares) {
@@ -166,7 +166,7 @@ fn bundles(scene: &Scene<'_>) -> Vec<Bundle> {
     by_nodes.into_iter().map(bundle).collect()
 }
 
-/// The groups, those that carry most first, with the bundles told where theirs are.
+/// The groups, those that carry most first. It also records in the bundles where their groups are.
 fn groups(
     grouped: BTreeMap<Signature, NodeSet>,
     pools: &BTreeMap<usize, NodeSet>,

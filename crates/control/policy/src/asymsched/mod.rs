@@ -68,7 +68,7 @@ pub fn plan_after(
     beside(machine, window, settings, &previous.following, &[])
 }
 
-/// The same as a part of a larger decision: nobody goes to or leaves the nodes that are taken.
+/// The plan as a part of a larger decision: no thread goes to or leaves the nodes in `taken`.
 pub(crate) fn beside(
     machine: &Machine,
     window: &AccessWindow,
@@ -206,7 +206,7 @@ fn moves(scene: &Scene<'_>, chosen: &Chosen) -> Vec<NodeMove> {
     moves
 }
 
-/// Step 4: why nobody moves, if some process may not.
+/// Step 4: the reason why no thread moves, if some process may not pay.
 fn refusal(
     scene: &Scene<'_>,
     moves: &[NodeMove],

@@ -23,14 +23,14 @@ pub struct PlacementPlan {
     pub memory: Vec<MemoryStep>,
     /// How the placement was looked for.
     pub search: Search,
-    /// Whose memory is on its way after this plan; [`super::plan_after`] looks after it.
+    /// Processes whose memory is still following after this plan; [`super::plan_after`] continues with it.
     pub following: Vec<(ProcessKey, Following)>,
 }
 
 /// Threads of a process that share data (§4.2, Step 1).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Whose threads.
+    /// The process of these threads.
     pub process: ProcessKey,
     /// The nodes they are on.
     pub nodes: Vec<NodeId>,
@@ -79,9 +79,9 @@ pub enum Decision {
         /// Memory to follow (`P_mm`), bytes.
         bytes: u64,
     },
-    /// A better placement would take one process over its budget (Step 4), so nobody moves.
+    /// A better placement would take one process over its budget (Step 4), so no thread moves.
     OverBudget {
-        /// Whose budget.
+        /// The process whose budget it is.
         process: ProcessKey,
         /// What it has spent (`A_tm`), ns.
         spent_ns: u64,
@@ -94,9 +94,9 @@ pub enum Decision {
         /// `P_wbw` of the placement refused.
         chosen_wbw: f64,
     },
-    /// A better placement would move a process whose memory still follows its last move, so nobody moves.
+    /// A better placement would move a process with memory that still follows its last move, so no thread moves.
     StillFollowing {
-        /// Whose memory.
+        /// The process whose memory it is.
         process: ProcessKey,
     },
 }
@@ -104,7 +104,7 @@ pub enum Decision {
 /// All threads of a process on a node go to another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeMove {
-    /// Whose threads.
+    /// The process of these threads.
     pub process: ProcessKey,
     /// How many.
     pub threads: u32,
@@ -119,7 +119,7 @@ pub struct NodeMove {
 /// What becomes of a process's memory.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MemoryStep {
-    /// Whose memory.
+    /// The process whose memory it is.
     pub process: ProcessKey,
     /// What.
     pub action: MemoryAction,
@@ -129,9 +129,9 @@ pub struct MemoryStep {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MemoryAction {
-    /// Pages go to whoever accesses them; those that many access are spread.
+    /// Each page goes to the node that accesses it; pages that many nodes access are spread.
     Dynamic,
-    /// All memory follows at once: the process stops meanwhile (§4.3).
+    /// All memory follows at once, and the process is stopped during that (§4.3).
     Full {
         /// Part of its accesses that still go to nodes it left (`A_oldA`).
         old_share: f64,
@@ -172,7 +172,7 @@ pub struct Search {
 }
 
 impl PlacementPlan {
-    /// The plan of who does not look for clusters: nothing.
+    /// The plan when clusters are not looked for: nothing.
     pub fn off(window: u64) -> PlacementPlan {
         PlacementPlan {
             window,

@@ -209,7 +209,7 @@ fn binding_lanes(paths: &Paths, flows: &[Stream], users: Vec<Vec<usize>>) -> Vec
         flows,
     });
     let mut lanes: Vec<SharedLane> = lanes.filter(can_fill).collect();
-    // Most flows first: who has no more flows than another, and all of them, comes after it.
+    // Most flows first: a lane whose flows are all flows of another lane comes after it.
     lanes.sort_by(|a, b| {
         let by_flows = b.flows.len().cmp(&a.flows.len());
         by_flows.then(a.bytes_s.total_cmp(&b.bytes_s))

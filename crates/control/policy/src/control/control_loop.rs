@@ -17,7 +17,7 @@ pub struct ControlLoop {
     decision: Decision,
     /// What was done and is not judged yet.
     pending: Vec<Pending>,
-    /// Kinds of actions whose effect shows in the facts.
+    /// Kinds of actions that show an effect in the facts.
     shown: Vec<ActionKind>,
 }
 

@@ -198,7 +198,7 @@ impl<'a> Loads<'a> {
         self.nodes[node].cores > 0.0
     }
 
-    /// What so many bytes in the window are per second.
+    /// A number of bytes in the window, per second.
     pub(super) fn per_second(&self, bytes: f64) -> f64 {
         match self.duration_ns {
             0 => 0.0,
@@ -276,7 +276,7 @@ impl<'a> Sums<'a> {
             medium: media::persistent(machine, index).filter(|_| settings.pm_rule == PmRule::Curve),
             accessing: 0,
             cores: machine.core_count(node) as f64,
-            // Nobody who writes can go to a node without CPUs: it takes no part in Eqs. 3 and 4.
+            // No thread that writes can go to a node without CPUs, so it takes no part in Eqs. 3 and 4.
             pm_maximum_bytes_s: maximum
                 .filter(|_| maximum::has_pool(window, index) && machine.core_count(node) > 0),
             read: 0,
@@ -289,7 +289,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// The part of a thread that so many of its bytes are, of [`WHOLE_THREAD`].
+/// The part of a thread's bytes that these are, in units of [`WHOLE_THREAD`].
 fn part_of(thread: &Thread<'_>, bytes: u64) -> u64 {
     let all = u128::from(thread.read) + u128::from(thread.written);
     let part = u128::from(bytes) * u128::from(WHOLE_THREAD);

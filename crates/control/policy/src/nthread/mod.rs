@@ -9,7 +9,7 @@
 //!   3. threads that an earlier plan displaced stay away; some return    (ours)      returns.rs
 //!   4. a node contended for persistent memory: writers leave it         §III-C1     pm.rs
 //!   5. else a node contended for CPUs: threads leave it                 §III-C2     cpu.rs
-//!      in 4 and 5: who is elsewhere now is tried first and simply stays there; threads that
+//!      in 4 and 5: a thread now elsewhere is tried first and simply stays there; threads that
 //!      share a file never leave                                         §III-D
 //!   6. where a thread ends up is compared with where it is              report.rs
 //! ```

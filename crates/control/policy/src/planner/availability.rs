@@ -1,4 +1,4 @@
-//! Stages whose actions have no actuator.
+//! Stages that have no actuator for their actions.
 
 use std::fmt;
 

@@ -5,9 +5,10 @@
 //!                                                                           └──▶ faster: they stay as long as that work
 //! ```
 //!
-//! A migration is judged by windows like those before it; work of another kind was never seen at the old places, and may lose
-//! there what the other gained. What the looks lose is bounded, as that of trials is. Kinds of work are distinguished by who is
-//! active, how much of it they write, and how fast they are where nothing else changed.
+//! A migration is judged by windows like those before it. Work of another kind was never seen at the old places, and
+//! may lose there what the first kind gained. The loss by these comparisons is bounded, as that of trials is. Kinds of
+//! work differ in which threads are active, how much of it they write, and how fast they are where nothing else
+//! changed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -46,7 +47,7 @@ pub(super) struct Compare {
     credit: f64,
     /// Windows in a row of new work that had no look yet.
     due_windows: u32,
-    /// Where threads are sent now, and what they get there beside where they are, if that is known.
+    /// Where threads are sent now, and, if known, what they get there compared with their present nodes.
     sent: Option<(Places, Option<f64>)>,
 }
 

@@ -95,12 +95,12 @@ pub struct Limit {
     pub threads: u32,
     /// What PATS says, and why.
     pub decision: pats::Decision,
-    /// What the medium itself bears, where that is more than PATS allows and DRAM beside it is idle, so that there is
-    /// nobody to protect: the limit is then that (ours).
+    /// What the medium itself bears, if that is more than PATS allows. It is then the limit, if DRAM of the node is
+    /// idle and so needs no protection (ours).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bears: Option<u32>,
-    /// The node's delegates, where there are more of them than PATS allows threads: the limit is then theirs, for who
-    /// waits for a delegate must not wait for his turn as well.
+    /// The node's delegates, if there are more of them than PATS allows threads. The limit is then their number,
+    /// because a thread that waits for a delegate must not wait for its own admission as well.
     pub delegates: Option<u32>,
 }
 
@@ -212,7 +212,7 @@ pub struct RelocationStep {
     /// What is charged to the budget of each process that uses the file, ns: the time that copying takes from the
     /// memories and links, as far as they are in use.
     pub cost_ns: u64,
-    /// What it loses those who wait for these memories and links: seconds of threads, all together.
+    /// What threads that wait for these memories and links lose: thread seconds, all together.
     pub loss_thread_s: f64,
     /// What readers gain: seconds of threads per second, all together.
     pub gain_threads: f64,
@@ -242,7 +242,7 @@ pub enum Relocate {
     },
     /// A node's copy is given up.
     Drop {
-        /// Whose.
+        /// The node of the copy.
         on: NodeId,
     },
 }
@@ -255,8 +255,8 @@ pub enum RelocationReason {
     ReadContention {
         /// Which node.
         node: NodeId,
-        /// How much of it is in use after the moves of threads, a share: the larger of `BW_N` (NThread Eq. 1) of its maximum
-        /// and of the time it takes for what it gives so many threads.
+        /// The share in use after the moves of threads: the larger of two. One is `BW_N` (NThread Eq. 1) as a part of
+        /// its maximum. The other is the time in use at its bandwidth for that number of threads.
         used_share: f64,
         /// How many times as long a read takes there as undisturbed, at most.
         stretch: f64,
@@ -284,12 +284,12 @@ pub enum RelocationReason {
     },
     /// Since it went there, or was copied, threads get less: that is undone.
     BroughtLess {
-        /// What all threads get beside before, in a geometric mean.
+        /// What all threads get compared with before, in a geometric mean.
         speed: f64,
     },
-    /// Nobody reads the copy.
+    /// No thread reads the copy.
     Unread {
-        /// For so many windows.
+        /// The number of windows without a read.
         windows: u32,
     },
 }

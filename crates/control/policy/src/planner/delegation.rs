@@ -25,7 +25,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Whether no file is striped: to try delegation would bring nothing, and keep threads where they are meanwhile.
+    /// Whether no file is striped. A trial of delegation would then bring nothing, and would keep threads in place.
     fn has_nothing_to_delegate(&self) -> bool {
         let is_plain = |facts: &MediumFacts| facts.striped_files == Some(false);
         !self.media.is_empty() && self.media.iter().all(is_plain)

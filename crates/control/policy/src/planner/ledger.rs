@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::settings::Budget;
 use crate::asymsched::{Following, MemoryAction, PlacementPlan};
 
-/// What was ordered and does not appear in `A_tm` for so many windows will not any more.
+/// A cost that was ordered and does not appear in `A_tm` for this number of windows will not appear any more.
 const FORGET_WINDOWS: u32 = 16;
 
 /// All accounts, by process id. None is forgotten: a process that was away comes back with its debts.
@@ -219,7 +219,7 @@ impl Costs {
     }
 }
 
-/// What it costs a process that so many of its threads move, ns, rounded up.
+/// The cost for a process if `moved` of its threads move, ns, rounded up.
 pub(super) fn pause_ns(moved: u32, threads: u32, thread_move_ns: u64) -> u64 {
     let pauses_ns = u64::from(moved).saturating_mul(thread_move_ns);
     pauses_ns.div_ceil(u64::from(threads.max(moved).max(1)))

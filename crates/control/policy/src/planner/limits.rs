@@ -10,7 +10,7 @@ use crate::media::{bears, dram_in_use};
 use crate::pats::{Controller, Limiter};
 use egeria_facts::MediumFacts;
 
-/// So many times as many threads as Eq. 1 gives are a crowd (ours): beside fewer, trials cost more than they find.
+/// This factor times the threads of Eq. 1 is a crowd (ours): with fewer threads, trials cost more than they find.
 const CROWD: u32 = 2;
 
 /// What each node's limit hangs on, kept from window to window.
@@ -74,10 +74,10 @@ impl Gate {
     ) -> Limit {
         let (measured, rest) = (&facts.measured, settings.limits.rest_windows);
         let decision = self.limiter.next(measured);
-        // Where nobody measures it, it is protected.
+        // If DRAM traffic is not measured, DRAM is protected.
         let uses_dram = measured.dram_bytes_s.is_none() || dram_in_use(measured).is_some();
         self.idle = since(self.idle, uses_dram);
-        // What is learned is learned under the limit that was told.
+        // The learner must see its own limit in force, so its limit is never raised.
         let may_raise = !settings.limits.always && settings.pats.controller == Controller::Formula;
         let is_idle = self.idle.is_none_or(|windows| windows >= rest);
         let bears = bears(machine, index, measured.mix.write_share);
@@ -107,8 +107,8 @@ fn since(windows: Option<u32>, is_so: bool) -> Option<u32> {
     }
 }
 
-/// No limit is below the delegates of its node: they are the threads at its persistent memory, and who waits for a
-/// delegate must not wait for his turn as well.
+/// No limit is below the number of delegates of its node. They are the threads at its persistent memory, and a thread
+/// that waits for a delegate must not wait for its own admission as well.
 pub(super) fn admit_delegates(limits: &mut [Limit], delegation: &DelegationPlan) {
     let DelegationPlan::On {
         delegates_per_node, ..

@@ -1,12 +1,12 @@
-//! One planner: what four papers decide apart, as one decision.
+//! One planner: what four papers decide separately, as one decision.
 //!
 //! ```text
-//!   0. whose is a process?         file I/O moves single threads, memory moves whole nodes      owners.rs
+//!   0. owner of each process       file I/O moves single threads, memory moves whole nodes      owners.rs
 //!   1. sharing clusters            AsymSched: where links carry most                           asymsched
-//!   2. initial targets             NThread §III-A, who moved in 1 is where it will be           nthread
+//!   2. initial targets             NThread §III-A; moves of stage 1 are taken into account      nthread
 //!   3. contention for PM           NThread §III-C1
 //!   4. contention for CPUs         NThread §III-C2
-//!   5. where to put who leaves     by the way from their data (ours)                            nthread::guide
+//!   5. where leaving threads go    by the way from their data (ours)                            nthread::guide
 //!   6. hot data that is read       moves or is copied where that is repaid (ours)               relocation
 //!   7. admission limits            PATS                                                         limits.rs
 //!   8. delegation                  OdinFS; no limit is below the delegates                      delegation.rs
@@ -62,8 +62,9 @@ use undo::Undo;
 use crate::pats::Controller;
 use crate::{Action, ActionKind, ActionResult, Plan};
 
-/// Decides window after window. Its state: displaced threads, processes whose memory follows, limits, copies under way,
-/// budgets spent, setbacks. No clock, no I/O: the same facts in the same order give the same decisions.
+/// Decides one window after the other. Its state: displaced threads, processes with memory that follows, limits,
+/// copies under way, budgets spent, setbacks. It uses no clock and no I/O: the same facts in the same order give the
+/// same decisions.
 #[derive(Clone, Debug)]
 pub struct Planner {
     settings: Settings,

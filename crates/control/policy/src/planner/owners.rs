@@ -1,11 +1,12 @@
-//! Who moves a process's threads, so that two policies never order about one thread.
+//! Which policy moves a process's threads, so that two policies never order about one thread.
 //!
-//! A process belongs to *files* or to *memory*, whichever moves more bytes per second for it: what its threads with file
-//! I/O read and write, or its accesses to memory times a cache line. Threads of a files process move one by one (NThread),
-//! those of a memory process by whole nodes (AsymSched). What a process is it stays until the other is twice as much, for
-//! a move changes both. A process of which no accesses are known belongs to files, one without file I/O to memory.
+//! A process belongs to *files* or to *memory*, whichever moves more bytes per second for it: bytes that its threads
+//! with file I/O read and write, or its accesses to memory times a cache line. Threads of a files process move one by
+//! one (NThread), those of a memory process by whole nodes (AsymSched). A process keeps its kind until the other is
+//! twice as much, because a move changes both. A process without known accesses belongs to files, one without file I/O
+//! to memory.
 //!
-//! What the one knows of the other's:
+//! What each policy knows of the other's processes:
 //!
 //! * NThread counts the threads of memory processes where they will be, and leaves them there.
 //! * AsymSched does not see files processes; a node of which they keep half the CPUs busy it neither takes nor gives away.
@@ -19,7 +20,7 @@ use egeria_machine::{LINE_BYTES, Machine, NodeId};
 use super::settings::Settings;
 use crate::asymsched::PlacementPlan;
 
-/// It stays what it is until the other is so many times as much.
+/// A process keeps its kind until the other kind is larger by this factor.
 const STAYS: f64 = 2.0;
 /// A node of which files processes keep more than this share of the CPUs busy is not AsymSched's.
 const TAKEN_SHARE: f64 = 0.5;

@@ -4,28 +4,28 @@ use std::collections::BTreeMap;
 
 use egeria_facts::{Facts, ThreadKey};
 
-/// A thread that stops or begins counts as so many times slower or faster, no more.
+/// A thread that stops or begins counts as slower or faster by at most this factor.
 const MAX_RATIO: f64 = 16.0;
-/// Windows are alike when so large a share of the threads do the same in both.
+/// Windows are alike when at least this share of the threads do the same in both.
 const ALIKE_SHARE: f64 = 0.9;
 /// Shares of writes that differ by no more, in hundredths, are the same work: they vary from window to window, so fixed steps
 /// would take work that lies between two of them for new again and again.
 const SAME_WRITES: u8 = 12;
 
-/// Who makes progress.
+/// What makes progress.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Actor {
     Thread(ThreadKey),
     Process(u32),
-    /// Nobody: how long requests of persistent memory are in the mean.
+    /// No thread or process: the mean length of requests to persistent memory.
     Requests,
 }
 
-/// So many kinds of windows are remembered.
+/// Kinds of windows that are remembered.
 const MAX_KINDS: usize = 4;
-/// Requests that are so many times as long are other work.
+/// Requests that are longer by this factor belong to other work.
 const OTHER_LENGTH: f64 = 8.0;
-/// A process that is so many times as fast while nothing else changed does other work.
+/// A process that is faster by this factor, while nothing else changed, does other work.
 const OTHER_SPEED: f64 = 1.3;
 
 /// What one of them did in a window.
@@ -133,7 +133,7 @@ fn by_process(progress: &Progress) -> Sums {
     sums
 }
 
-/// What a sum of so many windows is in the mean.
+/// The mean of a sum of `windows` windows.
 pub(super) fn mean(sum: &Progress, windows: u32) -> Progress {
     let mut mean = sum.clone();
     for deed in mean.values_mut() {
@@ -170,7 +170,7 @@ impl Kinds {
         self.0.push(progress);
     }
 
-    /// How fast threads are in a window beside the one like it, which is then no longer waited for.
+    /// How fast threads are in a window, compared with the remembered window like it. That one is then removed.
     pub(super) fn meet(&mut self, progress: &Progress) -> Option<f64> {
         let like = self.0.iter().position(|each| are_alike(each, progress))?;
         Some(speed(progress, &self.0.swap_remove(like)))
@@ -181,15 +181,15 @@ impl Kinds {
     }
 }
 
-/// Whether requests are about as long in both, as far as that is known. What is set to act changes whose requests are many, so
-/// only windows under one setting are comparable.
+/// Whether requests are about as long in both, as far as that is known. The setting decides which threads send many
+/// requests, so only windows under one setting are comparable.
 pub(super) fn are_as_long(one: &Progress, other: &Progress) -> bool {
     let length = |progress: &Progress| progress.get(&Actor::Requests).map(|deed| deed.rate);
     let lengths = length(one).zip(length(other));
     lengths.is_none_or(|(one, other)| one.max(other) <= OTHER_LENGTH * one.min(other))
 }
 
-/// One progress beside another, in a geometric mean over the threads that both have.
+/// One progress compared with another: geometric mean over threads, of the first one's threads.
 pub(super) fn speed(progress: &Progress, first: &Progress) -> f64 {
     let (mut sum, mut threads) = (0.0, 0.0);
     for (actor, before) in first {

@@ -1,6 +1,7 @@
-//! Stage 10: what brought less than half of what it should have is not done again for a while (ours): a thread is not sent to
-//! that node, nor a file; a process is not placed anew, nor does its memory follow; a node has no limit of the learned controller.
-//! What becomes of other limits and of delegation is for trials.rs to decide. Each further miss doubles the time, up to sixteen times.
+//! Stage 10: an action that brought less than half of what it should is not repeated for a while (ours). A thread or
+//! file is not sent to that node again; a process is not placed again, nor does its memory follow; a node has no limit
+//! of the learned controller. Other limits and delegation are decided in trials.rs. Each further miss doubles the
+//! time, up to sixteen times.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +86,8 @@ impl Setbacks {
         })
     }
 
-    /// Whether a process is not placed anew now: its last placement, or its memory behind that, brought too little.
+    /// Whether a process is not placed again now: its last placement, or the memory that followed it, brought too
+    /// little.
     pub(super) fn keep_process(&self, process: ProcessKey) -> bool {
         let subjects = [Subject::Process { process }, Subject::Memory { process }];
         subjects

@@ -65,10 +65,11 @@ impl Settings {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// All, as PATS says; off: those where more threads than that are at persistent memory, and not below what the medium
-    /// bears while DRAM beside it is idle (ours). Elsewhere threads need not ask for their turn.
+    /// Set limits on all nodes, as PATS says. Off: only where more threads than that are at persistent memory, and not
+    /// below what the medium bears while DRAM of the node is idle (ours). On other nodes threads need no admission.
     pub always: bool,
-    /// A node's limit stays for so many windows after it was last reached, and DRAM counts as in use for as many (ours: 10).
+    /// A node's limit stays for this number of windows after it was last reached; DRAM counts as in use for as many
+    /// (ours: 10).
     pub rest_windows: u32,
 }
 
@@ -88,7 +89,7 @@ pub struct Delegation {
     pub delegates_per_node: u32,
     /// Share of the bytes that go to other nodes from which on delegation is expected to help (ours: 0.25).
     pub remote_limit: f64,
-    /// Once on it stays on for so many windows after it was last wanted (ours: 10).
+    /// Once on, it stays on for this number of windows after it was last wanted (ours: 10).
     pub rest_windows: u32,
 }
 
@@ -110,7 +111,7 @@ pub struct Relocation {
     pub cold_bytes_s: f64,
     /// Nodes may get read-only copies of files (true).
     pub replicas: bool,
-    /// A file rests for so many windows after it went somewhere, and 16 times as long before it goes back (10).
+    /// A file rests for this number of windows after it was moved, and 16 times as long before it goes back (10).
     pub rest_windows: u32,
 }
 
@@ -129,11 +130,12 @@ pub struct Budget {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Feedback {
-    /// A thread is not sent where it gained too little for so many windows (10); twice as long after each further miss.
+    /// A thread is not sent to a node where it gained too little for this number of windows (10); twice as long after
+    /// each further miss.
     pub rest_windows: u32,
-    /// Limits and delegation are each tried for so many windows (2).
+    /// Limits and delegation are each tried for this number of windows (2).
     pub trial_windows: u32,
-    /// What trials found holds for so many windows (600).
+    /// What trials found holds for this number of windows (600).
     pub retry_windows: u32,
 }
 

@@ -3,18 +3,19 @@
 //! ```text
 //!   what they could be set to      no limits, those wanted, those of Eq. 1; each with and without delegation
 //!   progress                       bytes/s of each thread that uses files; accesses/s of each process' memory
-//!   speed of a setting             progress beside that without both, in a geometric mean over threads
+//!   speed of a setting             progress compared with neither of the two, geometric mean over threads
 //!   tried                          for `trial_windows`, or one if it is much slower; both together if neither alone is
 //!   may lose                       a part of the time that passes
 //!   kept                           the fastest; neither, if that brings less than a hundredth
 //! ```
 //!
-//! Threads and files stay where they are while settings are tried; where they move all the same, the setting is measured
-//! again. Where work changes in the middle of a trial, it lost what it lost beside the slower of the windows before and
-//! behind it. What was found holds for one *regime*, the threads that are active and how much each of them writes, for
-//! so long as `retry_windows` says; if threads or data have moved since, only as long as they get what they got. Limits and
-//! delegation change how fast threads are, not what they are, so regimes can be told apart under all settings; so is how long requests are, under one of them. Whatever acts in a
-//! window in which nothing else changes is measured, tried or not; a regime that is new begins with what was kept last.
+//! Threads and files stay where they are while settings are tried. If they move all the same, the setting is measured
+//! again. If the work changes during a trial, the loss is taken against the slower neighbouring window. A result holds
+//! for one *regime*: the threads that are active, and how much each of them writes. It holds for `retry_windows`; if
+//! threads or data have moved since, only as long as the threads get the same rates. Limits and delegation change how
+//! fast threads are, but not which regime it is, so regimes can be told apart under all settings. So can the length of
+//! requests, under one setting. The setting of a window in which nothing else changes is measured, in a trial or not.
+//! A new regime begins with the setting that was kept last.
 
 use super::progress::{Progress, add, are_alike, are_as_fast, are_as_long, mean, speed};
 use super::settings::Feedback;
@@ -32,7 +33,7 @@ const CREDIT_WINDOWS: f64 = 2.0;
 /// So much at once later: what is left of the first credit then shrinks.
 const SAVED_WINDOWS: f64 = 0.5;
 const SHRINKS: f64 = 0.9;
-/// What gained in so many regimes is likely to gain in another.
+/// A setting that gained in this many regimes is likely to gain in another.
 const MIN_REGIMES: usize = 2;
 /// Regimes that are remembered.
 const MAX_REGIMES: usize = 16;
@@ -85,9 +86,9 @@ impl Arm {
 #[derive(Clone, Debug)]
 pub(super) struct Trials {
     regimes: Vec<Regime>,
-    /// What acts in the window whose facts come next.
+    /// The setting of the window whose facts come next.
     acting: Arm,
-    /// What acts when nothing is tried.
+    /// The setting when nothing is tried.
     settled: Arm,
     /// What is being tried.
     trying: bool,
@@ -97,9 +98,9 @@ pub(super) struct Trials {
     broken_off: Option<BrokenOff>,
     /// What trials may lose now, in windows.
     credit: f64,
-    /// What each setting lost beside the fastest when it was tried, of a window; the last times count most.
+    /// The part of a window that each setting lost in trials, compared with the fastest. Recent trials count most.
     losses: Vec<(Arm, f64)>,
-    /// Windows since something else than the two changed.
+    /// Windows since something other than limits and delegation changed.
     quiet_windows: u32,
     unrest_windows: u32,
     /// Windows in which something else changed.
@@ -131,7 +132,7 @@ impl Default for Trials {
 struct BrokenOff {
     arm: Arm,
     got: Progress,
-    /// What it lost beside the window before, of a window.
+    /// The part of a window that it lost, compared with the window before.
     lost: f64,
 }
 
@@ -153,7 +154,7 @@ struct Verdict {
     kept: Arm,
     /// What it got.
     got: Progress,
-    /// How fast each setting was beside neither.
+    /// How fast each setting was, compared with neither.
     speeds: Vec<(Arm, f64)>,
     /// What was tried.
     wanted: Arm,
@@ -211,8 +212,8 @@ impl Trials {
         }
     }
 
-    /// Work changed while something was tried. That may be why threads are slower, or what was tried is: what is lost beside the
-    /// window before counts until there is one behind it.
+    /// Work changed during a trial. Threads may be slower because of that, or because of the setting. The loss is
+    /// taken against the window before, until a window after the trial is known.
     fn break_off(&mut self, progress: &Progress) {
         let lost = (1.0 - speed(progress, &self.untried)).max(0.0);
         self.credit -= lost;
@@ -223,8 +224,8 @@ impl Trials {
         });
     }
 
-    /// Takes a window in which nothing was tried. What was broken off before lost what it lost beside the slower of the two
-    /// between which it was.
+    /// Takes a window in which nothing was tried. The loss of an interrupted trial is taken against the slower of the
+    /// two windows around it.
     fn look_beside(&mut self, progress: &Progress) {
         if let Some(BrokenOff { arm, got, lost }) = self.broken_off.take() {
             let least = lost.min((1.0 - speed(&got, progress)).max(0.0));
@@ -417,7 +418,7 @@ impl Regime {
         }
     }
 
-    /// What is lost in a window beside the fastest setting, in windows.
+    /// The part of a window that is lost, compared with the fastest setting.
     fn lost(&self, progress: &Progress) -> f64 {
         let measured = self.measured.iter();
         let lost = measured.map(|(_, windows, sum)| 1.0 - speed(progress, &mean(sum, *windows)));
@@ -430,12 +431,12 @@ impl Regime {
         Some(mean(sum, *windows))
     }
 
-    /// How fast threads are under a setting beside neither.
+    /// How fast threads are under a setting, compared with neither.
     fn speed(&self, arm: Arm) -> Option<f64> {
         Some(speed(&self.got(arm)?, &self.got(Arm::NEITHER)?))
     }
 
-    /// How fast threads are under each setting beside neither, as far as that is measured now.
+    /// How fast threads are under each setting that is measured now, compared with neither.
     fn speeds(&self) -> Vec<(Arm, f64)> {
         let arms = self.measured.iter().map(|each| each.0);
         arms.filter_map(|arm| Some((arm, self.speed(arm)?)))
@@ -456,8 +457,8 @@ impl Regime {
         tried.fold(wanted, Arm::both)
     }
 
-    /// The settings that were not measured for long enough: what acted so far first, then in turns, so that what changes
-    /// meanwhile is seen.
+    /// The settings that were not measured for long enough. The current one comes first, then all in turns, so that
+    /// changes during the measurement are noticed.
     fn next_arms(&self, so_far: Arm, wanted: Arm, trial_windows: u32) -> Vec<Arm> {
         let best = self.speed(self.fastest()).unwrap_or(1.0);
         let is_slow = |arm: Arm| {

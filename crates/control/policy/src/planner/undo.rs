@@ -1,15 +1,16 @@
 //! Stage 10, for threads: migrations after which threads get less are undone (ours).
 //!
 //! ```text
-//!   still ── threads move ──▶ moved ── a still window later: speed < 0.98 of before ──▶ undone, nobody moves
+//!   still ── threads move ──▶ moved ── a still window later: speed < 0.98 of before ──▶ undone, no moves
 //!     ▲                         │                                                         │
 //!     └──── as fast or faster ──┘◀── undoing brought less than half of that back ─────────┘
 //!                                    else their processes' threads stay for `retry_windows`
 //! ```
 //!
-//! Speed is that of all threads, of processes that use their memory too, in a geometric mean: contention is about others. What
-//! the second look is for: threads may be slower because their work changed in the same moment. Where what threads do
-//! changes with time, windows are held against those before in which they did the same, and waited for.
+//! Speed is a geometric mean over all threads, and over processes that use their memory too, because contention
+//! concerns other threads. The second look is needed because threads may be slower when their work changed at the same
+//! moment. If the work of threads changes over time, a window is compared with an earlier window of the same work, and
+//! waited for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -171,8 +172,9 @@ impl Undo {
         self.since_data.clear();
     }
 
-    /// Threads that stay where they are now, beside those that were sent back: all while that is not judged, those of the same
-    /// processes as long as they are held. What moved the ones would move the others.
+    /// Adds threads that stay where they are now, in addition to those that were sent back. Before the undoing is
+    /// judged these are all threads; later, threads of the same processes while these are held. Otherwise the reason
+    /// that moved the first threads would move the others.
     fn beside_held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         let processes: BTreeSet<u32> = self.held.keys().map(|key| key.process_id).collect();
         let all = matches!(self.state, State::Undone { .. });

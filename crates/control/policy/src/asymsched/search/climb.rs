@@ -4,7 +4,7 @@
 use super::{ROUNDING, Searcher};
 use crate::asymsched::clusters::{NodeSet, positions};
 
-/// So many placements are looked at without looking for a good one first.
+/// With at most this number of placements, no good one is looked for first.
 const FEW_PLACEMENTS: u64 = 5000;
 /// Most exchanges tried in looking for it.
 const MAX_EXCHANGES: u64 = 2000;
@@ -55,7 +55,7 @@ impl Searcher<'_> {
     }
 }
 
-/// The placement with two nodes exchanged, whoever has them.
+/// The placement with two nodes exchanged between their groups.
 fn exchange(at: &[NodeSet], one: usize, other: usize) -> Vec<NodeSet> {
     let exchanged = |set: &NodeSet| {
         let (has_one, has_other) = (set >> one & 1, set >> other & 1);

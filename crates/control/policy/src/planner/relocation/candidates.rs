@@ -1,4 +1,4 @@
-//! Files that may go somewhere: who reads them from where, once threads have moved.
+//! Files that may be moved: which nodes read them, once threads have moved.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,7 +27,7 @@ pub(super) struct Candidate<'a> {
     pub(super) following_busy: Vec<f64>,
     /// Nodes that all of these threads may run on.
     pub(super) open_to_following: Vec<bool>,
-    /// The processes that use it; those that use files at all where nobody is known to use this one.
+    /// The processes that use it. If none is known, all processes that use files.
     pub(super) payers: Vec<u32>,
 }
 
@@ -78,7 +78,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Where each thread will be, by position; `None` for who is nowhere.
+/// The node of each thread after the plan, by position; `None` if it is on no node.
 pub(super) fn places(scene: &Scene<'_>) -> Vec<Option<usize>> {
     let place = |thread: &ThreadFacts| {
         let step = scene.threads.move_of(thread.key).map(|step| step.to);

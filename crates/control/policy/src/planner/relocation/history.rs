@@ -8,15 +8,15 @@ use super::candidates::Candidate;
 use crate::planner::decision::Relocate;
 use crate::planner::settings::Relocation;
 
-/// A copy that takes so many times as long as it should, and some windows, was given up.
+/// A copy is given up when it takes longer than it should by this factor, and some more windows.
 const PATIENCE: f64 = 3.0;
-/// Windows of that.
+/// The number of these windows.
 const PATIENCE_WINDOWS: u32 = 3;
 /// Share of what was to move that may be left.
 const REST_SHARE: f64 = 0.05;
-/// It goes back to where it was after so many rests, twice as many each time.
+/// A file goes back to its old node after this number of rests, twice as many each time.
 pub(super) const RETURN_RESTS: u32 = 16;
-/// That is doubled so many times at most.
+/// That number is doubled at most this often.
 pub(super) const MAX_DOUBLINGS: u32 = 10;
 
 /// One file's.
@@ -33,9 +33,9 @@ pub(super) struct History {
     /// Nodes that it left, or that gave up a copy, by position.
     left: u64,
     under_way: Option<UnderWay>,
-    /// How long nobody has written to it, as far as it was seen, ns.
+    /// How long the file was not written, as far as that was observed, ns.
     pub(super) unwritten_ns: u64,
-    /// Windows for which nobody has read the copy on a node, by position.
+    /// Windows without a read of the copy on a node, by position.
     unread: Vec<u32>,
     is_seen: bool,
 }
@@ -59,7 +59,7 @@ pub(super) struct Histories {
 }
 
 impl Histories {
-    /// A window has passed. Who is at rest and was not seen is forgotten.
+    /// A window has passed. A file at rest that was not seen is forgotten.
     pub(super) fn pass(&mut self, candidates: &[Candidate<'_>], duration_ns: u64) {
         for history in self.files.values_mut() {
             history.rest = history.rest.saturating_sub(1);
@@ -163,7 +163,7 @@ impl History {
         self.under_way.is_some()
     }
 
-    /// Windows for which nobody has read the copy on a node.
+    /// Windows without a read of the copy on a node.
     pub(super) fn unread(&self, node: usize) -> u32 {
         self.unread.get(node).copied().unwrap_or_default()
     }

@@ -156,7 +156,7 @@ pub(super) fn choices<'a>(
         part,
         threads_follow,
     };
-    // Who reads much of the file elsewhere as well has no target to follow to.
+    // A thread that also reads much of the file elsewhere has no target to follow to.
     let gathered = candidate.read_from(from) + candidate.read_from(to);
     let may_follow = may_follow && gathered >= GATHERED * candidate.read_bytes_s;
     // Of equals the last is taken.

@@ -1,4 +1,4 @@
-//! What came of data that went somewhere: where threads get less, it goes back (ours).
+//! The result of moving data: if threads get less, the data goes back (ours).
 //!
 //! ```text
 //!   still ── steps set off ──▶ open ── copied, a still window later: speed < 0.98 of before ──▶ back
@@ -6,9 +6,9 @@
 //!     └──── as fast or faster ───┘
 //! ```
 //!
-//! Predicted gains are of reads alone; what else threads wait for, and who else waits there, only shows afterwards. Windows
-//! are held against those before in which threads did the same. Nothing sets off for long after that, twice as long each
-//! time: what was wrong of one file is of the next.
+//! Predicted gains are only of reads. Other waits of threads, and other threads that wait there, only show afterwards.
+//! A window is compared with an earlier window in which threads did the same. After such a loss no data is moved for
+//! long, twice as long each time: an error in the prediction for one file also affects the next.
 
 use super::super::progress::{Kinds, Progress};
 use super::super::undo::{MIN_SPEED, PATIENCE_WINDOWS};

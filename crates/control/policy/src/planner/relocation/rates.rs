@@ -1,4 +1,4 @@
-//! How fast copies may go beside each other: all together take no more than a share of a memory or lane.
+//! How fast copies may go at the same time: all together take no more than a share of a memory or lane.
 
 use super::speeds::Speeds;
 

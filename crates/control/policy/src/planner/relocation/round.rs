@@ -23,7 +23,7 @@ pub(super) struct Round<'a> {
     contended: Vec<bool>,
     /// Share of each node's CPUs in use, with threads that would follow files.
     pub(super) cpu_shares: Vec<f64>,
-    /// Room on each node, bytes; `None` where nobody knows.
+    /// Room on each node, bytes; `None` if it is not known.
     room: Vec<Option<u64>>,
     pub(super) steps: Vec<RelocationStep>,
 }
@@ -111,7 +111,7 @@ impl<'a> Round<'a> {
         self.scene.setbacks.keep_file(file, to)
     }
 
-    /// Whether hot data may go to a node: it can be written there, and read by somebody near.
+    /// Whether hot data may go to a node: it can be written there, and CPUs that can read it are near.
     pub(super) fn is_hot_place(&self, node: usize) -> bool {
         self.has_pool(node) && self.cores(node) > 0.0
     }
@@ -161,7 +161,7 @@ impl<'a> Round<'a> {
         follows && candidate.open_to_following[node] && busy + share <= limit
     }
 
-    /// What the threads that would follow a file to a node need of its CPUs, beside those that are there.
+    /// What the threads that would follow a file to a node need of its CPUs, without those that are already there.
     pub(super) fn cpu_of(&self, candidate: &Candidate<'_>, node: usize) -> f64 {
         let busy = candidate.following_busy.iter().enumerate();
         let coming = busy.filter(|(from, _)| *from != node);

@@ -35,7 +35,7 @@ impl<'a> Speeds<'a> {
         speeds
     }
 
-    /// What a thread that nobody disturbs takes to read from a node's memory, s/byte; 0 where that is not known.
+    /// The time of a thread without contention to read from a node's memory, s/byte; 0 if it is not known.
     pub(super) fn undisturbed(&self, reader: usize, data: usize) -> f64 {
         self.undisturbed[reader * self.nodes + data]
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   t(n, d)     = undisturbed(n, d) * max(stretch of d's memory, stretch of the lanes from d to n)      s/byte
-//!   stretch(x)  = max(1, sum over who waits for x of waiting / undisturbed / what x gives)
+//!   stretch(x)  = max(1, sum over readers that wait for x of waiting / undisturbed / what x gives)
 //!   waiting(n, d): threads on node n that read from d at one time
 //!               = what they read from d x undisturbed, where nothing on the way is contended
 //!               = their running time for reads, shared by node as that product is, where something on the way is full:
@@ -11,11 +11,11 @@
 //!   W           = sum of bytes/s(n, d) x t(n, d)                        threads that read or wait to read
 //! ```
 //!
-//! What a medium gives is its read bandwidth with so many threads, without the part of the time that writes take; what is
-//! read from another node counts for more by the medium's factor for that, and by what it makes the memory write for
-//! its coherence directory, as long as threads of several nodes read it. A medium is contended by NThread's measure
-//! (§III-C1: `BW_N` above `pm_limit` of the maximum) or when it is in use for that part of what it gives so many threads,
-//! a lane likewise.
+//! The speed of a medium is its read bandwidth with that number of threads, without the part of the time that writes
+//! take. Bytes read from another node count for more, by two factors: the medium's own, and what it makes the memory
+//! write for its coherence directory, as long as threads of several nodes read it. A medium is contended by NThread's
+//! measure (§III-C1: `BW_N` above `pm_limit` of the maximum), or when that part of its bandwidth with that number of
+//! threads is in use. The same holds for a lane.
 
 use egeria_machine::AccessKind;
 
@@ -52,7 +52,7 @@ impl Clone for Traffic<'_> {
         }
     }
 
-    /// Takes no memory anew: what becomes of each file is tried thousands of times in a round.
+    /// Reuses the memory that is allocated: in each round, thousands of steps for files are evaluated.
     fn clone_from(&mut self, other: &Self) {
         self.speeds = other.speeds;
         self.rates.clone_from(&other.rates);
@@ -178,7 +178,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Share of what a node's medium gives so many threads that is in use, 0 to 1.
+    /// Share in use, 0 to 1, of the bandwidth of a node's medium with this number of threads.
     pub(super) fn medium_use(&self, data: usize) -> f64 {
         let Some(medium) = &self.speeds.media[data] else {
             return 0.0;
@@ -214,7 +214,7 @@ impl<'a> Traffic<'a> {
         one > 0.0 && one < other
     }
 
-    /// How much more a byte takes that another node reads, beside so many threads.
+    /// How much longer a byte takes that another node reads, with this number of threads.
     fn far_weight(&self, data: usize, threads: u32) -> f64 {
         let Some(medium) = &self.speeds.media[data] else {
             return 1.0;
@@ -263,7 +263,7 @@ impl<'a> Traffic<'a> {
         sums
     }
 
-    /// What the threads of a pair would read if nobody disturbed them, bytes/s.
+    /// What the threads of a pair would read without contention, bytes/s.
     fn asked_bytes_s(&self, pair: usize) -> f64 {
         let nodes = self.speeds.nodes;
         match self.speeds.undisturbed(pair / nodes, pair % nodes) {
@@ -374,8 +374,8 @@ impl<'a> Traffic<'a> {
 }
 
 impl Usage<'_> {
-    /// What it takes to copy so much from one node to another: the time of both memories and of the lanes between, each
-    /// as far as it is in use. Who waits there waits for as long.
+    /// The cost to copy this number of bytes from one node to another: the time of both memories and of the lanes
+    /// between, each as far as it is in use. Threads that wait for them wait for as long.
     pub(super) fn copying(&self, from: usize, to: usize, bytes: u64) -> Option<Copying> {
         let media = &self.speeds.media;
         let (source, target) = (media[from].as_ref()?, media[to].as_ref()?);
