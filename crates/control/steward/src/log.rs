@@ -14,7 +14,7 @@ use egeria_policy::planner::{Resting, Settings, Unavailable};
 use egeria_policy::{Action, ActionOutcome, ActionRecord, ActionResult, Kept, Move};
 use serde::{Deserialize, Serialize};
 
-/// A log longer than this begins anew, keeping one older file beside it.
+/// A log longer than this begins again, and one older file is kept.
 const MAX_BYTES: u64 = 64 << 20;
 /// Longest line read.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -163,7 +163,7 @@ impl ActionLine {
         line
     }
 
-    /// Makes the sentence anew from the numbers and the name.
+    /// Makes the sentence again from the numbers and the name.
     pub fn write_sentence(&mut self) {
         self.sentence = match &self.record.action {
             Action::Relocate(step) if !self.name.is_empty() => step.sentence(&self.name),
@@ -263,7 +263,7 @@ impl LogReader {
     /// # Errors
     /// When the file cannot be opened, or is no plain file.
     pub fn open(path: &Path) -> io::Result<LogReader> {
-        // A pipe must not hold us until somebody writes there.
+        // Opening a pipe must not block until another process writes to it.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new()
             .read(true)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Looking takes one part in so many of a core, at most, where a look takes long.
+/// If looking takes long, it uses at most this fraction of a core: one part in this number.
 const PARTS: u32 = 4;
 /// Longer than with thousands of threads: shorter looks follow each other as asked for.
 const LONG: Duration = Duration::from_millis(50);

@@ -20,7 +20,7 @@ pub fn runtime_directory() -> PathBuf {
     if user == 0 {
         return "/run/egeria".into();
     }
-    // Who became another user has the variable of the one before.
+    // After a change of user, this variable is still that of the former user.
     let private = std::env::var_os("XDG_RUNTIME_DIR")
         .and_then(|name| egeria_files::directory(Path::new(&name)).ok());
     match private {
@@ -29,8 +29,8 @@ pub fn runtime_directory() -> PathBuf {
     }
 }
 
-/// The same, if it is there and what it holds can be believed: nobody else may write there, or could have put
-/// another in its place.
+/// The runtime directory, if it exists and its content can be trusted: no other user may write there, or could have
+/// replaced it.
 pub fn trusted_runtime_directory() -> Option<PathBuf> {
     egeria_files::directory(&runtime_directory()).ok()
 }

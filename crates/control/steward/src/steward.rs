@@ -72,7 +72,7 @@ impl Steward {
         lock(&self.summary).clone()
     }
 
-    /// The same, as it goes on: for whoever looks now and then.
+    /// The summary of its work so far, updated while it runs, for callers that look from time to time.
     pub fn shared_summary(&self) -> Arc<Mutex<Summary>> {
         Arc::clone(&self.summary)
     }
@@ -126,7 +126,7 @@ struct Work {
     /// Files outside of volumes that are in use, for their names.
     files: Option<FoundFiles>,
     control: ControlLoop,
-    /// What measures pools while nobody uses them.
+    /// Measures pools while the volume is idle.
     idle_pools: Option<IdlePools>,
     /// It looks after processes instead of a volume.
     is_of_processes: bool,
@@ -170,7 +170,7 @@ impl Work {
         let (mut log, trace) = match files {
             Ok(files) => files,
             Err(error) => {
-                // It says that somebody works.
+                // A journal that stays would say that a steward runs.
                 journal.remove();
                 return Err(error);
             }
@@ -344,7 +344,7 @@ impl Work {
         self.before = Some(facts);
     }
 
-    /// Measures pools that nobody described while nobody uses them, and takes what was found.
+    /// Measures pools of unknown speed while the volume is idle, and takes the results.
     fn look_at_idle_pools(&mut self, facts: &Facts, turn: &Turn) {
         let Some(pools) = &mut self.idle_pools else {
             return;

@@ -46,7 +46,7 @@ pub struct Summary {
     pub max_moves_per_thread: u64,
     /// Migrations that a vanished thread, its owner or the kernel prevented.
     pub moves_failed: u64,
-    /// Processes whose threads on a node were migrated together, each time counted (AsymSched).
+    /// Processes with threads on a node that were migrated together, each time counted (AsymSched).
     pub process_moves: u64,
     /// Memory of processes that was migrated, bytes.
     pub memory_moved_bytes: u64,

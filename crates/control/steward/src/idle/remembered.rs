@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const VARIABLE: &str = "EGERIA_STATE_DIR";
 const FILE_NAME: &str = "measured-pools.json";
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// What is older than so many others is forgotten.
+/// At most this number of pools is remembered; older ones are forgotten.
 const MAX_POOLS: usize = 256;
 /// No memory is as fast.
 const MAX_BYTES_S: f64 = 1e14;
@@ -112,7 +112,7 @@ pub(super) fn keep(store: &Path, device: &str, found: PoolBandwidth) -> io::Resu
     });
     let excess = document.pools.len().saturating_sub(MAX_POOLS);
     document.pools.drain(..excess);
-    // Nobody ever reads half of it.
+    // Written to another file and renamed, so that no reader sees half of it.
     let aside = directory.join(format!(".{FILE_NAME}.{}", std::process::id()));
     let written = write(&aside, &document).and_then(|()| std::fs::rename(&aside, store));
     if written.is_err() {
