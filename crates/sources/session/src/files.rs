@@ -1,4 +1,4 @@
-//! Facts of the files of a volume: who read how much of them from where, and where they lie.
+//! Facts of the files of a volume: which threads read how much of them from which node, and where the files lie.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Who uses a session. Its slots name processes and threads, but whoever may write to the session can write
-//! any number there; so the kernel is asked whether that process has the session's user and memory.
+//! Processes that use a session. Its slots name processes and threads, but any process that may write to the session
+//! can write any number there. So the kernel is asked whether that process has the session's user and memory.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -21,9 +21,9 @@ struct MappedFile {
     inode: u64,
 }
 
-/// How to tell who uses a session.
+/// How to recognize processes that use a session.
 pub(crate) struct Members {
-    /// Whose the session is: nobody attaches a session of another user.
+    /// The user of the session: no process attaches a session of another user.
     user: u32,
     segment: Vec<MappedFile>,
     /// Ids in other namespaces name other processes here.
@@ -56,8 +56,8 @@ impl Members {
         self.is_of_user(process_id, thread_id) && self.is_mapped_by(process_id)
     }
 
-    /// The threads that came through a mount, as that says. It belongs to the session's user, who could do himself what
-    /// is done to these threads: they must be his.
+    /// The threads that came through a mount, as the mount reports them. The mount belongs to the session's user, so
+    /// this accepts only threads of the same user: that user could do the same to them.
     pub(crate) fn set_callers(&self, threads: impl Iterator<Item = ThreadKey>) {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         callers.clear();

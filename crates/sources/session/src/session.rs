@@ -24,7 +24,7 @@ use egeria_proc::nodes::CpuTimes;
 use egeria_proc::task::{self, CpuUse};
 use egeria_proc::{LiveSource, Membership};
 
-/// A thread's affinity is looked at once in so many windows.
+/// A thread's affinity is read once in this number of windows.
 const AFFINITY_TURNS: u64 = 8;
 
 /// A session under watch.
@@ -128,7 +128,7 @@ impl SessionSource {
         }
     }
 
-    /// Start the window anew, as when nothing was worth watching for a while.
+    /// Start a new window, as after a time in which nothing was watched.
     pub fn forget_time(&mut self) {
         let _ = self.take();
         self.number = 0;
@@ -153,7 +153,8 @@ impl SessionSource {
         );
         window.nodes = self.nodes(&totals, &cpu_times);
         let mut asked = Asked::default();
-        // While all who may have started them are known, those that ended meanwhile too.
+        // Do this while the threads that may have started others are all known, including those that ended in this
+        // window.
         for report in &reports {
             let place = (report.slot, report.incarnation);
             if !self.known.contains_key(&place) {
@@ -224,7 +225,7 @@ impl SessionSource {
         nodes.collect()
     }
 
-    /// What was asked of each node's pools, while somebody has that measured.
+    /// The requests to each node's pools, if they are measured.
     fn media(
         &self,
         totals: &Counters,
@@ -282,7 +283,7 @@ impl SessionSource {
         if is_own || report.on_behalf || !self.scope.holds(process_id) {
             return None;
         }
-        // Whoever may write to the session may have written any number there.
+        // A process that may write to the session may have written any number there.
         if !asked.holds(&self.members, process_id, thread_id) {
             return None;
         }
@@ -323,11 +324,11 @@ impl SessionSource {
             true => report
                 .emulated_busy_ns
                 .saturating_sub(known.before.emulated_busy_ns),
-            // Who moves nothing is not looked at: thousands of idle threads should cost nothing.
+            // Threads that move no data are not looked at: thousands of idle threads should cost nothing.
             false if facts.moved_total() == 0 => 0,
             false => known.cpu.since_last_ns(),
         };
-        // Each thread in turn; who moves it looks again.
+        // Each thread in turn; an actuator that moves the thread reads its affinity again.
         if self.number % AFFINITY_TURNS == u64::from(report.slot) % AFFINITY_TURNS {
             let now = task::affinity(known.key.thread_id).ok()?;
             facts.allowed_cpus = self.masks.lock().meet(known.key, &now);
@@ -364,7 +365,7 @@ impl FactSource for SessionSource {
         if self.watches_files {
             facts.files = files::of_window(&self.volume, &self.machine, &facts.window);
         }
-        // Whoever maps the session may write any counter into it.
+        // A process that maps the session may write any counter into it.
         Ok(Some(match facts.validate(&self.machine) {
             Ok(()) => facts,
             Err(_) => Facts::of(Window {
@@ -400,7 +401,7 @@ impl Drop for SessionSource {
     }
 }
 
-/// The means, whatever somebody wrote into the session.
+/// The mean values, valid for any content of the session.
 fn mix(asked: AskedOfPool) -> Mix {
     let requests = asked.requests.max(1) as f64;
     Mix {
