@@ -11,7 +11,7 @@ use egeria_proc::living;
 
 /// The kernel's lines are shorter: a path of 4 KiB, each byte escaped, and numbers.
 const MAX_LINE_BYTES: u64 = 1 << 16;
-/// More mappings than a process can have (`vm.max_map_count` is 65,530 unless somebody raised it).
+/// More mappings than a process can have (`vm.max_map_count` is 65,530 by default).
 const MAX_AREAS: usize = 1 << 22;
 
 /// One mapping.
@@ -19,7 +19,7 @@ const MAX_AREAS: usize = 1 << 22;
 pub struct Area {
     /// Its addresses.
     pub range: Range<usize>,
-    /// Size of its pages; huge pages that the kernel makes of small ones are told as small.
+    /// Size of its pages; huge pages that the kernel makes of small ones are reported as small.
     pub page_bytes: usize,
     /// Its owner wants its pages on these nodes; `None`: anywhere.
     pub bound_to: Option<Vec<NodeId>>,

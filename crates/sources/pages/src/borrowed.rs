@@ -1,5 +1,6 @@
-//! Files that processes have open, looked at by a copy of their descriptor. To open them anew, as by `/proc/PID/fd`, is an event
-//! that those see who watch the file (inotify, fanotify), and what watches files builds, copies or restarts on it.
+//! Files that processes have open, looked at by a copy of their descriptor. To open them again, as by `/proc/PID/fd`,
+//! is an event for processes that watch the file (inotify, fanotify), and such a process may build, copy or restart
+//! because of it.
 
 use std::fs::File;
 use std::io;

@@ -86,7 +86,7 @@ pub(crate) fn move_to(
     } else {
         MPOL_MF_MOVE
     };
-    // Above 0: so many were not moved, as their status says.
+    // Above 0: this number of pages were not moved, as their status says.
     move_pages(process_id, addresses, Some(&nodes), flags).map(|(_, status)| status)
 }
 

@@ -115,7 +115,7 @@ pub struct FilePages {
 }
 
 impl FilePages {
-    /// Of a file whose place is known without looking at pages, as that of pools.
+    /// The pages of a file with a place that is known without looking at pages, as for pools.
     pub fn known(store: Store, metadata: &Metadata, by_node: NodeBytes) -> FilePages {
         FilePages {
             store,
@@ -292,7 +292,7 @@ struct Look<'a> {
     page_bytes: u64,
     budget: u64,
     located: u64,
-    /// One of so many groups or pieces is looked at.
+    /// One of this number of groups or pieces is looked at.
     stride: u64,
     touch: &'a Touch,
     found: NodeBytes,

@@ -1,7 +1,8 @@
-//! Facts of processes, with what they read and write of files as the kernel counted it: by thread and file, for a part of each window,
-//! which stands for the whole of it.
+//! Facts of processes, with what they read and write of files as the kernel counted it: by thread and file. It counts
+//! for a part of each window, which stands for the whole.
 //!
-//! Which nodes the bytes came from is told by where the file's pages are, all alike; for direct I/O by the node of the device.
+//! The nodes of the bytes follow from where the file's pages are, with equal weight; for direct I/O it is the node of
+//! the device.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
@@ -100,7 +101,7 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
         self.is_full = self.last.is_full;
         let window = &mut facts.window;
         for (node, of_machine) in window.nodes.iter_mut().zip(&self.inner.machine().nodes) {
-            // What is written anew goes to the memory of the node where that happens.
+            // New data is written to the memory of the node of the writing thread.
             node.has_pool = of_machine.memory_bytes > 0;
         }
         let by_thread: HashMap<(u32, u32), usize> = window

@@ -1,4 +1,4 @@
-//! Files that were found in use, for whoever acts on them.
+//! Files that were found in use, for code that acts on them.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -42,7 +42,7 @@ pub(crate) fn link_of(process_id: u32, descriptor: u32) -> PathBuf {
 }
 
 impl FoundFiles {
-    /// What a file was called when somebody had it open.
+    /// The path of a file when a process had it open.
     pub fn path(&self, file: FileKey) -> Option<PathBuf> {
         self.all().get(&file).map(|found| found.path.clone())
     }
@@ -54,8 +54,8 @@ impl FoundFiles {
     pub fn open(&self, file: FileKey) -> io::Result<File> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let found = self.all().get(&file).cloned().ok_or_else(gone)?;
-        // By its path it could be on a file system that another user serves, who answers when he likes; by the descriptor,
-        // too, if that is another file by now.
+        // The path could be on a file system that another user serves, which may never answer. So could the
+        // descriptor, if it is another file by now.
         let is_it = users::open_as(found.process_id, found.descriptor)
             .is_some_and(|open| open.inode == found.inode);
         if !is_it || !mount::answers(found.process_id, found.device) {
@@ -112,7 +112,7 @@ mod tests {
             files.keep(HashMap::new());
             assert!(files.path(key).is_some());
         }
-        // Found again, it begins anew.
+        // Found again: its age is 0.
         files.keep(seen());
         for _ in 1..MAX_AGE {
             files.keep(HashMap::new());

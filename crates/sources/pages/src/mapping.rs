@@ -125,15 +125,15 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and nobody has a reference into it.
+        // SAFETY: the range was mapped by `new`, and there is no reference into it.
         unsafe {
             libc::munmap(self.start as *mut libc::c_void, self.length);
         }
     }
 }
 
-/// Touches pages by having the kernel copy a byte of each into a pipe: where a file was cut meanwhile that is
-/// an error, and not a signal.
+/// Touches pages by having the kernel copy a byte of each into a pipe. If the file was truncated in the meantime, that
+/// is an error, and not a signal.
 pub(crate) struct Touch {
     reader: OwnedFd,
     writer: OwnedFd,

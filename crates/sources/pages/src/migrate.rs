@@ -1,8 +1,9 @@
 //! Moves the memory of a process to other nodes: all of it, by several workers, or single pages.
 //!
-//! The mappings are cut into pieces of so many pages, and each worker takes the next piece: finds its pages, moves those that
-//! are elsewhere, and asks afterwards where each one is. The process goes on meanwhile; a thread that touches a page just being copied
-//! waits for that page. Left, and counted, is what others have mapped, too, what is pinned, and what its owner bound.
+//! The mappings are cut into pieces of a number of pages, and each worker takes the next piece. It finds its pages,
+//! moves those that are elsewhere, and asks afterwards where each one is. The process continues during this; a thread
+//! that touches a page being copied waits for that page. Pages that other processes have mapped too, pinned pages, and
+//! pages bound by their owner are left, and counted.
 
 mod kernel;
 mod outcome;
@@ -26,9 +27,9 @@ use outcome::Purse;
 use piece::Piece;
 pub use target::Target;
 
-/// What a worker takes at once, unless told otherwise: 32 MiB.
+/// Pages that a worker takes at once, by default: 32 MiB.
 pub const PIECE_PAGES: usize = 8192;
-/// Workers, unless told otherwise: more hardly help, as they wait for the same locks of the kernel.
+/// Workers, by default: more hardly help, as they wait for the same locks of the kernel.
 const WORKERS_OF_NODE: usize = 4;
 const MAX_WORKERS: usize = 64;
 const SMALL_PAGE: usize = 4096;
@@ -38,7 +39,7 @@ const HUGE_BYTES: usize = 2 << 20;
 /// What is to be moved, where to, and how much at most.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Whose memory.
+    /// The process whose memory it is.
     pub process_id: u32,
     /// When it began, so that it is not another one with its number.
     pub start_ticks: u64,
@@ -72,12 +73,12 @@ impl Order {
     }
 }
 
-/// How far it is, and whether it should stop; for those who look on.
+/// How far it is, and whether it should stop; for threads that monitor it.
 #[derive(Default)]
 pub struct Progress {
     /// Bytes of address space done.
     pub done_bytes: AtomicU64,
-    /// Of so many.
+    /// The total of `done_bytes`.
     pub all_bytes: AtomicU64,
     /// Set to end it soon.
     pub stop: AtomicBool,
@@ -88,11 +89,11 @@ pub struct Progress {
 pub struct Migration {
     /// What came of the pages.
     pub outcome: Outcome,
-    /// Who worked.
+    /// The number of workers.
     pub workers: usize,
     /// How long, without finding the mappings.
     pub took: Duration,
-    /// The process ended meanwhile.
+    /// The process ended during the migration.
     pub is_ended: bool,
     /// The time or a stop cut it short: not all pages were looked at.
     pub is_cut: bool,

@@ -19,8 +19,9 @@ pub fn file_system(file: &File) -> Option<String> {
     type_of(&mounts, mount.trim())
 }
 
-/// Whether a file of this device, which a process has open, can be asked for its pages without waiting for a file system that
-/// another user serves: such a user answers when he likes. What nobody has mounted is not asked.
+/// Whether a file of this device, which a process has open, can be asked for its pages without a wait for a file
+/// system that another user serves. The server of that user may never answer. A device that is not mounted is not
+/// asked.
 pub(crate) fn answers(process_id: u32, (major, minor): (u32, u32)) -> bool {
     let device = format!("{major}:{minor}");
     let own = rustix::process::geteuid().as_raw();

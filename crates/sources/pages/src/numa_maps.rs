@@ -10,7 +10,7 @@ use egeria_machine::{MAX_NODES, NodeId};
 
 use crate::NodeBytes;
 
-/// Files that are told apart; what others have is counted as memory of files.
+/// Files that are counted separately; the memory of further files is counted as memory of files.
 const MAX_FILES: usize = 1 << 16;
 /// The kernel's lines are shorter: a path of 4 KiB, each byte escaped, and numbers.
 const MAX_LINE_BYTES: u64 = 1 << 16;

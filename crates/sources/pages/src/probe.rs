@@ -14,7 +14,7 @@ use crate::calls;
 pub fn cachestat() -> io::Result<()> {
     let own = std::fs::File::open("/proc/self/exe")?;
     match calls::cachestat(own.as_fd(), 0, 1) {
-        // Newer kernels tell it only to those who may write the file; then the call is there.
+        // Newer kernels answer this only to a process that may write the file. But then the call exists.
         Err(error) if error.raw_os_error() == Some(libc::EPERM) && !is_forbidden() => Ok(()),
         counted => counted.map(drop),
     }

@@ -18,8 +18,8 @@ pub fn memory(process_id: u32) -> io::Result<Memory> {
     Memory::read(BufReader::with_capacity(1 << 16, file))
 }
 
-/// Open regular files of a process, each once, at most `max`; not those of file systems that another user serves, who answers when
-/// he likes.
+/// Open regular files of a process, each once, at most `max`. Files of file systems that another user serves are left
+/// out, because their server may never answer.
 ///
 /// # Errors
 /// When it is gone or another user's.

@@ -17,7 +17,7 @@ use crate::mount::Mounts;
 /// Descriptors and mappings looked at, of all processes together.
 const MAX_LOOKED_AT: u64 = 2_000_000;
 
-/// Whose users are looked for.
+/// The file or directory to find users of.
 pub enum Used {
     /// One file, by any of its names.
     File {
@@ -43,7 +43,7 @@ pub struct User {
     pub mapped: u64,
 }
 
-/// Who uses files, as far as this process may see.
+/// Users of files, as far as this process may see them.
 #[derive(Default, Debug)]
 pub struct Users {
     /// Those found.

@@ -1,8 +1,9 @@
 //! Brings files into the page cache of chosen nodes.
 //!
-//! Files are cut into stripes, and each stripe has a node. The workers of a node take its stripes: pages that are cached elsewhere
-//! are moved, if no other process has them mapped; what is not cached is read, with a memory policy that takes pages of this
-//! node only. Holes are left holes. A second pass then looks at every page, since the kernel may have dropped some meanwhile.
+//! Files are cut into stripes, and each stripe has a node. The workers of a node take its stripes. They move pages
+//! that are cached elsewhere, if no other process has them mapped. They read pages that are not cached, with a memory
+//! policy that takes pages of this node only. Holes are left holes. A second pass then looks at every page, since the
+//! kernel may have dropped some during the first.
 
 mod stripe;
 
@@ -25,9 +26,9 @@ use stripe::{Piece, STRIPE_BYTES, Stripe};
 
 /// Reads under way at once, for each node: a device needs several to be fast.
 const WORKERS_OF_NODE: usize = 4;
-/// Times that all is done when pages were dropped meanwhile: the kernel may at any time.
+/// How often all is repeated if pages were dropped during it; the kernel may drop them at any time.
 const ROUNDS: usize = 3;
-/// Failures that are told.
+/// Failures that are reported.
 const MAX_FAILURES: usize = 10;
 
 /// What is to be brought where.
@@ -41,7 +42,7 @@ pub struct Plan {
     pub only_cached: bool,
 }
 
-/// How far it is, and whether it should stop; for those who look on.
+/// How far it is, and whether it should stop; for threads that monitor it.
 #[derive(Default)]
 pub struct Progress {
     /// Bytes done: each counts when it is read, and when it is verified.

@@ -21,7 +21,8 @@ use crate::{NodeBytes, calls, present};
 
 /// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from idle.
 const MOMENT: Duration = Duration::from_millis(50);
-/// A moment in which a process ran for less than one part in so many shows little of it. Then it is looked at for up to as many moments.
+/// If a process ran for less than one part in this number of a moment, that moment shows little of it. It is then
+/// looked at for up to as many moments.
 const PARTS: u32 = 4;
 /// The kernel's lines are shorter.
 const MAX_LINE_BYTES: u64 = 1 << 16;
@@ -127,7 +128,7 @@ impl Sampler for Referenced {
     }
 }
 
-/// A process whose bits were cleared.
+/// A process with cleared bits.
 struct Cleared {
     process: ProcessKey,
     since: Instant,

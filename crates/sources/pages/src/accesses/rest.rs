@@ -20,7 +20,7 @@ pub(super) fn after(looked: Duration, others: f64) -> Duration {
     short.max(looked.div_f64(MAX_SHARE))
 }
 
-/// CPU time of this thread: what others do meanwhile costs nobody more.
+/// CPU time of this thread: it does not grow while other threads run.
 pub(super) fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);

@@ -123,7 +123,7 @@ impl<E: AccessEvents> Sampled<E> {
                 all.add(node, bytes);
             }
         }
-        // Who asks for samples rests by the rest of what they cost.
+        // The time that samples cost is followed by a rest in proportion.
         let looked = rest::cpu_time().saturating_sub(before);
         self.rest_until = Instant::now().max(self.rest_until) + rest::after(looked, 0.0);
         self.resident.insert(process, all.clone());

@@ -93,7 +93,7 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         found.collect()
     }
 
-    /// Looks at those of which nothing is known, or whose memory is on its way; after a rest at all.
+    /// Looks at processes without known accesses, or with memory on its way; at all processes after a rest.
     fn sample(&mut self, processes: &[ProcessKey]) {
         self.last.retain(|process, _| processes.contains(process));
         self.sampler.keep(processes);

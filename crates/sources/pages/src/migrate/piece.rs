@@ -165,7 +165,7 @@ impl<K: Kernel> Piece<'_, K> {
         Ok(rest)
     }
 
-    /// One call for each so many pages; what is still elsewhere and may yet move.
+    /// One call for each batch of pages; returns those that are still elsewhere and may yet move.
     fn attempt(
         &self,
         node: NodeId,
