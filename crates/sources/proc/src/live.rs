@@ -19,7 +19,7 @@ pub trait LiveSource: FactSource<Error = Infallible> + Send {
     /// Host ns per ns of the machine's clock; 1 where the machine is real.
     fn dilation(&self) -> f64;
 
-    /// Starts the window anew, and counts windows from 0.
+    /// Starts a new window, and counts windows from 0.
     fn start_over(&mut self);
 
     /// The CPUs of the threads watched.

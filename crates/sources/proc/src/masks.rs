@@ -23,7 +23,7 @@ pub struct AppliedMask {
 /// The masks of all threads watched.
 #[derive(Debug, Default)]
 pub struct Masks {
-    /// Those of a process lie beside each other.
+    /// Threads of a process are next to each other.
     threads: BTreeMap<ThreadKey, Mask>,
     /// What is applied in each process, once per kind: a new thread is compared with these, not with all threads.
     kinds: HashMap<u32, Vec<Kind>>,
@@ -39,7 +39,7 @@ struct Mask {
     pinned: bool,
 }
 
-/// A mask applied to threads whose owner allowed the same.
+/// A mask applied to threads with the same mask from their owner.
 #[derive(Debug)]
 struct Kind {
     applied: CpuSet,
@@ -119,8 +119,8 @@ impl Masks {
         first.is_some_and(|first| *original != first && original.is_subset(&first))
     }
 
-    /// A known thread has these CPUs now. When they are neither what its owner allowed nor what was applied, its owner
-    /// has decided anew: returns whether that is so.
+    /// A known thread has these CPUs now. If they are neither what its owner allowed nor what was applied, its owner
+    /// changed them: returns whether that is so.
     pub fn look(&mut self, thread: ThreadKey, now: &CpuSet) -> bool {
         let Some(mask) = self.threads.get_mut(&thread) else {
             return false;

@@ -1,5 +1,5 @@
-//! How long the memory of processes has been migrated, and whose migration has come to its end with what is known of it. Held once, and
-//! shared by the source of facts and the actuator.
+//! How long the memory of processes has been migrated, and which migrations have ended as far as is known. Held once,
+//! and shared by the source of facts and the actuator.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ impl MigrationTimes {
         self.lock().wanted.insert(process);
     }
 
-    /// Whether somebody asked for a look at it since the last time, for which this counts.
+    /// Whether a look at it was requested since the last time; the request counts as served.
     pub fn take_wanted(&self, process: ProcessKey) -> bool {
         self.lock().wanted.remove(&process)
     }

@@ -62,16 +62,17 @@ impl Known {
     }
 }
 
-/// Threads that ran for less of a window than one part in so many are where they were: that they hardly ran is known from a file
-/// that is open already, and where they are from one that has to be opened.
+/// Threads that ran for less than one part in this number of a window have not moved. That they hardly ran is known
+/// from a file that is already open; to know where they are, another has to be opened.
 const IDLE_PARTS: u64 = 1000;
-/// Even those are looked at closely once in so many windows.
+/// Even those are looked at closely once in this number of windows.
 const MAX_AGE: u32 = 16;
-/// Of the threads of a process with so many, those that were idle for so many windows are asked in turn, each once in so many.
+/// In a process with at least `MANY` threads, those that were idle for `IDLE_WINDOWS` windows are asked in turn, each
+/// once in `IDLE_TURNS` windows.
 const MANY: usize = 64;
 const IDLE_WINDOWS: u32 = 4;
 const IDLE_TURNS: u32 = 4;
-/// Of threads without such a file so many are looked at in one window, the others in turn: each takes some 10 us.
+/// Most threads without such a file that are looked at in one window, the others in turn: each takes some 10 us.
 const MAX_OPENED: u64 = 2048;
 
 /// What a look may take.
@@ -84,7 +85,7 @@ struct Bounds {
 
 /// What is known of a thread without opening a file.
 enum Ran {
-    /// For so many ns.
+    /// For this number of ns.
     For(u64),
     /// No file of it is open.
     Unknown,
@@ -98,9 +99,9 @@ struct InScope {
     reach: Reach,
 }
 
-/// Whose threads may be acted upon.
+/// Which threads may be acted upon.
 enum Reach {
-    /// Everybody's, because nothing is done to them.
+    /// All threads, because nothing is done to them.
     Looking,
     /// Those of this user alone, and of no program with other rights.
     User(u32),

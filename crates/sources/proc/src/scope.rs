@@ -7,10 +7,10 @@ use egeria_facts::ProcessKey;
 
 use crate::{living, task};
 
-/// Where the hierarchy of control groups (version 2) is mounted: alone, or beside that of version 1.
+/// Where the hierarchy of control groups (version 2) is mounted: alone, or next to that of version 1.
 const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// Whose threads are watched.
+/// Which threads are watched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// All that use the volume, but for mounts; without a volume, all.
@@ -56,7 +56,7 @@ impl Scope {
         }
     }
 
-    /// Whether there is still something that it names, or whose descendants it names.
+    /// Whether something that it names still exists, or descendants of it may exist.
     pub fn is_there(&self) -> bool {
         match self {
             Scope::All | Scope::Tree(_) => true,

@@ -381,7 +381,7 @@ pub fn affinity(thread_id: u32) -> io::Result<CpuSet> {
 /// Let a thread use these CPUs only.
 ///
 /// # Errors
-/// `ESRCH` when it is gone, `EPERM` when it is somebody else's, `EINVAL` when its cpuset has none of them.
+/// `ESRCH` when it is gone, `EPERM` when it is another user's, `EINVAL` when its cpuset has none of them.
 pub fn set_affinity(thread_id: u32, cpus: &CpuSet) -> io::Result<()> {
     let mut mask = [0u64; MASK_WORDS];
     for cpu in cpus.iter() {
