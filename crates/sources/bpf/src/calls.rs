@@ -131,7 +131,7 @@ pub(crate) fn create_numbers() -> io::Result<OwnedFd> {
     unsafe { open(MAP_CREATE, attributes) }
 }
 
-/// The sum of what [`create_numbers`] made, for so many CPUs that the kernel may have.
+/// The sum of the counters made by [`create_numbers`], over `cpus` CPUs that the kernel may have.
 ///
 /// # Safety
 /// The kernel must not have more.
@@ -158,7 +158,7 @@ pub(crate) fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
         name: *b"egeria_files\0\0\0\0",
         ..ProgramLoad::default()
     };
-    // SAFETY: so many instructions and a text with its end, which live until the call is over.
+    // SAFETY: the pointers are to this number of instructions and a terminated text; both live until the call is over.
     unsafe { open(PROGRAM_LOAD, attributes) }
 }
 
