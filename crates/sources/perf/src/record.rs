@@ -33,7 +33,7 @@ pub enum Served {
 /// One sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// The kernel's process id, in the namespace of who samples.
+    /// The kernel's process id, in the namespace of the sampling process.
     pub process_id: u32,
     /// The kernel's thread id.
     pub thread_id: u32,

@@ -25,11 +25,11 @@ const WANTED_SAMPLES: u64 = 20_000;
 const MAX_SAMPLES_S: u64 = 1000;
 /// Bytes of a sample with all that is asked for.
 const SAMPLE_BYTES: usize = 64;
-/// AMD counts in steps of so many.
+/// AMD counts in steps of this size.
 const PERIOD_STEP: u64 = 16;
 
-/// Samples the accesses of all processes, on all CPUs. Between two looks the kernel writes into rings whose memory is fixed; what
-/// finds no room is counted. How many events a sample stands for follows from how many there were.
+/// Samples the accesses of all processes, on all CPUs. Between two looks the kernel writes into rings of fixed size;
+/// samples that find no room are counted. The weight of a sample follows from the number of events.
 pub struct EventSampler {
     kind: Kind,
     rings: Vec<CpuRing>,
@@ -62,7 +62,7 @@ impl EventSampler {
             for cpu in online.iter().filter(has) {
                 match open(event, *cpu, period, pages) {
                     Ok(ring) => rings.push(ring),
-                    // It went offline meanwhile.
+                    // It went offline in the meantime.
                     Err(Errno::NODEV) if !rings.is_empty() => {}
                     Err(errno) => {
                         return Err(PerfError::of_open(event.name(), online.len(), errno));

@@ -21,7 +21,7 @@ pub struct Taken {
     pub took: Duration,
     /// The samples; those of a CPU in the order they were made.
     pub accesses: Vec<Access>,
-    /// What was beside them in the rings.
+    /// What else was in the rings.
     pub tally: Tally,
 }
 
