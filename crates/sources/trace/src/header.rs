@@ -20,7 +20,7 @@ pub struct TraceHeader {
     pub volume: Option<Uuid>,
     /// The command that was run, as text; empty when a volume was watched. Long ones are cut.
     pub command: Vec<String>,
-    /// The policy that moved threads meanwhile, as `off` or `full`.
+    /// The policy that moved threads during the recording, as `off` or `full`.
     pub policy: String,
     /// When the recording began, ns since 1970 on the wall clock.
     pub started_unix_ns: u64,
