@@ -24,9 +24,9 @@ pub(crate) const MOVED_GB: [(&str, f64); 7] = [
     ("graph500", 0.3),
     ("SPECjbb", 10.0),
 ];
-/// §4.3: worker threads take pages from one array, so many at once.
+/// §4.3: worker threads take pages from one array, this number at once.
 const CHUNK_BYTES: f64 = 30e3 * 4096.0;
-/// Where clusters go whose links carry most: nodes of the best set are told apart by `A2`; any will do here.
+/// Nodes that clusters may move between. Which set carries most is answered by `A2`; here any set will do.
 const NODES: usize = 8;
 
 /// Copying at the speed of links and memory: one pair of nodes, two, and Table 5's programs.
