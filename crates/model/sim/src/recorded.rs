@@ -43,8 +43,8 @@ struct Story {
 }
 
 impl Workload {
-    /// What was recorded on a machine, in operations of so many bytes. Threads that read and wrote nothing are left out.
-    /// Each uses the file it used most; who used the same then share it.
+    /// The workload recorded on a machine, in operations of `request_bytes`. Threads that read and wrote nothing are
+    /// left out. Each uses the file it used most; threads that used the same file then share it.
     ///
     /// # Errors
     /// When nothing was recorded, or nothing read or written.
@@ -202,7 +202,7 @@ impl Story {
             nodes: nodes.map(|node| machine.nodes[node].id).collect(),
             ..FileGroup::default()
         });
-        // How large it was nobody recorded: as much as was used of it, at most 1 TiB.
+        // Its size was not recorded: as much as was used of it, at most 1 TiB.
         group.bytes = group.bytes.max(bytes.min(1 << 40));
         file
     }
@@ -254,7 +254,7 @@ impl Story {
     }
 }
 
-/// What an access took on the machine of the recording when it waited for nobody, in the mean, ns.
+/// What an access took on the machine of the recording without contention, in the mean, ns.
 fn mean_access_ns(
     model: &Model,
     home: usize,

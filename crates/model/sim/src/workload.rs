@@ -187,7 +187,7 @@ pub struct Phase {
     /// Of computing and waiting, how much is under a lock that the threads of the group share, ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub serial_ns: f64,
-    /// What is written to the medium beside each byte of an operation that writes, bytes: journals, blocks zeroed before
+    /// Extra bytes written to the medium for each byte of an operation that writes: journals, blocks zeroed before
     /// they are filled. The program does not see it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub write_overhead: f64,
