@@ -48,7 +48,7 @@ pub struct Bar {
 }
 
 impl Bars {
-    /// The picture; `description` is for those who cannot see it.
+    /// The picture; `description` is the text for screen readers.
     pub fn draw(&self, description: &str) -> Markup {
         let height = GAP + self.groups.iter().map(BarGroup::height).sum::<f64>();
         let longest = self.groups.iter().map(BarGroup::length).fold(0.0, f64::max);
@@ -70,7 +70,7 @@ impl Bars {
         }
     }
 
-    /// Longest bar beside the longest label.
+    /// Longest bar that leaves room for the longest label.
     fn room(&self) -> f64 {
         if self.groups.iter().any(|group| group.stacked) {
             return LONGEST_STACKED;
