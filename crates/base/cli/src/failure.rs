@@ -17,12 +17,12 @@ pub enum Failure {
     Cause(String),
     /// The command line makes no sense. Exit status 2.
     Usage(String),
-    /// With a status of its own: of `egeria run` itself, as shells give such failures (126, 127); 128 + signal of work that somebody
-    /// stopped before it printed anything.
+    /// With an exit status of its own: failures of `egeria run` itself, as shells give them (126, 127), and 128 +
+    /// signal if work was stopped before it printed anything.
     Status(u8, String),
     /// A signal asked to stop; what was made is removed. Exit status 128 + signal.
     Interrupted(i32),
-    /// Nobody reads the output any more: end as other tools do, without a word.
+    /// The reader of the output has closed it: end as other tools do, without a message.
     BrokenPipe,
 }
 

@@ -82,7 +82,7 @@ pub fn write_page(path: &Path, page: &str) -> Outcome {
         .map_err(|error| Failure::io("write", path, &error, HINT))
 }
 
-/// A table with these headers; columns whose header begins with `>` are right-aligned.
+/// A table with these headers; columns are right-aligned if their header begins with `>`.
 pub fn table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);

@@ -1,4 +1,4 @@
-//! Where the preload library is, and how a child is told to load it.
+//! Where the preload library is, and how a child process is made to load it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const LIBRARY: &str = "libegeria_preload.so";
 /// Names the library where it lies elsewhere; empty means: work without it.
 pub const VARIABLE: &str = "EGERIA_PRELOAD_LIB";
 
-/// The library: what [`VARIABLE`] names, else beside this executable, else in `../lib/egeria/`.
+/// The library: the path in [`VARIABLE`], else next to this executable, else in `../lib/egeria/`.
 ///
 /// # Errors
 /// When [`VARIABLE`] names no file.

@@ -17,7 +17,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For something whose steps are counted.
+    /// A bar for work that is counted in steps.
     pub fn bar(what: &str) -> Progress {
         Progress::hidden(what, "{msg} {wide_bar} {percent:>3} % {eta:>4}")
     }
@@ -34,7 +34,7 @@ impl Progress {
         }
     }
 
-    /// So many of so many steps are done.
+    /// Records that `done` of `total` steps are done.
     pub fn advance(&self, done: u64, total: u64) {
         if self.bar.is_hidden() && self.started.elapsed() >= QUIET {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -59,7 +59,7 @@ impl Drop for Progress {
     }
 }
 
-/// Runs `body`, with a spinner beside it once it has taken a second.
+/// Runs `body`; shows a spinner once it has taken a second.
 pub fn spinning<T>(what: &str, body: impl FnOnce() -> T) -> T {
     let progress = Progress::hidden(what, "{spinner} {msg} {elapsed}");
     let bar = progress.bar.clone();

@@ -28,7 +28,7 @@ enum Duty {
 struct State {
     /// The first signal that was noted; 0: none.
     first: AtomicI32,
-    /// Whether `first` is set, for those who only ask that.
+    /// Whether `first` is set, as a flag that other code can poll.
     stop: AtomicBool,
     duty: Mutex<Duty>,
     /// How long a command may take to end once a signal asked it to; 0: as long as it needs.
@@ -81,7 +81,7 @@ impl Signals {
         self.state.end_within_ms.store(limit_ms, Ordering::Release);
     }
 
-    /// An error once somebody asked to stop.
+    /// An error once a signal asked to stop.
     ///
     /// # Errors
     /// [`Failure::Interrupted`] with the first signal.
@@ -100,14 +100,14 @@ impl Signals {
         }
     }
 
-    /// Waits until somebody asks to stop.
+    /// Waits for a signal that asks to stop.
     pub fn wait(&self) {
         let never: Option<()> = self.wait_or(|| None);
         debug_assert!(never.is_none());
     }
 
-    /// Waits until somebody asks to stop, or this gives something, which is asked twice a second: it may take much longer than a look
-    /// at who asks to stop.
+    /// Waits for a signal that asks to stop, or until `ended` returns a value. `ended` is called only twice a second,
+    /// because it may take much longer than a check for signals.
     pub fn wait_or<T>(&self, mut ended: impl FnMut() -> Option<T>) -> Option<T> {
         const LOOK: Duration = Duration::from_millis(50);
         const LOOKS: u32 = 10;
@@ -124,7 +124,7 @@ impl Signals {
         None
     }
 
-    /// Set once somebody asked to stop, for work that looks at it now and then.
+    /// Set once a signal asked to stop, for work that checks it from time to time.
     pub fn stop_flag(&self) -> &AtomicBool {
         &self.state.stop
     }
@@ -213,7 +213,7 @@ fn leave_to_others(signals: &[i32]) {
     }
 }
 
-/// Whether who started us wants this signal ignored (`nohup`, background jobs).
+/// Whether the parent process wants this signal ignored (`nohup`, background jobs).
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero sigaction is valid, and sigaction only fills it in.
     unsafe {
