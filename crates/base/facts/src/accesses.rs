@@ -75,25 +75,25 @@ pub enum AccessError {
     /// Two entries for one node of a process.
     #[error("{process} has node {} twice; add the two up", node.0)]
     NodeTwice {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// A node that the machine does not have.
     #[error("{process} is on node {}, which the machine does not have; use the machine it was seen on", node.0)]
     UnknownNode {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// Accesses that are no rates.
     #[error("{process} on node {} has accesses that are no rates; give at most one finite number, 0 or more, per node", node.0)]
     Accesses {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
-        /// Where.
+        /// The node.
         node: NodeId,
     },
 }

@@ -11,7 +11,7 @@ use crate::{AccessWindow, FileFacts, MediumFacts, Window};
 pub struct Facts {
     /// File I/O per thread and node (NThread).
     pub window: Window,
-    /// Accesses to memory per process and node, beside those that file I/O makes (AsymSched).
+    /// Accesses to memory per process and node, without those that file I/O makes (AsymSched).
     pub accesses: AccessWindow,
     /// Nodes with persistent memory (PATS, OdinFS), in any order; each at most once.
     pub media: Vec<MediumFacts>,

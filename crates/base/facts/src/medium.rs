@@ -24,8 +24,7 @@ pub struct Measured {
     pub demand: u32,
     /// What went to and from persistent memory, bytes/s.
     pub pm_bytes_s: f64,
-    /// What went to and from DRAM behind the same memory controllers, bytes/s; `None` where nobody
-    /// measures it.
+    /// Traffic to and from DRAM behind the same memory controllers, bytes/s; `None` if it is not measured.
     pub dram_bytes_s: Option<f64>,
 }
 
@@ -36,10 +35,10 @@ pub struct MediumFacts {
     pub node: NodeId,
     /// Requests, threads at it and throughput, under the limit that the plan before set.
     pub measured: Measured,
-    /// Room for more data there, bytes; `None` where nobody knows, which counts as enough.
+    /// Room for more data there, bytes; `None` if it is not known, which counts as enough.
     #[serde(default)]
     pub free_bytes: Option<u64>,
-    /// Whether any file is striped, so that delegates can access it; `None` where nobody knows, which counts as yes.
+    /// Whether any file is striped, so that delegates can access it; `None` if it is not known, which counts as yes.
     #[serde(default)]
     pub striped_files: Option<bool>,
 }

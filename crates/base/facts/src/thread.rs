@@ -45,7 +45,7 @@ pub struct ThreadFacts {
     pub node: NodeId,
     /// The CPUs its owner gave it: never what the steward narrowed that to.
     pub allowed_cpus: CpuSet,
-    /// Its owner bound it to CPUs of his choice: nobody else may move it.
+    /// Its owner bound it to chosen CPUs: no policy may move it.
     #[serde(default)]
     pub pinned: bool,
     /// Bytes read from each node; index = position in `Machine::nodes`.
@@ -63,8 +63,7 @@ pub struct ThreadFacts {
 }
 
 impl ThreadFacts {
-    /// A thread that did nothing, on a machine with so many nodes, and may run anywhere in
-    /// `allowed_cpus`.
+    /// A thread without activity, on a machine with this number of nodes, which may run anywhere in `allowed_cpus`.
     pub fn idle(
         key: ThreadKey,
         node: NodeId,

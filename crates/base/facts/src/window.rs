@@ -40,7 +40,7 @@ impl Window {
         self.duration_ns as f64 / NS_PER_S
     }
 
-    /// What so many bytes in the window are per second; 0 in a window without length.
+    /// A number of bytes in the window, per second; 0 in a window without length.
     pub fn rate_bytes_s(&self, bytes: u64) -> f64 {
         match self.duration_ns {
             0 => 0.0,
