@@ -1,5 +1,5 @@
-//! Names and paths as they are shown. Who made a name is not the one who looks at it: it may have bytes that are no text,
-//! and bytes that terminals obey.
+//! Names and paths as they are shown. A name may come from another user: it may have bytes that are not text, and
+//! bytes that control a terminal.
 
 use std::fmt;
 use std::ops::Deref;

@@ -16,7 +16,7 @@ impl Machine {
         Machine::from_sysfs(Path::new("/"))
     }
 
-    /// The machine whose `sys` and `proc` directories lie below `root`.
+    /// The machine with `sys` and `proc` directories below `root`.
     ///
     /// # Errors
     /// When those files are missing or make no sense.
