@@ -30,7 +30,7 @@ pub struct SettingsArgument {
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// Who may use volumes directly; `egeria_engine` reads it.
+    /// Which users may use volumes directly; `egeria_engine` reads it.
     #[serde(default, rename = "direct")]
     _direct: Option<Direct>,
     /// The steward without a volume.
@@ -72,7 +72,7 @@ pub struct ConfiguredVolume {
     pub pools: Vec<PathBuf>,
     /// Where it is mounted.
     pub directory: PathBuf,
-    /// Who owns the pools, if it is not root.
+    /// The user that owns the pools, if it is not root.
     pub user: Option<String>,
     /// Other users may use the mount.
     #[serde(default)]

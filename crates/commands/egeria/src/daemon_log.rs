@@ -21,8 +21,8 @@ use egeria_cli::output::printable;
 /// Levels that are reported: `warn`, `debug`, or by module, as `info,egeria_mount=debug`.
 const VARIABLE: &str = "EGERIA_LOG";
 
-/// Of what a command has said on stdout as well: in the foreground, where that is seen beside stderr and goes to the same
-/// journal, it is for the file alone.
+/// Target of messages that a command has also printed on stdout. In the foreground, stdout appears with stderr and
+/// goes to the same journal, so these messages go to the file alone.
 pub const SAID: &str = "egeria::said";
 
 /// Report what happens from now on, in the whole process.
@@ -49,7 +49,7 @@ pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
     let unsaid = move || filter_fn(move |about| !(foreground && about.target() == SAID));
     let stderr = stderr.map(|layer| layer.with_filter(unsaid()));
     let journal = journal.map(|layer| layer.with_filter(unsaid()));
-    // Without a journal there is the file, if any: nobody reads the stderr of a process that left its terminal.
+    // Without a journal there is the file, if any: the stderr of a process that left its terminal is not read.
     let registry = tracing_subscriber::registry().with(levels);
     // It fails only when it was done before.
     let _ = registry.with(file).with(stderr).with(journal).try_init();

@@ -66,7 +66,7 @@ impl MachineArguments {
         self.machine.is_some().then(|| self.resolve()).transpose()
     }
 
-    /// Refuses a session that somebody else made: the machine is its maker's to choose.
+    /// Refuses `--machine` for a session made by another process: the machine is chosen when a session is made.
     pub fn check_made(&self, volume: &Volume) -> Outcome {
         if self.machine.is_none() || volume.made_session() {
             return Ok(());
@@ -194,8 +194,8 @@ impl Allocation {
     }
 }
 
-/// An allocation of a session that others use too; when dropped, what was before is back, unless somebody
-/// else has changed it meanwhile.
+/// A changed allocation of a session that others use too. Dropping it restores the former one, unless another process
+/// has changed it since.
 pub struct BorrowedAllocation {
     volume: Arc<Volume>,
     before: AllocationPolicy,
@@ -220,7 +220,7 @@ fn node_list(nodes: &[u16]) -> String {
     )
 }
 
-/// What a new session is told.
+/// The options for a new session.
 pub fn attach_options(machine: Option<Machine>, memory: &MemoryArguments) -> AttachOptions {
     AttachOptions {
         machine,

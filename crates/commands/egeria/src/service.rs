@@ -1,10 +1,10 @@
-//! What a service manager is told (systemd's protocol). Without one, nothing happens.
+//! Notifications to a service manager (systemd's protocol). Without one, nothing happens.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The command works; `status` is shown beside it.
+/// The command works; `status` is shown with that.
 pub fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }

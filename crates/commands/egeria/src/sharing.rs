@@ -52,8 +52,8 @@ impl SharingArguments {
     }
 }
 
-/// What a session that others use too had before; it has that again when this is dropped, unless somebody else has changed it
-/// meanwhile.
+/// The former settings of a session that others use too. Dropping this restores them, unless another process has
+/// changed them since.
 pub struct BorrowedSharing {
     volume: Arc<Volume>,
     ours: SharingArguments,

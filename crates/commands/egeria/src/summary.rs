@@ -164,7 +164,7 @@ impl Summary {
     }
 }
 
-/// What a steward did beside migrating threads, and how often.
+/// What a steward did in addition to migrating threads, and how often.
 fn other_actions(steward: &egeria_steward::Summary) -> Vec<String> {
     let mut counts = std::collections::BTreeMap::<&str, u64>::new();
     let done = steward.actions.iter().filter(|each| each.outcome == "done");

@@ -1,4 +1,4 @@
-//! What a log reports, each action beside what came of it.
+//! What a log reports, each action with its result.
 
 use egeria_policy::Kept;
 use egeria_steward::{ActionLine, ResultLine};
