@@ -69,13 +69,14 @@ impl Signals {
                 }
             })
             .map_err(failed)?;
-        // A thread that waits for a file system in a way that only death ends would otherwise be chosen, and never run a handler.
+        // A thread that waits for a file system in a way that only death ends would otherwise be chosen, and never run
+        // a handler.
         leave_to_others(&STOPPING);
         Ok(Signals { state })
     }
 
-    /// For commands that leave nothing to clean up: a signal ends the process after this time at the latest. Its threads may be in
-    /// calls of a file system that never answers.
+    /// For commands that leave nothing to clean up: a signal ends the process after this time at the latest. Its
+    /// threads may be in calls of a file system that never answers.
     pub fn end_within(&self, limit: Duration) {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.state.end_within_ms.store(limit_ms, Ordering::Release);
@@ -177,7 +178,8 @@ impl State {
             return;
         }
         std::thread::sleep(Duration::from_millis(limit_ms));
-        // SAFETY: it takes a number and does not return; other threads end where they are, and what they hold ends with them.
+        // SAFETY: it takes a number and does not return; other threads end where they are, and what they hold ends
+        // with them.
         unsafe { libc::_exit(128 + signal) }
     }
 

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AccessWindow, FileFacts, MediumFacts, Window};
 
-/// The facts of one stretch of time. Lists that the source does not fill are empty: the stages that need them then decide nothing.
+/// The facts of one stretch of time. Lists that the source does not fill are empty: the stages that need them then
+/// decide nothing.
 ///
 /// One that makes no sense still gets an answer, in which what makes none is left alone.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

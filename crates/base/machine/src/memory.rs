@@ -134,8 +134,8 @@ pub struct Memory {
     /// "NUMA PM impedes performance").
     #[serde(default, skip_serializing_if = "crate::medium::is_zero")]
     pub directory_write_share: f64,
-    /// Time to the first byte of a read that follows another, ns: prefetchers and the medium's buffer have begun before.
-    /// `read_latency_ns` when missing.
+    /// Time to the first byte of a read that follows another, ns: prefetchers and the medium's buffer have begun
+    /// before. `read_latency_ns` when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential_read_latency_ns: Option<f64>,
     /// As `remote_latency_factor`, of reads alone.

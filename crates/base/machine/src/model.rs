@@ -69,7 +69,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// DRAM (or CXL memory) of the node, bytes; `None` when it is unknown. Of a node without memory it is known that none is free.
+    /// DRAM (or CXL memory) of the node, bytes; `None` when it is unknown. Of a node without memory it is known that
+    /// none is free.
     pub fn memory(&self) -> Option<u64> {
         let is_known = self.memory_bytes > 0 || self.free_bytes.is_some();
         is_known.then_some(self.memory_bytes)

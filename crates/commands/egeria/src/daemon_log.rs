@@ -1,5 +1,6 @@
 //! What a long-running command reports while it works: on stderr in the foreground, in the journal otherwise and where
-//! stderr is the journal, and in a file if one was named. Commands that end by themselves print errors and nothing else.
+//! stderr is the journal, and in a file if one was named. Commands that end by themselves print errors and nothing
+//! else.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -134,8 +135,8 @@ impl Attached {
     }
 }
 
-/// Report what the recovery of a volume did, and from now on what is found: damage, failing blocks, processes that died,
-/// and for which stopped process a change waits.
+/// Report what the recovery of a volume did, and from now on what is found: damage, failing blocks, processes that
+/// died, and for which stopped process a change waits.
 pub fn follow(volume: &Volume) -> Attached {
     let reports = Arc::<Reports>::default();
     let counted = Arc::clone(&reports);

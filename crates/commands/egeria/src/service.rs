@@ -14,8 +14,8 @@ pub fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Tells the service manager, where it wants to know, that the command still works: as long as `works` says so, asked twice
-/// in the interval that was agreed on.
+/// Tells the service manager, where it wants to know, that the command still works: as long as `works` says so, asked
+/// twice in the interval that was agreed on.
 pub fn keep_telling(mut works: impl FnMut() -> bool + Send + 'static) {
     let Some(interval) = sd_notify::watchdog_enabled() else {
         return;

@@ -1,5 +1,5 @@
-//! The affinity journal: which masks were applied to threads, and the original ones. It is a file, so that it survives its
-//! writer.
+//! The affinity journal: which masks were applied to threads, and the original ones. It is a file, so that it survives
+//! its writer.
 //!
 //! A line is written before its mask is applied, so the file lists at least every one that was. It is locked while
 //! its writer lives, and the lock ends with the process: an unlocked file with lines was left by a steward that was
@@ -56,8 +56,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Locks the file, and undoes what a killed steward left in it. Returns also how many threads were restored. `log` is
-    /// where this process writes its decisions; it is reported to a process that finds the journal in use.
+    /// Locks the file, and undoes what a killed steward left in it. Returns also how many threads were restored. `log`
+    /// is where this process writes its decisions; it is reported to a process that finds the journal in use.
     ///
     /// # Errors
     /// When its writer lives, or the file cannot be opened, locked or written.

@@ -1,9 +1,9 @@
 //! Migration of the memory of processes, after their threads (AsymSched §4.2 and §4.3).
 //!
-//! Memory follows *dynamically*: in each window pages that are used most, and lie on a node that the process left, go where its threads
-//! went; where no threads were moved, from nodes without threads of the process to the one where they ran most. Or *fully*: all of it at
-//! once. Nothing takes a process over its budget: work ends when the time is over, and the time is charged.
-//! Nothing is undone: no page has a place to which it would have to go back.
+//! Memory follows *dynamically*: in each window pages that are used most, and lie on a node that the process left, go
+//! where its threads went; where no threads were moved, from nodes without threads of the process to the one where
+//! they ran most. Or *fully*: all of it at once. Nothing takes a process over its budget: work ends when the time is
+//! over, and the time is charged. Nothing is undone: no page has a place to which it would have to go back.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -143,7 +143,8 @@ pub struct ActionResult {
     pub action: Action,
     /// What it should have brought.
     pub expected: Option<Expectation>,
-    /// The measure of `expected` now; `None` when it cannot be measured, or another action took the place of this one first.
+    /// The measure of `expected` now; `None` when it cannot be measured, or another action took the place of this one
+    /// first.
     pub measured: Option<f64>,
     /// It brought less than half of what was expected.
     pub missed: bool,

@@ -3,13 +3,13 @@
 //! ```text
 //!   a thread to its data              local share of its bytes            what it reads there and all it writes
 //!   a thread away from contention     bytes/s of all, or its own          what becomes free, or a CPU for itself
-//!   a process over wider links        bandwidth of its remote paths       the same accesses where threads and memory will be
-//!   memory behind its threads         share of accesses near threads      all of them
-//!   a limit, delegation in a crowd    bytes/s of the medium               its curve with fewer threads, as planned
-//!   a limit with DRAM in use          bytes/s of DRAM                     the loss that PATS's Eq. 1 tolerates at either number
-//!   delegation of remote accesses     bytes/s of all                      remote bytes at the speed of local ones
-//!   a file to its readers             local share of its reads            the same reads with the data there
-//!   a file away from contention       bytes/s read of it                  times the stretch of a read before and after
+//! a process over wider links        bandwidth of its remote paths       the same accesses where threads and memory
+//!   will be memory behind its threads         share of accesses near threads      all of them a limit, delegation in
+//!   a crowd    bytes/s of the medium               its curve with fewer threads, as planned a limit with DRAM in use
+//!   bytes/s of DRAM                     the loss that PATS's Eq. 1 tolerates at either number delegation of remote
+//!   accesses     bytes/s of all                      remote bytes at the speed of local ones a file to its readers
+//!   local share of its reads            the same reads with the data there a file away from contention       bytes/s
+//!   read of it                  times the stretch of a read before and after
 //! ```
 //!
 //! Some actions have no expectation: those that end something (a limit lifted, delegation off, a copy dropped, memory

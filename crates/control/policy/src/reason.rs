@@ -96,8 +96,8 @@ pub enum Reason {
         /// What all threads get, compared with before, in a geometric mean.
         speed: f64,
     },
-    /// What threads do now was never seen where this one was before it moved: it goes there for a window, and on or not (the
-    /// planner's feedback).
+    /// What threads do now was never seen where this one was before it moved: it goes there for a window, and on or
+    /// not (the planner's feedback).
     Compared {
         /// What all threads get there, compared with their present nodes; `None` before that is known.
         speed: Option<f64>,

@@ -16,8 +16,9 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// When to look again after a look that was due then and took so much CPU time. A window that came late shifts the others: none is
-/// ever cut short. And where looking takes long, as with a hundred thousand threads, windows are as long as that needs.
+/// When to look again after a look that was due then and took so much CPU time. A window that came late shifts the
+/// others: none is ever cut short. And where looking takes long, as with a hundred thousand threads, windows are as
+/// long as that needs.
 pub(crate) fn next_look(due: Instant, window: Duration, now: Instant, looked: Duration) -> Instant {
     let rest = if looked > LONG {
         looked.saturating_mul(PARTS - 1)

@@ -13,8 +13,8 @@ use crate::validation::validation;
 const ROUNDING: f64 = 1e3;
 
 impl Report {
-    /// The model's errors in speeds (of the validation set) and in gains (of the numbers in this report that compare two
-    /// systems).
+    /// The model's errors in speeds (of the validation set) and in gains (of the numbers in this report that compare
+    /// two systems).
     ///
     /// # Errors
     /// When a file that ships with Egeria is damaged.

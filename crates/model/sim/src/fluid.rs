@@ -349,8 +349,8 @@ impl Present {
     }
 }
 
-/// The crowd that these rates make. A thread that is not computing and not waiting for a core or a lock is at a memory, or
-/// waits for its turn or for delegates.
+/// The crowd that these rates make. A thread that is not computing and not waiting for a core or a lock is at a
+/// memory, or waits for its turn or for delegates.
 fn meet(
     model: &Model,
     control: &Control,

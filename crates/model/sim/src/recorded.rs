@@ -1,8 +1,8 @@
 //! A recording as a workload: what threads did, window by window, to be done again elsewhere.
 //!
 //! A recording says how many bytes each thread read and wrote, where, and how long it ran; not in how many
-//! operations. Their size is the caller's word. What a thread ran beyond its accesses, at the speed of the machine it was
-//! recorded on, it computes again; when it did not run, it waits again.
+//! operations. Their size is the caller's word. What a thread ran beyond its accesses, at the speed of the machine it
+//! was recorded on, it computes again; when it did not run, it waits again.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -50,7 +50,8 @@
 //! ```
 //!
 //! Instead of `node`, files may name several `nodes`, over which they are spread; instead of `start_node`, threads may
-//! name several `start_nodes`, on which they start in turn. Unknown keys are refused, so that a misspelt one cannot pass unnoticed.
+//! name several `start_nodes`, on which they start in turn. Unknown keys are refused, so that a misspelt one cannot
+//! pass unnoticed.
 
 use egeria_machine::costs::Pattern;
 use egeria_machine::{Machine, NodeId};

@@ -1,5 +1,5 @@
-//! What a process has mapped, as memory that may be moved: ranges, the size of their pages, and the nodes that their owner bound
-//! them to.
+//! What a process has mapped, as memory that may be moved: ranges, the size of their pages, and the nodes that their
+//! owner bound them to.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -115,8 +115,8 @@ fn area(line: &str) -> Option<Area> {
     })
 }
 
-/// The nodes of `bind:0-1`, `interleave=static:0,2`, `prefer (many):1` or `weighted interleave:0-3`, which a line has behind its
-/// address; `None` of `default` and `local`.
+/// The nodes of `bind:0-1`, `interleave=static:0,2`, `prefer (many):1` or `weighted interleave:0-3`, which a line has
+/// behind its address; `None` of `default` and `local`.
 fn bound_to(rest: &str) -> Option<Vec<NodeId>> {
     let mut words = rest.split_ascii_whitespace();
     let first = words.next()?;

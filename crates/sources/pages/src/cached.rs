@@ -1,5 +1,5 @@
-//! How many pages of a file are cached, in parts: by `cachestat`, which costs as much as there is in the cache, or before
-//! Linux 6.5 and on overlayfs by `mincore`, which costs as much as there is in the file.
+//! How many pages of a file are cached, in parts: by `cachestat`, which costs as much as there is in the cache, or
+//! before Linux 6.5 and on overlayfs by `mincore`, which costs as much as there is in the file.
 
 use std::fs::File;
 use std::io;
@@ -91,14 +91,15 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Whether what is cached of a file belongs to another file below it: then `cachestat` finds nothing, and mappings show it.
+/// Whether what is cached of a file belongs to another file below it: then `cachestat` finds nothing, and mappings
+/// show it.
 fn is_of_another(file: BorrowedFd<'_>) -> bool {
     let found = rustix::fs::fstatfs(file);
     found.is_ok_and(|found| found.f_type == libc::OVERLAYFS_SUPER_MAGIC)
 }
 
-/// Where the next part of a file begins, from `at` on, that has cached pages as far as the kernel tells it cheaply; the end of
-/// the file when none has. Parts begin at multiples of their length.
+/// Where the next part of a file begins, from `at` on, that has cached pages as far as the kernel tells it cheaply;
+/// the end of the file when none has. Parts begin at multiples of their length.
 ///
 /// # Errors
 /// When the kernel refuses to tell.

@@ -68,9 +68,9 @@ pub(crate) fn nodes_of(process_id: u32, addresses: &[usize]) -> io::Result<Vec<i
     }
 }
 
-/// Moves the pages at these addresses of a process to a node; the node where each is now, or a negative error number. Pages
-/// that other processes have mapped, too, only with `also_shared`. Those that the kernel did not come to, as it gives up
-/// when one does not move, are `-ENOENT`.
+/// Moves the pages at these addresses of a process to a node; the node where each is now, or a negative error number.
+/// Pages that other processes have mapped, too, only with `also_shared`. Those that the kernel did not come to, as it
+/// gives up when one does not move, are `-ENOENT`.
 ///
 /// # Errors
 /// `EPERM` when pages of others may not be moved, `EACCES` or `ENODEV` when the node may not be used, `ESRCH`.

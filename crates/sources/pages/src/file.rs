@@ -1,8 +1,8 @@
 //! Where the cached pages of an open file lie.
 //!
-//! The pages of a file are counted in parts, parts with none are left out, and of the rest either all pages are located or,
-//! when there are more than the budget allows, a sample: groups of neighbours, or larger pieces, chosen by a hash of their
-//! place, so that no stripe width can hide from it. A sample's shares stand for the whole.
+//! The pages of a file are counted in parts, parts with none are left out, and of the rest either all pages are
+//! located or, when there are more than the budget allows, a sample: groups of neighbours, or larger pieces, chosen by
+//! a hash of their place, so that no stripe width can hide from it. A sample's shares stand for the whole.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};

@@ -1,7 +1,9 @@
-//! Facts of processes, with what they read and write of files: an estimate, for where nothing counts it by file and node.
+//! Facts of processes, with what they read and write of files: an estimate, for where nothing counts it by file and
+//! node.
 //!
-//! The kernel counts per thread how many bytes its calls read and wrote (`/proc/PID/task/TID/io`), pipes and sockets included, mappings not.
-//! Which file they were of it does not say; so they are taken to be of what the page cache holds of the files that the process has open, all alike.
+//! The kernel counts per thread how many bytes its calls read and wrote (`/proc/PID/task/TID/io`), pipes and sockets
+//! included, mappings not. Which file they were of it does not say; so they are taken to be of what the page cache
+//! holds of the files that the process has open, all alike.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

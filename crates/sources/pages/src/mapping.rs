@@ -1,8 +1,9 @@
 //! A piece of a file, mapped to ask the kernel which node has its pages.
 //!
-//! The kernel tells the node of a page that this process has mapped. A page gets mapped when it is touched, which would read
-//! it if it were not cached; so only pages that `mincore` calls cached are touched. `MADV_RANDOM` makes the kernel neither read
-//! ahead nor take a touch for use. A page that is dropped between the two calls is read again; that cannot be excluded.
+//! The kernel tells the node of a page that this process has mapped. A page gets mapped when it is touched, which
+//! would read it if it were not cached; so only pages that `mincore` calls cached are touched. `MADV_RANDOM` makes the
+//! kernel neither read ahead nor take a touch for use. A page that is dropped between the two calls is read again;
+//! that cannot be excluded.
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

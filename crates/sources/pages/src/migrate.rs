@@ -109,8 +109,8 @@ struct Part<'a> {
 /// Moves, then looks at every page. What was done when it is stopped stays.
 ///
 /// # Errors
-/// `ENOENT` without NUMA support, `ESRCH` when the process is gone at the beginning, `EACCES` or `EPERM` when it is another user's,
-/// `EACCES`, `EINVAL` or `ENODEV` when it may not have memory of a node.
+/// `ENOENT` without NUMA support, `ESRCH` when the process is gone at the beginning, `EACCES` or `EPERM` when it is
+/// another user's, `EACCES`, `EINVAL` or `ENODEV` when it may not have memory of a node.
 pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<Migration> {
     let areas = areas::of(order.process_id)?;
     let pagemap = File::open(living::path(order.process_id, "pagemap"))?;

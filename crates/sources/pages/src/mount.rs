@@ -45,8 +45,8 @@ impl Mounts {
         Mounts(fs::read(living::path(process_id, "mountinfo")).unwrap_or_default())
     }
 
-    /// As [`answers`], of what a process has open by a descriptor. A mount that is not listed is not asked either, but the kernel's
-    /// own of anonymous files.
+    /// As [`answers`], of what a process has open by a descriptor. A mount that is not listed is not asked either, but
+    /// the kernel's own of anonymous files.
     pub(crate) fn answer(&self, process_id: u32, descriptor: u32) -> bool {
         let own = rustix::process::geteuid().as_raw();
         let mount = mount_of(process_id, descriptor);
@@ -87,8 +87,8 @@ fn is_anonymous(process_id: u32, descriptor: u32) -> bool {
 const NUMBER: usize = 0;
 const DEVICE: usize = 2;
 
-/// Whether the file system of the mount with this word in its line is served by another user than root and this one; `None` where there
-/// is none.
+/// Whether the file system of the mount with this word in its line is served by another user than root and this one;
+/// `None` where there is none.
 fn is_another_s(mounts: &[u8], place: usize, named: &str, own: u32) -> Option<bool> {
     let lines = mounts.split(|byte| *byte == b'\n');
     let mut lines = lines.map(|line| line.split(|byte| *byte == b' '));

@@ -1,4 +1,5 @@
-//! Whether the kernel answers what this crate asks it. Nothing changes: policies and masks are set on a thread that ends.
+//! Whether the kernel answers what this crate asks it. Nothing changes: policies and masks are set on a thread that
+//! ends.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -9,7 +9,8 @@ use crate::borrowed;
 use crate::mount::Mounts;
 use crate::numa_maps::Memory;
 
-/// What a process has mapped, by node. The kernel walks all its page tables for that, which takes about a second for 100 GiB.
+/// What a process has mapped, by node. The kernel walks all its page tables for that, which takes about a second for
+/// 100 GiB.
 ///
 /// # Errors
 /// `ENOENT` or `ESRCH` when it is gone or the kernel has no NUMA support, `EACCES` when it is another user's.

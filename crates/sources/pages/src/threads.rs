@@ -104,8 +104,8 @@ impl Threads {
         }
     }
 
-    /// The share of accesses that go to another node, 0 to 1, if each thread accesses all of these bytes alike. Threads count
-    /// by how long they ran, or all alike when none did. `None` without threads or bytes.
+    /// The share of accesses that go to another node, 0 to 1, if each thread accesses all of these bytes alike.
+    /// Threads count by how long they ran, or all alike when none did. `None` without threads or bytes.
     pub fn remote_share(&self, bytes: &NodeBytes) -> Option<f64> {
         let total = bytes.total();
         let ran_ns: u64 = self.by_node.values().map(|on| on.busy_ns).sum();

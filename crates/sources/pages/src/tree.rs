@@ -28,8 +28,8 @@ pub struct Walked {
     pub is_cut: bool,
 }
 
-/// Calls `visit` for each file, once however many names it has. Mounts below are found by asking the kernel alone: the file system
-/// that is mounted there may never answer.
+/// Calls `visit` for each file, once however many names it has. Mounts below are found by asking the kernel alone: the
+/// file system that is mounted there may never answer.
 ///
 /// # Errors
 /// When the directory itself cannot be read, and those of `visit`.

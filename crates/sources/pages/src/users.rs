@@ -1,7 +1,7 @@
 //! Which processes have a file open or mapped.
 //!
-//! Nothing is asked of the file system of any file, which may not answer: descriptors are compared by what `/proc/PID/fdinfo`
-//! says of them, mappings by their lines.
+//! Nothing is asked of the file system of any file, which may not answer: descriptors are compared by what
+//! `/proc/PID/fdinfo` says of them, mappings by their lines.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -149,7 +149,8 @@ impl Used {
     }
 }
 
-/// Whether the file system of an open file may be asked: it does not wait for another user, or is the one that was asked already.
+/// Whether the file system of an open file may be asked: it does not wait for another user, or is the one that was
+/// asked already.
 fn answers(process_id: u32, link: &Path, device: u64) -> bool {
     borrowed::number(link).is_some_and(|descriptor| {
         let mounts = Mounts::of(process_id);

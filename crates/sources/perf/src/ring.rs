@@ -66,7 +66,8 @@ impl Ring {
         for piece in pieces.iter().flatten() {
             let length = piece.len();
             into.reserve(length);
-            // SAFETY: the piece lies within the data, which the kernel does not write before `tail` moves; there is room for it.
+            // SAFETY: the piece lies within the data, which the kernel does not write before `tail` moves; there is
+            // room for it.
             unsafe {
                 let from = self.start.as_ptr().add(self.page_bytes + piece.start);
                 let to = into.as_mut_ptr().add(into.len());

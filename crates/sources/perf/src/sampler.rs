@@ -258,7 +258,8 @@ fn open_event(
     let cpu = i32::try_from(cpu).map_err(|_| Errno::INVAL)?;
     let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
     let flags = u64::from(bindings::PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: the structure lives until the call is over and says how long it is; the kernel opened the descriptor for us.
+    // SAFETY: the structure lives until the call is over and says how long it is; the kernel opened the descriptor for
+    // us.
     unsafe {
         let opened = perf_event_open_sys::perf_event_open(attributes, -1, cpu, leader, flags);
         match opened {

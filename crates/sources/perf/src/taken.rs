@@ -26,7 +26,8 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// By how much more there was than what was sampled, 1 or more: samples that were lost are taken to be as the others.
+    /// By how much more there was than what was sampled, 1 or more: samples that were lost are taken to be as the
+    /// others.
     pub fn lost_factor(&self) -> f64 {
         let seen = self.accesses.len() as f64;
         if self.accesses.is_empty() {

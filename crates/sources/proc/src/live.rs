@@ -9,8 +9,8 @@ use crate::masks::SharedMasks;
 
 /// Decides which threads may be acted upon.
 pub trait Membership: Send + Sync {
-    /// Whether this is still the same thread, and one that may be acted upon. To be called right before an action: ids are
-    /// reused, and a process may have become another program.
+    /// Whether this is still the same thread, and one that may be acted upon. To be called right before an action: ids
+    /// are reused, and a process may have become another program.
     fn holds(&self, thread: ThreadKey) -> bool;
 }
 

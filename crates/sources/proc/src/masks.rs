@@ -69,8 +69,8 @@ impl Masks {
         self.threads.get(&thread).is_some_and(|mask| mask.pinned)
     }
 
-    /// A thread has these CPUs now; returns what its owner allows. A new thread inherits its parent's mask: where that was
-    /// applied by us, its owner allowed what the parent's did. Of a known one see [`Masks::look`].
+    /// A thread has these CPUs now; returns what its owner allows. A new thread inherits its parent's mask: where that
+    /// was applied by us, its owner allowed what the parent's did. Of a known one see [`Masks::look`].
     pub fn meet(&mut self, thread: ThreadKey, now: &CpuSet) -> CpuSet {
         self.look(thread, now);
         if let Some(original) = self.original(thread) {

@@ -31,7 +31,8 @@ impl MigrationTimes {
         self.lock().spent_ns.get(&process).copied().unwrap_or(0)
     }
 
-    /// Asks for another look at a process: some of its memory should go elsewhere, and what is known to be used is there already.
+    /// Asks for another look at a process: some of its memory should go elsewhere, and what is known to be used is
+    /// there already.
     pub fn want_look(&self, process: ProcessKey) {
         self.lock().wanted.insert(process);
     }

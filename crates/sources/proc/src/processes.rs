@@ -136,8 +136,8 @@ impl Membership for InScope {
 }
 
 impl ProcessSource {
-    /// Begins to watch: the first window starts now. Root's source has the threads of all users, that of another user only
-    /// his own.
+    /// Begins to watch: the first window starts now. Root's source has the threads of all users, that of another user
+    /// only his own.
     pub fn begin(machine: Machine, scope: Scope) -> ProcessSource {
         let reach = if reaches_all_users() {
             Reach::AllUsers
@@ -214,8 +214,8 @@ impl ProcessSource {
         processes
     }
 
-    /// The threads of a process. To list them takes as long as all else: while those that are known live and there are no more,
-    /// they are the same. One that took the place of another that was idle is met a few windows later.
+    /// The threads of a process. To list them takes as long as all else: while those that are known live and there are
+    /// no more, they are the same. One that took the place of another that was idle is met a few windows later.
     fn threads_of(&mut self, process_id: u32) -> Vec<u32> {
         let all = (process_id, 0)..=(process_id, u32::MAX);
         let is_large = self.known.range(all.clone()).nth(MANY - 1).is_some();

@@ -88,8 +88,8 @@ fn descends(
     false
 }
 
-/// A control group (version 2) by its path within the hierarchy, with or without the place where that is mounted: its path
-/// within; `None` when there is no such group.
+/// A control group (version 2) by its path within the hierarchy, with or without the place where that is mounted: its
+/// path within; `None` when there is no such group.
 pub fn control_group(path: &Path) -> Option<String> {
     let hierarchy = hierarchy()?;
     let inside = path.strip_prefix(&hierarchy).unwrap_or(path);

@@ -180,8 +180,8 @@ pub fn process_of(thread_id: u32) -> Option<u32> {
     u32::try_from(status(&format!("/proc/{thread_id}/status"))?.tgid).ok()
 }
 
-/// What a process and thread of another pid namespace, as (inode of the namespace, process id, thread id), are called in
-/// this one; `None` when it is not a namespace inside this one, or they are gone.
+/// What a process and thread of another pid namespace, as (inode of the namespace, process id, thread id), are called
+/// in this one; `None` when it is not a namespace inside this one, or they are gone.
 pub fn ids_here((pid_namespace, process_id, thread_id): (u64, u32, u32)) -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
     let is_there = |process: &u32| {
@@ -256,8 +256,8 @@ pub struct CpuUse {
     before_ns: u64,
 }
 
-/// A clock that stays open. Of the files that this process may have open these take a quarter at most, and [`MAX_KEPT`]: with more
-/// threads the files of the others are opened for each look.
+/// A clock that stays open. Of the files that this process may have open these take a quarter at most, and
+/// [`MAX_KEPT`]: with more threads the files of the others are opened for each look.
 #[derive(Debug)]
 struct Kept(CpuClock);
 
@@ -272,7 +272,8 @@ pub fn max_kept() -> usize {
     (limit / 4).min(MAX_KEPT)
 }
 
-/// Lets this process have as many files open as it may: each thread watched needs one. What it starts from then on inherits that.
+/// Lets this process have as many files open as it may: each thread watched needs one. What it starts from then on
+/// inherits that.
 pub fn keep_many_open() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -322,8 +323,8 @@ impl CpuUse {
         clock
     }
 
-    /// Since the last call, ns, and of the very same thread: a file that is open does not become another one's. `None` when its file
-    /// is not kept open.
+    /// Since the last call, ns, and of the very same thread: a file that is open does not become another one's. `None`
+    /// when its file is not kept open.
     pub fn of_same_ns(&mut self) -> Option<Option<u64>> {
         let Kept(clock) = self.kept.as_ref()?;
         let now_ns = clock.read_ns();

@@ -1,5 +1,5 @@
-//! Facts of threads that come through a mount: programs without the library, static ones, and those in other namespaces.
-//! The mount counts bytes for each calling thread, which the kernel names in its own pid namespace.
+//! Facts of threads that come through a mount: programs without the library, static ones, and those in other
+//! namespaces. The mount counts bytes for each calling thread, which the kernel names in its own pid namespace.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! What goes through the DRAM of each node, where anybody counts that: an emulated machine does; of a real one the kernel tells by
-//! memory bandwidth monitoring (resctrl), as far as the CPU has it.
+//! What goes through the DRAM of each node, where anybody counts that: an emulated machine does; of a real one the
+//! kernel tells by memory bandwidth monitoring (resctrl), as far as the CPU has it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -17,8 +17,8 @@ struct Use {
     written_bytes: u64,
 }
 
-/// The files used most in a window. Where a thread read from a file is not counted: its reads are taken to be spread over the file
-/// as its bytes are over the nodes.
+/// The files used most in a window. Where a thread read from a file is not counted: its reads are taken to be spread
+/// over the file as its bytes are over the nodes.
 pub(crate) fn of_window(volume: &Volume, machine: &Machine, window: &Window) -> Vec<FileFacts> {
     let nodes = machine.nodes.len();
     let mut uses: HashMap<FileKey, Use> = HashMap::new();

@@ -38,7 +38,8 @@ struct Document {
     source: Source,
     /// A machine file (TOML): reading it checks it.
     machine: String,
-    /// The CPUs that emulated nodes stood on when there were fewer than nodes, in order: a machine file cannot say that.
+    /// The CPUs that emulated nodes stood on when there were fewer than nodes, in order: a machine file cannot say
+    /// that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     shared_cpus: Vec<CpuId>,
 }

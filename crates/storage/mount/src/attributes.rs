@@ -89,9 +89,9 @@ impl Adapter {
         }
     }
 
-    /// Set-user-id and set-group-id bits that go: with a change of owner always, with one of size when the caller is not
-    /// privileged. A request to change nothing is a `chown` without a new owner. (Capabilities the kernel removes itself before
-    /// either.)
+    /// Set-user-id and set-group-id bits that go: with a change of owner always, with one of size when the caller is
+    /// not privileged. A request to change nothing is a `chown` without a new owner. (Capabilities the kernel removes
+    /// itself before either.)
     fn clears(&self, caller: Caller, held: &Held<'_>, change: &AttributeChange) -> Outcome<u32> {
         let owner = change.uid.is_some() || change.gid.is_some();
         let owner = owner || *change == AttributeChange::default();

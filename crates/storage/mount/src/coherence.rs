@@ -76,8 +76,8 @@ struct Watched {
     merge: Arc<Merge>,
 }
 
-/// How often the kernel was given pages of holes, which programs may store into, and up to which of these it has written
-/// back and dropped them.
+/// How often the kernel was given pages of holes, which programs may store into, and up to which of these it has
+/// written back and dropped them.
 #[derive(Default)]
 struct GivenHoles {
     given: AtomicU64,

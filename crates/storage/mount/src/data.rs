@@ -259,8 +259,8 @@ impl Adapter {
         self.coherence.has_given_holes(ino) && self.leases.has_writers(ino)
     }
 
-    /// The kernel gets pages of this range. Stores into holes change what attributes show, and no request tells of them: so
-    /// the kernel remembers none.
+    /// The kernel gets pages of this range. Stores into holes change what attributes show, and no request tells of
+    /// them: so the kernel remembers none.
     fn note_given(&self, open: &OpenFile, offset_bytes: u64, bytes: usize) {
         let end = offset_bytes.saturating_add(bytes as u64);
         // What is stored behind the end of file is no data.

@@ -25,8 +25,8 @@ pub(crate) struct Endpoint {
     pub guardian: Option<helper::Guardian>,
 }
 
-/// Have the kernel read ahead as much as one request carries, after the connection has begun. Only root may; for others it
-/// reads ahead as for a disk, by 128 KiB.
+/// Have the kernel read ahead as much as one request carries, after the connection has begun. Only root may; for
+/// others it reads ahead as for a disk, by 128 KiB.
 pub(crate) fn read_ahead_a_request(directory: &Path) {
     let ours = mountinfo::mounted_at(directory).ok().flatten();
     if let Some(ours) = ours.filter(|mount| mount.kind == mountinfo::OUR_KIND) {

@@ -67,8 +67,8 @@ impl KnownInodes {
 
     /// A lookup of this inode is about to be answered; `ESTALE` when it is gone already, on which the
     /// kernel looks again. When the kernel still remembers an earlier life of the number, requests that
-    /// mean that one may be on their way: they are let pass, or would be answered with the wrong file. Whether it is the
-    /// first that names the number.
+    /// mean that one may be on their way: they are let pass, or would be answered with the wrong file. Whether it is
+    /// the first that names the number.
     pub(crate) fn add_lookup(&self, volume: &Volume, attributes: &Attributes) -> Outcome<bool> {
         let remember =
             |memory| volume.add_lookup_reference(memory, attributes.ino, attributes.generation);

@@ -85,8 +85,8 @@ impl Adapter {
         Ok(LookedUp::Found(named?))
     }
 
-    /// How long the kernel may remember a name that was looked up under this grant, and the attributes of what it means,
-    /// which is counted as looked up.
+    /// How long the kernel may remember a name that was looked up under this grant, and the attributes of what it
+    /// means, which is counted as looked up.
     fn remembered(
         &self,
         (parent, name): (InodeNumber, &[u8]),

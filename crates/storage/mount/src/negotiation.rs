@@ -5,8 +5,8 @@ use fuser::{InitFlags, KernelConfig};
 
 /// What the kernel is asked to do, where it can.
 ///
-/// Not `FUSE_ATOMIC_O_TRUNC`: with it the kernel has a file truncated when it is opened, and only then finds that it is a
-/// running program.
+/// Not `FUSE_ATOMIC_O_TRUNC`: with it the kernel has a file truncated when it is opened, and only then finds that it
+/// is a running program.
 const CAPABILITIES: [InitFlags; 8] = [
     // A symbolic link never has another target.
     InitFlags::FUSE_CACHE_SYMLINKS,

@@ -196,8 +196,8 @@ impl Notifiers {
     }
 }
 
-/// How long at least requests are refused after the mount's death: `fusermount3 -o auto_unmount` takes a mount away only
-/// if it then answers `ENOTCONN`, which a connection that is just being taken down does not.
+/// How long at least requests are refused after the mount's death: `fusermount3 -o auto_unmount` takes a mount away
+/// only if it then answers `ENOTCONN`, which a connection that is just being taken down does not.
 const UNTIL_NOTICED: Duration = Duration::from_secs(1);
 const LOOK_AT_TIME: Timespec = Timespec {
     tv_sec: 0,

@@ -83,8 +83,8 @@ impl Kernel {
         let _ = rustix::io::write(&self.device, &notification);
     }
 
-    /// Forget the attributes of an inode, and its pages from an offset on; length 0: to the end. Waits until pages that are
-    /// being read are there, and those that are being written have been taken.
+    /// Forget the attributes of an inode, and its pages from an offset on; length 0: to the end. Waits until pages
+    /// that are being read are there, and those that are being written have been taken.
     pub(crate) fn forget_pages(&self, ino: InodeNumber, offset_bytes: i64, length_bytes: i64) {
         let notification = about_range(ino, offset_bytes, length_bytes);
         match &self.notifiers {
@@ -131,8 +131,8 @@ impl Forgetting<'_> {
         self.notifications.extend(notification);
     }
 
-    /// Send the kernel what was collected. Waits until no look-up and no change in their directories is under way, if the
-    /// kernel has the first name or [`Kernel::waits_for_lookups`]. Errors mean that there is nothing to forget.
+    /// Send the kernel what was collected. Waits until no look-up and no change in their directories is under way, if
+    /// the kernel has the first name or [`Kernel::waits_for_lookups`]. Errors mean that there is nothing to forget.
     pub(crate) fn send(&mut self) {
         if !self.notifications.is_empty() {
             self.kernel.send(&self.notifications);

@@ -1,5 +1,5 @@
-//! How often the mount was asked for what, how long it took, and what it answered with `EIO`: for metrics. Programs that go
-//! past the mount pay nothing for it.
+//! How often the mount was asked for what, how long it took, and what it answered with `EIO`: for metrics. Programs
+//! that go past the mount pay nothing for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

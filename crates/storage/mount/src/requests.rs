@@ -30,8 +30,8 @@ impl Requests {
             .watch(&adapter.volume, operation, || body(adapter));
     }
 
-    /// Serve one request about what the file holds, after the kernel has written its pages back, if programs may have stored
-    /// through mappings what the answer depends on.
+    /// Serve one request about what the file holds, after the kernel has written its pages back, if programs may have
+    /// stored through mappings what the answer depends on.
     pub(crate) fn serve_after_stores<T: 'static>(
         &self,
         operation: Operation,

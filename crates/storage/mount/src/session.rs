@@ -26,7 +26,8 @@ const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// requests are answered from then on.
 ///
 /// # Errors
-/// Those of [`spawn`]; [`MountError::System`] when the connection to the kernel broke (`ENODEV` when it was aborted, `EIO`).
+/// Those of [`spawn`]; [`MountError::System`] when the connection to the kernel broke (`ENODEV` when it was aborted,
+/// `EIO`).
 pub fn serve(
     volume: Arc<Volume>,
     directory: &Path,
@@ -56,8 +57,8 @@ pub fn serve_counted(
 /// play the kernel, as fuzzers do. Faults of pool memory are not caught.
 ///
 /// # Errors
-/// [`MountError::System`], also at the end of the requests (`ENODEV`), and with `ENOMEM` or `EAGAIN` when threads cannot
-/// be started.
+/// [`MountError::System`], also at the end of the requests (`ENODEV`), and with `ENOMEM` or `EAGAIN` when threads
+/// cannot be started.
 pub fn serve_socket(
     volume: Arc<Volume>,
     socket: OwnedFd,

@@ -68,7 +68,8 @@ pub fn answers(directory: &Path) -> bool {
     ask(directory).is_some()
 }
 
-/// What the mount says to `statfs`, which the kernel always asks it: 0, or the error. `None` when it says nothing in time.
+/// What the mount says to `statfs`, which the kernel always asks it: 0, or the error. `None` when it says nothing in
+/// time.
 ///
 /// A process of its own asks: a server that has taken a request and never answers holds the thread that made it for
 /// ever, and with it the end of its process.

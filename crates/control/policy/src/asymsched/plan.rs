@@ -185,8 +185,8 @@ impl PlacementPlan {
         }
     }
 
-    /// The window as it would be if threads and all their memory were where the plan says, and accesses followed both. Its number
-    /// and its time stay.
+    /// The window as it would be if threads and all their memory were where the plan says, and accesses followed both.
+    /// Its number and its time stay.
     pub fn obeyed(&self, machine: &Machine, window: &AccessWindow) -> AccessWindow {
         let mut obeyed = window.clone();
         for process in &mut obeyed.processes {

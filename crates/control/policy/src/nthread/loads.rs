@@ -94,8 +94,8 @@ impl<'a> Loads<'a> {
         sums.threads -= 1;
     }
 
-    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight. By the rule `curve` more, where
-    /// the medium is busier with them than that says.
+    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight. By the rule `curve` more,
+    /// where the medium is busier with them than that says.
     pub(super) fn pm_bytes_s(&self, node: usize) -> f64 {
         let sums = &self.nodes[node];
         self.pm_bytes_s_of(sums, sums.written, sums.accessing)

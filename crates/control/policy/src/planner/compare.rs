@@ -187,8 +187,8 @@ impl Compare {
         }
     }
 
-    /// Whether threads were back in the window that has passed, or will be in the next, for a look: neither is like what is
-    /// before and behind it.
+    /// Whether threads were back in the window that has passed, or will be in the next, for a look: neither is like
+    /// what is before and behind it.
     pub(super) fn is_looking(&self) -> bool {
         matches!(self.state, State::Looking { .. })
     }

@@ -134,8 +134,8 @@ impl Ledger {
         account.spent_ns = account.spent_ns.saturating_add(cost_ns);
     }
 
-    /// Tells AsymSched what else was spent: it then stays within what is left. A thread's pause more, for the moves that
-    /// it may order now.
+    /// Tells AsymSched what else was spent: it then stays within what is left. A thread's pause more, for the moves
+    /// that it may order now.
     pub(super) fn tell(
         &self,
         window: &mut AccessWindow,

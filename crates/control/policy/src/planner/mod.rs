@@ -15,8 +15,8 @@
 //!                                  limits and delegation stay where they pay (ours)             trials.rs
 //! ```
 //!
-//! docs/explanation/planner.md says why in this order. Each stage can be switched, so that each paper's own system is one setting:
-//! [`System`].
+//! docs/explanation/planner.md says why in this order. Each stage can be switched, so that each paper's own system is
+//! one setting: [`System`].
 
 mod availability;
 mod compare;
@@ -132,7 +132,8 @@ impl Planner {
         &self.settings
     }
 
-    /// Takes the results of the last decision: what brought too little is not ordered again for a while (stage `feedback`).
+    /// Takes the results of the last decision: what brought too little is not ordered again for a while (stage
+    /// `feedback`).
     pub fn learn(&mut self, results: &[ActionResult]) {
         if self.settings.stages.feedback {
             let results = results.iter().filter(|result| self.rests(&result.action));
@@ -141,8 +142,8 @@ impl Planner {
         }
     }
 
-    /// Whether an action that brought too little is left for a while: trials alone decide what becomes of delegation and of the
-    /// limits that they judge, and what the settings want always goes on.
+    /// Whether an action that brought too little is left for a while: trials alone decide what becomes of delegation
+    /// and of the limits that they judge, and what the settings want always goes on.
     fn rests(&self, action: &Action) -> bool {
         match action {
             Action::SetLimit(_) => !self.settings.limits.always && !self.tries_limits(),

@@ -9,7 +9,8 @@
 //! What each policy knows of the other's processes:
 //!
 //! * NThread counts the threads of memory processes where they will be, and leaves them there.
-//! * AsymSched does not see files processes; a node of which they keep half the CPUs busy it neither takes nor gives away.
+//! * AsymSched does not see files processes; a node of which they keep half the CPUs busy it neither takes nor gives
+//!   away.
 //! * Neither moves threads that their owners bound, or that may not run on every node they could be sent to.
 
 use std::collections::{BTreeMap, HashMap};
@@ -167,8 +168,8 @@ fn is_bound(machine: &Machine, thread: &ThreadFacts) -> bool {
     thread.pinned || !like.into_iter().all(may_run)
 }
 
-/// The flows of memory processes over the ways between nodes, threads and memory where the placement puts them: from the
-/// memory's node to the reader's, by position, bytes/s.
+/// The flows of memory processes over the ways between nodes, threads and memory where the placement puts them: from
+/// the memory's node to the reader's, by position, bytes/s.
 pub(super) fn memory_flows(
     machine: &Machine,
     window: &AccessWindow,

@@ -8,8 +8,8 @@ use egeria_facts::{Facts, ThreadKey};
 const MAX_RATIO: f64 = 16.0;
 /// Windows are alike when at least this share of the threads do the same in both.
 const ALIKE_SHARE: f64 = 0.9;
-/// Shares of writes that differ by no more, in hundredths, are the same work: they vary from window to window, so fixed steps
-/// would take work that lies between two of them for new again and again.
+/// Shares of writes that differ by no more, in hundredths, are the same work: they vary from window to window, so
+/// fixed steps would take work that lies between two of them for new again and again.
 const SAME_WRITES: u8 = 12;
 
 /// What makes progress.
@@ -94,8 +94,8 @@ pub(super) fn add(sum: &mut Progress, progress: &Progress) {
     }
 }
 
-/// Whether the processes of both are about as fast, most of them by threads: what is so much faster or slower where nothing
-/// else changed does something else. Of each process the sum counts, which is steadier than any thread of it.
+/// Whether the processes of both are about as fast, most of them by threads: what is so much faster or slower where
+/// nothing else changed does something else. Of each process the sum counts, which is steadier than any thread of it.
 pub(super) fn are_as_fast(one: &Progress, other: &Progress) -> bool {
     let (one, other) = (by_process(one), by_process(other));
     let threads = |all: &Sums| all.values().map(|deed| deed.threads).sum::<f64>();

@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize};
 use crate::nthread::Configuration;
 use crate::{SettingError, asymsched, nthread, pats};
 
-/// The planner's own stages, each on or off. NThread's (targets, contention for persistent memory and CPUs, sharing) are
-/// switched in [`nthread::Settings::stages`].
+/// The planner's own stages, each on or off. NThread's (targets, contention for persistent memory and CPUs, sharing)
+/// are switched in [`nthread::Settings::stages`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stages {
     /// Clusters of memory sharers are placed (AsymSched).
     pub clusters: bool,
-    /// Threads that contention displaces go where the way from their data is widest (ours; off: where NThread sends them).
+    /// Threads that contention displaces go where the way from their data is widest (ours; off: where NThread sends
+    /// them).
     pub bandwidth: bool,
     /// Hot data that is read goes where readers are, or where there is room for reads (ours).
     pub relocation: bool,
@@ -121,8 +122,8 @@ pub struct Relocation {
 pub struct Budget {
     /// Part of its running time that a process may lose (0.05).
     pub share: f64,
-    /// What a move takes from a thread, ns (ours: 100,000; calibrate). It counts as so much of the process's time as the
-    /// thread is of its threads.
+    /// What a move takes from a thread, ns (ours: 100,000; calibrate). It counts as so much of the process's time as
+    /// the thread is of its threads.
     pub thread_move_ns: u64,
 }
 
@@ -228,7 +229,8 @@ pub enum System {
 }
 
 impl System {
-    /// All of them, in the order of [`System`]. `off`, `rl`, `cpu`, `nm` and `full` are NThread's configurations (Table II).
+    /// All of them, in the order of [`System`]. `off`, `rl`, `cpu`, `nm` and `full` are NThread's configurations
+    /// (Table II).
     pub const ALL: [System; 9] = [
         System::Off,
         System::Rl,
@@ -256,8 +258,8 @@ impl System {
         }
     }
 
-    /// The settings that make the planner this system: as in its paper, but that NThread judges persistent memory by its
-    /// curve, as [`nthread::PmRule`] says.
+    /// The settings that make the planner this system: as in its paper, but that NThread judges persistent memory by
+    /// its curve, as [`nthread::PmRule`] says.
     pub fn settings(self) -> Settings {
         let mut settings = self.published();
         settings.nthread.pm_rule = nthread::PmRule::Curve;

@@ -323,8 +323,8 @@ impl Trials {
         self.acting
     }
 
-    /// What begins in a regime in which nothing was measured: the setting that gained most in others, if it gained in several and
-    /// lost in none; else neither. And what is not tried there: settings that gained in none of several.
+    /// What begins in a regime in which nothing was measured: the setting that gained most in others, if it gained in
+    /// several and lost in none; else neither. And what is not tried there: settings that gained in none of several.
     fn record(&self) -> (Arm, Vec<Arm>) {
         let mut known: Vec<(Arm, Vec<f64>)> = Vec::new();
         for (arm, speed) in self.regimes.iter().flat_map(Regime::known_speeds) {

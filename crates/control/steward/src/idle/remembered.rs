@@ -35,8 +35,8 @@ struct Measured {
     write_bytes_s: f64,
 }
 
-/// `$EGERIA_STATE_DIR`, for root `/var/lib/egeria`, for others `$XDG_STATE_HOME/egeria` or `~/.local/state/egeria`; and the
-/// file in it.
+/// `$EGERIA_STATE_DIR`, for root `/var/lib/egeria`, for others `$XDG_STATE_HOME/egeria` or `~/.local/state/egeria`;
+/// and the file in it.
 pub(super) fn path() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let directory = match variable(VARIABLE) {
@@ -52,7 +52,8 @@ pub(super) fn path() -> PathBuf {
     directory.join(FILE_NAME)
 }
 
-/// What a pool lies on: the UUID of the namespace of persistent memory, where the kernel says one, else the pool itself.
+/// What a pool lies on: the UUID of the namespace of persistent memory, where the kernel says one, else the pool
+/// itself.
 pub(super) fn device(volume: &Volume, pool: usize) -> Option<String> {
     let path = volume.pool_paths().into_iter().nth(pool)?;
     let metadata = std::fs::metadata(&path).ok()?;

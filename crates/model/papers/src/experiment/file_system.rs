@@ -1,7 +1,7 @@
 //! ext4-dax and PMFS: what they take more or less than NOVA for the same operation.
 //!
-//! What NOVA takes is in the workloads (1 us per operation, `fio.toml`), so only differences are added here. All are of one
-//! public measurement of the three file systems: WOLVES (OSDI'25), repository WOFS-for-PM/tests, folder
+//! What NOVA takes is in the workloads (1 us per operation, `fio.toml`), so only differences are added here. All are
+//! of one public measurement of the three file systems: WOLVES (OSDI'25), repository WOFS-for-PM/tests, folder
 //! `wofs-evaluation`; one Xeon Gold 5218, one DIMM of persistent memory that is not interleaved, Linux 5.1. How they
 //! became parameters was decided before any result was seen.
 //!
@@ -85,8 +85,8 @@ pub(crate) const EXT4_DAX: FileSystem = FileSystem {
     zeroed: 1.0,
 };
 
-/// A directory is searched from its beginning: webproxy's creating and deleting take 18 and 34 us, NOVA's 18 together. fsync
-/// has nothing to do.
+/// A directory is searched from its beginning: webproxy's creating and deleting take 18 and 34 us, NOVA's 18 together.
+/// fsync has nothing to do.
 pub(crate) const PMFS: FileSystem = FileSystem {
     name: "pmfs",
     speeds: Speeds {

@@ -89,8 +89,8 @@ fn rates(machine: &Machine, pairs: &[(usize, usize)]) -> Result<Vec<f64>> {
     Ok(max_min_shares(&capacities, &flows))
 }
 
-/// How long it takes to move so much, which lies on the first nodes of all pairs in equal parts: a worker per pair takes
-/// chunks, the last of which is smaller, so that little memory keeps few of them busy.
+/// How long it takes to move so much, which lies on the first nodes of all pairs in equal parts: a worker per pair
+/// takes chunks, the last of which is smaller, so that little memory keeps few of them busy.
 fn seconds(machine: &Machine, pairs: &[(usize, usize)], bytes: f64) -> Result<f64> {
     let chunks = (bytes / CHUNK_BYTES).ceil() as usize;
     let mut left = vec![0.0; pairs.len()];

@@ -1,8 +1,8 @@
 //! Accesses as the page tables know them: the CPU sets a bit in the entry of each page that it accesses.
 //!
-//! `/proc/PID/clear_refs` clears the bits, `/proc/PID/smaps` counts those set a moment later, by mapping. Works on every kernel and CPU,
-//! also in virtual machines, which have no samples of the PMU. It sees that a page was accessed, not how often nor by which thread. So rates are
-//! lower bounds: each page once in that moment.
+//! `/proc/PID/clear_refs` clears the bits, `/proc/PID/smaps` counts those set a moment later, by mapping. Works on
+//! every kernel and CPU, also in virtual machines, which have no samples of the PMU. It sees that a page was accessed,
+//! not how often nor by which thread. So rates are lower bounds: each page once in that moment.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,7 +19,8 @@ use super::sampler::{HotPages, Sample, Sampler};
 use crate::areas::{self, Area};
 use crate::{NodeBytes, calls, present};
 
-/// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from idle.
+/// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from
+/// idle.
 const MOMENT: Duration = Duration::from_millis(50);
 /// If a process ran for less than one part in this number of a moment, that moment shows little of it. It is then
 /// looked at for up to as many moments.

@@ -1,4 +1,5 @@
-//! Accesses as performance events sample them: with the CPU they came from, so that what each node accesses of each memory is known.
+//! Accesses as performance events sample them: with the CPU they came from, so that what each node accesses of each
+//! memory is known.
 
 use std::collections::HashMap;
 use std::path::Path;

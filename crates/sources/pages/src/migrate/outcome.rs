@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::NodeBytes;
 
-/// What came of pages, bytes. Each page that was there at first and at last is counted in `by_node`, and either in `right` or in one
-/// of those that were left.
+/// What came of pages, bytes. Each page that was there at first and at last is counted in `by_node`, and either in
+/// `right` or in one of those that were left.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Where they are in the end.

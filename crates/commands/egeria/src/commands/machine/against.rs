@@ -38,8 +38,8 @@ struct Placements {
     windows: u64,
     /// In how many both move the same threads to the same nodes.
     same: u64,
-    /// Where they do not: the least weighted bandwidth on the machine of the file under what was found, as a share of that under
-    /// the file's own decision. 1 where all are the same.
+    /// Where they do not: the least weighted bandwidth on the machine of the file under what was found, as a share of
+    /// that under the file's own decision. 1 where all are the same.
     least_share: f64,
 }
 

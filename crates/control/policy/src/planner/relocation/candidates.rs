@@ -32,8 +32,8 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// The node that most reads should leave: all that go to a contended node, else those that come from others; `None` for
-    /// a file that lies nowhere.
+    /// The node that most reads should leave: all that go to a contended node, else those that come from others;
+    /// `None` for a file that lies nowhere.
     pub(super) fn source(&self, is_contended: impl Fn(usize) -> bool) -> Option<usize> {
         let unwelcome = |node: usize| {
             if is_contended(node) {

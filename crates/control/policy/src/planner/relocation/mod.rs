@@ -83,8 +83,8 @@ impl Relocations {
         Some(speed)
     }
 
-    /// Takes what was decided, and whether threads stay where they are. Whether these are the first steps that wait to be
-    /// judged.
+    /// Takes what was decided, and whether threads stay where they are. Whether these are the first steps that wait to
+    /// be judged.
     pub(super) fn note(&mut self, steps: &[RelocationStep], threads_stay: bool) -> bool {
         let is_still = threads_stay && !self.is_under_way();
         self.outcomes.note(steps, is_still)

@@ -67,8 +67,8 @@ impl Outcomes {
         None
     }
 
-    /// Takes what was decided: steps that set off, and whether nothing else changes. Whether they are the first that wait to
-    /// be judged.
+    /// Takes what was decided: steps that set off, and whether nothing else changes. Whether they are the first that
+    /// wait to be judged.
     pub(super) fn note(&mut self, steps: &[RelocationStep], is_still: bool) -> bool {
         let is_judged = |step: &&RelocationStep| {
             let is_copy = !matches!(step.action, Relocate::Drop { .. });

@@ -35,8 +35,8 @@ pub(super) struct Traffic<'a> {
     written: Vec<f64>,
     /// Threads that read mostly there, by which a medium's curve is read.
     readers: Vec<f64>,
-    /// How many times as long as undisturbed a read from each node's memory takes; `None` where reads have changed since
-    /// [`settle`](Traffic::settle).
+    /// How many times as long as undisturbed a read from each node's memory takes; `None` where reads have changed
+    /// since [`settle`](Traffic::settle).
     stretches: Vec<Option<f64>>,
 }
 
