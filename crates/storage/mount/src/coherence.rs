@@ -76,8 +76,8 @@ struct Watched {
     merge: Arc<Merge>,
 }
 
-/// How often the kernel was given pages of holes, which programs may store into, and up to which of these it has
-/// written back and dropped them.
+/// How often the kernel got pages of holes, which programs may store into, and how many of these it has written back
+/// and dropped.
 #[derive(Default)]
 struct GivenHoles {
     given: AtomicU64,
@@ -126,7 +126,7 @@ pub(crate) struct Coherence {
     unmarked: Mutex<HashMap<u64, u32>>,
 }
 
-/// The mark of one open handle: at most one.
+/// The mark of one open handle, set at most once.
 #[derive(Default)]
 pub(crate) struct Mark {
     /// The kernel may have pages.
@@ -204,7 +204,7 @@ impl Coherence {
         marked.get(&ino.0).map(|watched| watched.holes.clone())
     }
 
-    /// The kernel gets pages of holes; whether it had none.
+    /// Record that the kernel gets pages of holes. Returns whether it had none.
     pub(crate) fn note_given_hole(&self, ino: InodeNumber) -> bool {
         self.holes(ino).is_some_and(|holes| {
             let is_first = !holes.is_any_left();
@@ -223,11 +223,11 @@ impl Coherence {
         let holes = self.holes(ino).unwrap_or_default();
         let given = holes.given.load(Ordering::Acquire);
         kernel.forget_pages(ino, 0, 0);
-        // Pages that it got since may be there still.
+        // Pages that it got since then may still be there.
         holes.dropped.fetch_max(given, Ordering::AcqRel);
     }
 
-    /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order. `keeps_pages`: under a
+    /// The handle is closed: drops pages, mark and open file, in this order. `keeps_pages`: the pages stay, under a
     /// lease.
     pub(crate) fn retire(&self, ino: InodeNumber, mark: &Mark, keeps_pages: impl FnOnce() -> bool) {
         if !mark.counted.load(Ordering::Acquire) {
@@ -275,7 +275,7 @@ impl Coherence {
         }
     }
 
-    /// Invalidate marked inodes that changed since the last look, by whomever.
+    /// Invalidate marked inodes that any process changed since the last check.
     pub(crate) fn watch(&self) {
         let inodes: Vec<u64> = locked(&self.marked).keys().copied().collect();
         for ino in inodes {
@@ -296,7 +296,7 @@ impl Coherence {
         }
     }
 
-    /// Ends [`send_invalidations`] when it has done what was asked before.
+    /// Ends [`send_invalidations`] after all earlier jobs.
     pub(crate) fn stop(&self) {
         let _ = locked(&self.jobs).send(Job::Stop);
     }
@@ -305,7 +305,7 @@ impl Coherence {
         let unsent = locked(&self.jobs)
             .send(Job::Invalidate { ino, range, after })
             .err();
-        // The thread is gone, and with it the mount: nothing to invalidate.
+        // The thread and the mount have ended: nothing to invalidate.
         if let Some(Job::Invalidate {
             after: Some(after), ..
         }) = unsent.map(|error| error.0)
@@ -330,7 +330,7 @@ pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Kernel, leases: 
         kernel.forget_pages(ino, offset, length);
         if let Some(after) = after {
             leases.work_for_kernel();
-            // Others wait for this thread: what would have to wait for a lock is left to later.
+            // Other threads wait for this one, so work that would have to wait for a lock is postponed.
             let _ = within_patience(AFTER_PATIENCE, || {
                 after();
                 Ok(())

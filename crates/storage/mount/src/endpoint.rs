@@ -25,8 +25,8 @@ pub(crate) struct Endpoint {
     pub guardian: Option<helper::Guardian>,
 }
 
-/// Have the kernel read ahead as much as one request carries, after the connection has begun. Only root may; for
-/// others it reads ahead as for a disk, by 128 KiB.
+/// Make the kernel read ahead as much as one request carries, after the connection has begun. Only root may do this;
+/// for other users the kernel reads ahead as for a disk, by 128 KiB.
 pub(crate) fn read_ahead_a_request(directory: &Path) {
     let ours = mountinfo::mounted_at(directory).ok().flatten();
     if let Some(ours) = ours.filter(|mount| mount.kind == mountinfo::OUR_KIND) {
@@ -71,11 +71,11 @@ pub(crate) fn make(
     })
 }
 
-/// The path of a directory to mount on, without links; root follows none of another user's. Nothing is asked of what
-/// is mounted there.
+/// The path of a directory to mount on, without links; root follows no links of other users. The file system mounted
+/// there is not asked.
 ///
 /// # Errors
-/// [`MountError::Missing`], [`MountError::NotADirectory`], [`MountError::DeadEndpoint`]; why it cannot be reached.
+/// [`MountError::Missing`], [`MountError::NotADirectory`], [`MountError::DeadEndpoint`]; or why it cannot be reached.
 pub fn mount_point(directory: &Path) -> Result<PathBuf, MountError> {
     open(directory).map(|place| place.path)
 }
@@ -119,7 +119,7 @@ fn refused(directory: PathBuf, error: io::Error) -> MountError {
     }
 }
 
-/// `mount(2)`, as only root may.
+/// Mount with `mount(2)`, as only root may.
 fn mount_directly(
     device: &File,
     directory: &Path,

@@ -40,7 +40,7 @@ impl Recalls {
         Ok(Recalls(shared))
     }
 
-    /// When no requests are answered any more.
+    /// Stop recalls, after the last request was answered.
     pub(crate) fn stop(self) {
         drop(self);
     }
@@ -94,7 +94,7 @@ fn serve(shared: &Arc<Shared>) {
             continue;
         };
         if others == 0 {
-            // Without another thread this one does all, one after the other.
+            // Without another thread, this one does all recalls one after the other.
             let _ = add_thread(shared);
         }
         let is_known = || adapter.known.is_known(recall.ino);

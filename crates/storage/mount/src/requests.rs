@@ -1,4 +1,4 @@
-//! Requests on their way: served at once, or on a thread that may wait, and answered.
+//! Requests: served at once, or on a thread that may wait, and answered.
 
 use crate::adapter::Adapter;
 use crate::convert::{self, NO_TIME, errno};
@@ -30,8 +30,8 @@ impl Requests {
             .watch(&adapter.volume, operation, || body(adapter));
     }
 
-    /// Serve one request about what the file holds, after the kernel has written its pages back, if programs may have
-    /// stored through mappings what the answer depends on.
+    /// Serve one request about the content of a file. If programs may have stored through mappings, the kernel writes
+    /// its pages back first.
     pub(crate) fn serve_after_stores<T: 'static>(
         &self,
         operation: Operation,
@@ -90,7 +90,7 @@ pub(crate) fn answer_created(reply: ReplyCreate, outcome: Outcome<(Found, u64)>)
     match outcome {
         Ok((found, handle)) => {
             let handle = FileHandle(handle);
-            // fuser has one time for both.
+            // fuser has only one validity for both.
             let validity = found.name_validity.min(found.attribute_validity);
             let (attributes, generation) = (&found.entry.attributes, found.entry.generation);
             reply.created(&validity, attributes, generation, handle, DIRECT);

@@ -57,7 +57,7 @@ pub fn unmount_lazily(directory: &Path) -> Result<(), MountError> {
     detach(&ours(directory)?, true)
 }
 
-/// Is the mount's process gone? One that does not answer lives: it may be stopped.
+/// Whether the mount's process is gone. A process that does not answer counts as alive, because it may be stopped.
 pub(crate) fn is_dead(directory: &Path) -> bool {
     ask(directory) == Some(libc::ENOTCONN)
 }
@@ -68,14 +68,14 @@ pub fn answers(directory: &Path) -> bool {
     ask(directory).is_some()
 }
 
-/// What the mount says to `statfs`, which the kernel always asks it: 0, or the error. `None` when it says nothing in
+/// The mount's answer to `statfs`, which the kernel always forwards: 0, or the error. `None` if there is no answer in
 /// time.
 ///
-/// A process of its own asks: a server that has taken a request and never answers holds the thread that made it for
-/// ever, and with it the end of its process.
+/// A child process asks. A server that took a request and never answers blocks the asking thread for ever, and its
+/// process could not end.
 fn ask(directory: &Path) -> Option<i32> {
     let path = CString::new(directory.as_os_str().as_bytes()).ok()?;
-    // SAFETY: the child makes system calls alone and ends; the path is terminated and outlives them.
+    // SAFETY: the child makes only system calls and ends; the path is terminated and outlives them.
     let child = unsafe {
         match libc::fork() {
             0 => {

@@ -50,7 +50,7 @@ const MAX_MISSING_IN_ALL: usize = 1 << 16;
 /// Another process that changed an inode a moment ago is likely to change it again: no lease during this time. Changes
 /// by this kernel need no recall.
 const REST: Duration = Duration::from_millis(100);
-/// The same delay after a recall; each further recall doubles it.
+/// Rest after a recall; each further recall doubles it.
 const REST_AFTER_RECALL: Duration = Duration::from_secs(1);
 const MAX_DOUBLINGS: u32 = 6;
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
@@ -77,9 +77,9 @@ struct Lease {
     is_held: bool,
     /// Answers may be remembered.
     is_granted: bool,
-    /// Of the last grant.
+    /// Number of the last grant.
     epoch: Epoch,
-    /// When attributes were first answered since, and to whom.
+    /// When attributes were first answered since that grant, and to which thread.
     shown: Option<(Instant, Asker)>,
     covers_names: bool,
     recalled_now: Option<Recall>,
@@ -92,13 +92,13 @@ struct Lease {
     missing: HashSet<Box<[u8]>>,
     /// Names by which the kernel may remember the inode, which is no directory.
     names: Vec<FileName>,
-    /// What it may have read of the file.
+    /// Pages of the file that the kernel may have read.
     pages: Pages,
-    /// Counted for them.
+    /// Bytes counted for these pages.
     paged_bytes: u64,
-    /// During the recall that is under way pages or names were read.
+    /// Pages or names were read during the recall that is under way.
     is_read_meanwhile: bool,
-    /// During the recall that is under way the kernel began to move a name here.
+    /// The kernel began to move a name here during the recall that is under way.
     is_moved_meanwhile: bool,
     /// When a look-up was last answered with a name, or with none; of a file, with its name.
     answered: Option<Instant>,
@@ -109,18 +109,18 @@ struct Lease {
     changed_by_kernel_ns: Option<i64>,
 }
 
-/// The thread that sent a request; 0 where the kernel does not say.
+/// The thread that sent a request; 0 if the kernel does not report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker(pub u32);
 
 impl Asker {
-    /// A thread takes an answer in before it asks again.
+    /// Whether the first answer was processed: a thread processes an answer before it asks again.
     fn has_taken_in(self, first: Asker) -> bool {
         self.0 != 0 && self == first
     }
 }
 
-/// Which grant of a lease.
+/// Identifies a grant of a lease.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
@@ -128,8 +128,8 @@ pub(crate) struct Epoch(u64);
 struct Rests {
     after_change: Duration,
     after_recall: Duration,
-    /// How long an answer about a name that the kernel had, and asked about again, may take to be taken in: nothing in
-    /// the kernel is held for it.
+    /// How long the kernel may take to process an answer about a name that it had already: it holds no lock during
+    /// that.
     until_taken_in: Duration,
 }
 
@@ -150,7 +150,7 @@ impl Rests {
         }
     }
 
-    /// Whether the last change is some time ago.
+    /// Whether the last change is long enough ago.
     fn has_rested(&self, attributes: &Attributes) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ns = now.map_or(0, |now| now.as_nanos() as i64);
@@ -217,7 +217,7 @@ enum Pages {
 #[derive(Default)]
 struct Shard {
     leases: HashMap<u64, Lease>,
-    /// Handles of the kernel that may change the file.
+    /// Number of open handles of the kernel that may change the file.
     writers: HashMap<u64, u32>,
 }
 
@@ -225,13 +225,14 @@ struct Shard {
 pub(crate) struct Leases {
     volume: Arc<Volume>,
     references: Option<LookupReferences>,
-    /// Once this mount grants leases: not while another mount of the session does, or the session has no room.
+    /// Set once this mount grants leases. It does not while another mount of the session does, or if the session has
+    /// no room.
     mount: OnceLock<LeaseMount>,
     /// The mount ends.
     is_over: AtomicBool,
-    /// Of leases that were granted.
+    /// Counts grants of leases.
     epochs: AtomicU64,
-    /// The kernel cannot be told to forget names.
+    /// The kernel cannot be notified to forget names.
     has_no_names: bool,
     rests: Rests,
     shards: [Mutex<Shard>; SHARDS],
@@ -301,7 +302,7 @@ impl Leases {
         self.mount.get().is_none() || self.is_over.load(Ordering::Acquire)
     }
 
-    /// From now on this thread works for the kernel of this mount.
+    /// Declares that this thread works for the kernel of this mount.
     pub(crate) fn work_for_kernel(&self) {
         egeria_engine::work_for_kernel(self.mount.get().copied());
     }
@@ -322,7 +323,7 @@ impl Leases {
         {
             return Some(lease.epoch);
         }
-        // Before the shard is held: it may read the log.
+        // Before locking the shard, because it may read the log.
         let now = self.volume.attributes(ino).ok()?;
         let mut shard = self.shard(ino);
         let lease = shard.leases.entry(ino.0).or_default();
@@ -348,10 +349,11 @@ impl Leases {
         is_held
     }
 
-    /// Whether the kernel may remember attributes that were read under this lease.
+    /// Whether the kernel may cache attributes that were read under this lease.
     ///
-    /// The first that it gets, of an inode that it has, it may not: it calls what it has valid a moment before it
-    /// replaces that, and others may look at it. It has done so when the thread that got them asks for more.
+    /// The first attributes of an inode that the kernel already has may not be cached. The kernel marks its old ones
+    /// as valid a moment before it replaces them, and another thread may read them. The replacement is done when the
+    /// same thread asks again.
     pub(crate) fn show(&self, ino: InodeNumber, epoch: Epoch, is_new: bool, asker: Asker) -> bool {
         let mut shard = self.shard(ino);
         let Some(lease) = shard.leases.get_mut(&ino.0) else {
@@ -427,7 +429,7 @@ impl Leases {
         }
     }
 
-    /// The kernel is about to move a name of the file, and takes along how long it is valid.
+    /// The kernel is about to move a name of the file, together with its validity.
     pub(crate) fn begin_move_of_file(
         &self,
         ino: InodeNumber,
@@ -435,7 +437,7 @@ impl Leases {
         to: (InodeNumber, &[u8]),
     ) {
         if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0)
-            // A recall may have taken the old name, and not come to it.
+            // A recall may have removed the old name from the list before dropping it.
             && (lease.recalled_now.is_some() || lease.has_name(from.0, from.1))
         {
             lease.add_name(to.0, to.1);
@@ -476,7 +478,7 @@ impl Leases {
         self.grant(ino, false)
     }
 
-    /// How long the kernel may remember that a name is missing, which was looked up after `grant_names`.
+    /// How long the kernel may cache that a name is missing. The name was looked up after `grant_names`.
     pub(crate) fn note_missing(
         &self,
         directory: InodeNumber,

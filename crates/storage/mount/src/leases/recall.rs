@@ -119,7 +119,7 @@ impl Leases {
             return kernel.forget_attributes(recall.ino);
         }
         let mut forgetting = kernel.forgetting();
-        // No name of ours: waits for look-ups under way.
+        // This name never exists; the notification waits for look-ups under way.
         forgetting.name(recall.ino, b"\x01egeria-none", Name::Expired);
         forgetting.send();
         let answered = || self.shard(recall.ino).leases.get(&recall.ino.0)?.answered;
