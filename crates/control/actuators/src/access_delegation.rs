@@ -19,14 +19,14 @@ pub struct AccessDelegation {
 }
 
 impl AccessDelegation {
-    /// Lifts what another planner left.
+    /// Lifts the rule that another planner left.
     pub fn begin(volume: Arc<Volume>) -> AccessDelegation {
         let _ = volume.set_delegation(None, false);
         AccessDelegation { volume }
     }
 }
 
-/// What a plan means for a volume. Stripes are those of the files.
+/// The rule of a plan for a volume. Stripes are those of the files.
 fn rule_of(plan: &DelegationPlan) -> Option<DelegationRule> {
     let DelegationPlan::On {
         min_read_bytes,

@@ -18,7 +18,7 @@ pub struct AdmissionLimits {
 }
 
 impl AdmissionLimits {
-    /// Lifts what another planner left, and has requests counted from now on.
+    /// Lifts limits that another planner left, and starts counting requests.
     ///
     /// # Errors
     /// `ENOMEM` when the session's memory has no room.

@@ -1,8 +1,8 @@
 //! Migration of the memory of processes, after their threads (AsymSched §4.2 and §4.3).
 //!
-//! Memory follows *dynamically*: in each window pages that are used most, and lie on a node that the process left, go
-//! where its threads went; where no threads were moved, from nodes without threads of the process to the one where
-//! they ran most. Or *fully*: all of it at once. Nothing takes a process over its budget: work ends when the time is
+//! Memory follows *dynamically*: in each window, the most used pages on a node that the process left go where its
+//! threads went. If no threads were moved, pages go from nodes without threads of the process to the node where they
+//! ran most. Or memory follows *fully*: all of it at once. No process goes over its budget: work ends when the time is
 //! over, and the time is charged. Nothing is undone: no page has a place to which it would have to go back.
 
 use std::collections::{BTreeMap, HashMap};
@@ -45,7 +45,7 @@ pub struct MemoryMigration {
 }
 
 impl MemoryMigration {
-    /// For the processes that `members` holds; `times` is where facts learn what was spent.
+    /// For the processes in `members`; `times` passes the spent time to the facts.
     pub fn new(
         machine: &Machine,
         members: Arc<dyn Membership>,
@@ -71,7 +71,8 @@ impl MemoryMigration {
         self.moved.values().sum()
     }
 
-    /// Moves a window's share of what follows dynamically. To be called once in each window, after its decision.
+    /// Moves a window's share of memory that follows dynamically. To be called once in each window, after its
+    /// decision.
     pub fn follow(&mut self, facts: &Facts) {
         let following = std::mem::take(&mut self.following);
         for process in following {
@@ -103,7 +104,7 @@ impl MemoryMigration {
                     Target::Pages(pages),
                 )
             };
-            // What fails now is tried in the next window, and all of it when the wait is over.
+            // A failed move is tried in the next window, and all of it when the wait is over.
             let _ = self.run(process, &order);
         }
     }
@@ -152,7 +153,7 @@ impl MemoryMigration {
                 let pairs = copies.iter().map(|(from, to, _)| (*from, *to)).collect();
                 self.full(process, pairs, *chunk_pages, facts)
             }
-            // It would cost too much now; what is used still follows.
+            // It would cost too much now; the most used pages still follow.
             MemoryAction::Short { .. } => {
                 self.following.push(process);
                 ActionOutcome::Done
@@ -164,7 +165,7 @@ impl MemoryMigration {
         }
     }
 
-    /// Moves all that is left on nodes.
+    /// Moves everything left on these nodes.
     fn full(
         &mut self,
         process: ProcessKey,
@@ -321,7 +322,7 @@ mod tests {
             [(NodeId(0), NodeId(1))].into(),
             "what its other threads have beside them stays"
         );
-        // Where threads were moved, memory follows these.
+        // If threads were moved, memory follows them.
         let moved = pairs(&[(NodeId(3), NodeId(2))], &accesses);
         assert_eq!(moved, [(NodeId(3), NodeId(2))].into());
         assert!(pairs(&[], &ProcessAccesses::default()).is_empty());
