@@ -13,7 +13,7 @@ use egeria_facts::MediumFacts;
 /// This factor times the threads of Eq. 1 is a crowd (ours): with fewer threads, trials cost more than they find.
 const CROWD: u32 = 2;
 
-/// What each node's limit hangs on, kept from window to window.
+/// The state of each node's limit, kept from window to window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limiters {
     by_node: BTreeMap<NodeId, Gate>,
@@ -29,8 +29,8 @@ struct Gate {
 }
 
 impl Limiters {
-    /// The limits for the next window. Of two entries for a node the first counts; nodes that the machine does not have
-    /// get none.
+    /// The limits for the next window. If a node has two entries, the first counts. Nodes that the machine does not
+    /// have get none.
     pub(super) fn next(
         &mut self,
         machine: &Machine,
@@ -57,7 +57,7 @@ impl Limiters {
         limits
     }
 
-    /// Whether threads at a node must ask for their turn.
+    /// Whether threads at a node need admission.
     pub(super) fn is_set(&self, node: NodeId, settings: &settings::Limits) -> bool {
         let unreached = self.by_node.get(&node).and_then(|gate| gate.unreached);
         settings.always || unreached.is_some_and(|windows| windows < settings.rest_windows)
@@ -83,7 +83,7 @@ impl Gate {
         let bears = bears(machine, index, measured.mix.write_share);
         let bears = bears.filter(|bears| may_raise && is_idle && *bears > decision.limit);
         let threads = bears.unwrap_or(decision.limit);
-        // A crowd that the medium bears may still be faster under Eq. 1, by far: that is tried.
+        // A crowd that the medium bears may still be much faster under Eq. 1, so that is tried.
         let is_tried = may_raise && settings.stages.feedback;
         let is_crowd = is_tried && measured.demand >= decision.limit.saturating_mul(CROWD);
         let is_reached = measured.demand > threads || is_crowd;
@@ -98,7 +98,7 @@ impl Gate {
     }
 }
 
-/// Windows since something was so, if it was ever.
+/// Windows since a condition was true, if it ever was.
 fn since(windows: Option<u32>, is_so: bool) -> Option<u32> {
     if is_so {
         Some(0)

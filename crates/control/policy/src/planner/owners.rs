@@ -26,7 +26,7 @@ const STAYS: f64 = 2.0;
 /// A node of which files processes keep more than this share of the CPUs busy is not AsymSched's.
 const TAKEN_SHARE: f64 = 0.5;
 
-/// What a process is.
+/// The kind of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
     /// Its threads move one by one.
@@ -35,7 +35,7 @@ pub(super) enum Owner {
     Memory,
 }
 
-/// What each process is, kept from window to window, by process id.
+/// The kind of each process, kept from window to window, by process id.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Owners {
     by_process: BTreeMap<u32, Owner>,
@@ -75,7 +75,7 @@ impl Owners {
         self.by_process = traffic.into_iter().map(owner).collect();
     }
 
-    /// What a process is.
+    /// The kind of a process.
     pub(super) fn of(&self, process: u32) -> Owner {
         self.by_process
             .get(&process)
@@ -148,7 +148,7 @@ fn memory_bytes_s(process: &ProcessAccesses) -> f64 {
     rates.sum::<f64>() * LINE_BYTES as f64
 }
 
-/// Whether a thread may not go wherever a placement may send it: to any node with as many cores.
+/// Whether a thread may not run on every node that a placement may send it to: any node with as many cores.
 fn is_bound(machine: &Machine, thread: &ThreadFacts) -> bool {
     let cores = |node| machine.core_count(node);
     let Some(here) = machine.node(thread.node) else {
@@ -168,8 +168,8 @@ fn is_bound(machine: &Machine, thread: &ThreadFacts) -> bool {
     thread.pinned || !like.into_iter().all(may_run)
 }
 
-/// The flows of memory processes over the ways between nodes, threads and memory where the placement puts them: from
-/// the memory's node to the reader's, by position, bytes/s.
+/// The flows of memory processes over the ways between nodes, with threads and memory where the placement puts them.
+/// From the memory's node to the reader's, by position, bytes/s.
 pub(super) fn memory_flows(
     machine: &Machine,
     window: &AccessWindow,

@@ -1,4 +1,4 @@
-//! What threads got in a window, and whether that can be held against another window.
+//! What threads got in a window, and whether that is comparable with another window.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use egeria_facts::{Facts, ThreadKey};
 const MAX_RATIO: f64 = 16.0;
 /// Windows are alike when at least this share of the threads do the same in both.
 const ALIKE_SHARE: f64 = 0.9;
-/// Shares of writes that differ by no more, in hundredths, are the same work: they vary from window to window, so
-/// fixed steps would take work that lies between two of them for new again and again.
+/// Shares of writes count as equal up to this difference, in hundredths. They vary from window to window; with fixed
+/// steps, work between two steps would count as new again and again.
 const SAME_WRITES: u8 = 12;
 
 /// What makes progress.
@@ -28,20 +28,20 @@ const OTHER_LENGTH: f64 = 8.0;
 /// A process that is faster by this factor, while nothing else changed, does other work.
 const OTHER_SPEED: f64 = 1.3;
 
-/// What one of them did in a window.
+/// The progress of one actor in a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deed {
     /// Bytes/s of a thread that uses files; accesses/s of a process' memory.
     rate: f64,
     threads: f64,
-    /// How much of what it moves it writes, in hundredths.
+    /// Share of writes in the bytes it moves, in hundredths.
     class: u8,
 }
 
-/// What all of them did in a window, or in several.
+/// The progress of all actors in one window, or in several.
 pub(super) type Progress = BTreeMap<Actor, Deed>;
 
-/// Of one window.
+/// The progress in one window.
 pub(super) fn progress(facts: &Facts) -> Progress {
     let window = &facts.window;
     let threads = window.threads.iter().filter(|each| each.moved_total() > 0);
@@ -71,7 +71,7 @@ pub(super) fn progress(facts: &Facts) -> Progress {
     threads.chain(processes).chain(requests(facts)).collect()
 }
 
-/// How long requests of persistent memory are, all together, of no thread.
+/// The mean length of requests to persistent memory, of all threads together.
 fn requests(facts: &Facts) -> Option<(Actor, Deed)> {
     let mixes = || facts.media.iter().map(|each| each.measured.mix);
     let count: f64 = mixes().map(|mix| mix.requests as f64).sum();
@@ -94,8 +94,9 @@ pub(super) fn add(sum: &mut Progress, progress: &Progress) {
     }
 }
 
-/// Whether the processes of both are about as fast, most of them by threads: what is so much faster or slower where
-/// nothing else changed does something else. Of each process the sum counts, which is steadier than any thread of it.
+/// Whether the processes of both are about equally fast, weighted by threads. A process with a very different speed,
+/// while nothing else changed, does other work. The sum of a process is compared, which is steadier than its single
+/// threads.
 pub(super) fn are_as_fast(one: &Progress, other: &Progress) -> bool {
     let (one, other) = (by_process(one), by_process(other));
     let threads = |all: &Sums| all.values().map(|deed| deed.threads).sum::<f64>();
@@ -142,7 +143,7 @@ pub(super) fn mean(sum: &Progress, windows: u32) -> Progress {
     mean
 }
 
-/// Whether the same threads do the same in both: how fast they are does not matter.
+/// Whether the same threads do the same work in both, at any speed.
 pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
     let sum = |progress: &Progress| progress.values().map(|deed| deed.threads).sum::<f64>();
     let same = one.iter().filter(|(actor, deed)| {
@@ -153,12 +154,12 @@ pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
     same >= ALIKE_SHARE * sum(one).max(sum(other))
 }
 
-/// What threads got last, in windows of each kind; the latest behind the others.
+/// The last progress of threads in windows of each kind; the latest is last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kinds(Vec<Progress>);
 
 impl Kinds {
-    /// Takes a window; it stands for the last one like it.
+    /// Stores a window; it replaces the last one like it.
     pub(super) fn remember(&mut self, progress: Progress) {
         if progress.is_empty() {
             return;

@@ -21,7 +21,7 @@ struct Unpaid {
     cost_ns: u64,
 }
 
-/// One window's threads in the making.
+/// The thread stages of one window in progress.
 struct Stage<'a> {
     planner: &'a Planner,
     machine: &'a Machine,
@@ -32,7 +32,7 @@ struct Stage<'a> {
 }
 
 impl Planner {
-    /// NThread's plan, with those that others decide about where they will be.
+    /// NThread's plan. Threads that other policies decide about are at their new places in it.
     pub(super) fn move_threads(
         &mut self,
         machine: &Machine,

@@ -21,21 +21,21 @@ use egeria_machine::AccessKind;
 
 use super::speeds::Speeds;
 
-/// What writes leave of a medium at least.
+/// The least share that writes leave of a medium.
 const MIN_LEFT: f64 = 0.05;
 
-/// Reads between nodes, as they would be. Nodes are positions; pairs are `[reader * nodes + data]`.
+/// Reads between nodes after a step. Nodes are positions; pairs are `[reader * nodes + data]`.
 pub(super) struct Traffic<'a> {
     speeds: &'a Speeds<'a>,
     /// Bytes/s of each pair.
     rates: Vec<f64>,
-    /// Threads of each pair that read at one time, at most.
+    /// Most threads of each pair that read at one time.
     waiting: Vec<f64>,
     /// Written to each node, bytes/s.
     written: Vec<f64>,
-    /// Threads that read mostly there, by which a medium's curve is read.
+    /// Threads that read mostly there; the point on the medium's curve.
     readers: Vec<f64>,
-    /// How many times as long as undisturbed a read from each node's memory takes; `None` where reads have changed
+    /// The factor by which a read from each node's memory takes longer than undisturbed; `None` if reads have changed
     /// since [`settle`](Traffic::settle).
     stretches: Vec<Option<f64>>,
 }
@@ -77,12 +77,12 @@ struct Used {
     threads: f64,
 }
 
-/// What copying takes.
+/// The cost of copying.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copying {
     /// Time taken from memories and lanes, as far as they are in use, s.
     pub(super) taken_s: f64,
-    /// What that makes threads wait, s.
+    /// The time that threads wait because of it, s.
     pub(super) loss_thread_s: f64,
 }
 
@@ -97,7 +97,8 @@ pub(super) struct Reader {
 }
 
 impl<'a> Traffic<'a> {
-    /// The traffic of these readers; `pm_shares` is `BW_N` as a share of the maximum, from `limit` on it is contention.
+    /// The traffic of these readers. `pm_shares` is `BW_N` as a share of the maximum; from `limit` on it is
+    /// contention.
     pub(super) fn new(
         speeds: &'a Speeds<'a>,
         readers: &[Reader],
@@ -132,7 +133,7 @@ impl<'a> Traffic<'a> {
         traffic
     }
 
-    /// How contended the most contended thing on the way of each pair is: 0 where contention begins, 1 when full.
+    /// Contention of the most contended resource on the way of each pair: 0 where contention begins, 1 when full.
     fn contended(&self, pm_shares: &[f64], limit: f64) -> Vec<f64> {
         let nodes = self.speeds.nodes;
         let above = |share: f64| {
@@ -193,7 +194,7 @@ impl<'a> Traffic<'a> {
         let read: f64 = (0..nodes).map(weighed).sum();
         let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
         let used = read / gives(AccessKind::Read) + self.written[data] / gives(AccessKind::Write);
-        // A curve may fall to nothing.
+        // A curve may fall to 0.
         if used.is_finite() { used.min(1.0) } else { 1.0 }
     }
 
@@ -205,7 +206,7 @@ impl<'a> Traffic<'a> {
         2.0 * written <= self.medium_use(data)
     }
 
-    /// Whether a node reads from one node's memory sooner than from another's.
+    /// Whether a node reads faster from one node's memory than from another's.
     pub(super) fn is_nearer(&self, reader: usize, one: usize, other: usize) -> bool {
         let (one, other) = (
             self.speeds.undisturbed(reader, one),
@@ -225,7 +226,7 @@ impl<'a> Traffic<'a> {
         }
         let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
         let written = gives(AccessKind::Read) / gives(AccessKind::Write);
-        // A curve may fall to nothing.
+        // A curve may fall to 0.
         far + medium.directory_write_share * if written.is_finite() { written } else { 1.0 }
     }
 
@@ -272,12 +273,12 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// How many times as long as undisturbed a read from a node's memory takes, at most.
+    /// The largest factor by which a read from a node's memory takes longer than undisturbed.
     pub(super) fn stretch(&self, data: usize) -> f64 {
         self.stretches[data].unwrap_or_else(|| self.find_stretch(data))
     }
 
-    /// Finds the stretches of memories whose reads have changed, so that they are found once.
+    /// Computes the stretches of memories with changed reads, so that each is computed once.
     pub(super) fn settle(&mut self) {
         for data in 0..self.speeds.nodes {
             self.stretches[data] = Some(self.stretch(data));
@@ -303,7 +304,7 @@ impl<'a> Traffic<'a> {
         (asked / (gives_bytes_s * left)).max(1.0)
     }
 
-    /// `W`: threads that read or wait to read, at the rates there are.
+    /// `W`: threads that read or wait to read, at the present rates.
     pub(super) fn reading_threads(&self) -> f64 {
         self.reading_threads_of(&self.rates)
     }
@@ -324,7 +325,7 @@ impl<'a> Traffic<'a> {
         sum
     }
 
-    /// So much of what a pair reads is read by another pair instead.
+    /// Moves this rate of reads from one pair to another.
     pub(super) fn shift(&mut self, from: (usize, usize), to: (usize, usize), bytes_s: f64) {
         let nodes = self.speeds.nodes;
         let data = [from.1, to.1];
