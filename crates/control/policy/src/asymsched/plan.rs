@@ -1,4 +1,4 @@
-//! What the placement of clusters answers.
+//! The plan of a placement of clusters.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ pub struct PlacementPlan {
     pub window: u64,
     /// The clusters found, by process and first node.
     pub clusters: Vec<Cluster>,
-    /// What becomes of the threads, and why.
+    /// The decision about threads, and why.
     pub decision: Decision,
     /// Which threads go where: all of a process on a node, or none; by process, then by node.
     pub moves: Vec<NodeMove>,
-    /// What becomes of memory, by process.
+    /// The steps for memory, by process.
     pub memory: Vec<MemoryStep>,
-    /// How the placement was looked for.
+    /// Statistics of the search.
     pub search: Search,
     /// Processes whose memory is still following after this plan; [`super::plan_after`] continues with it.
     pub following: Vec<(ProcessKey, Following)>,
@@ -44,7 +44,7 @@ pub struct Cluster {
     pub expected_bytes_s: f64,
 }
 
-/// What becomes of the threads.
+/// The decision about threads.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Decision {
@@ -61,16 +61,16 @@ pub enum Decision {
     },
     /// No cluster spans two nodes, so none needs a link.
     NothingSpans,
-    /// The placement there is passes the filter (Step 3): nothing is moved, which is the least that can be.
+    /// The present placement passes the filter (Step 3): nothing is moved, which is the least possible.
     Stay {
-        /// `P_wbw` of the placement there is.
+        /// `P_wbw` of the present placement.
         now_wbw: f64,
         /// The highest `P_wbw` found.
         best_wbw: f64,
     },
     /// Threads move.
     Move {
-        /// `P_wbw` of the placement there is.
+        /// `P_wbw` of the present placement.
         now_wbw: f64,
         /// `P_wbw` of the placement chosen.
         chosen_wbw: f64,
@@ -89,7 +89,7 @@ pub enum Decision {
         cost_ns: u64,
         /// What it may spend: `budget` of its running time, ns.
         allowed_ns: u64,
-        /// `P_wbw` of the placement there is.
+        /// `P_wbw` of the present placement.
         now_wbw: f64,
         /// `P_wbw` of the placement refused.
         chosen_wbw: f64,
@@ -116,16 +116,16 @@ pub struct NodeMove {
     pub resident_bytes: u64,
 }
 
-/// What becomes of a process's memory.
+/// A step for a process's memory.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MemoryStep {
     /// The process whose memory it is.
     pub process: ProcessKey,
-    /// What.
+    /// The action.
     pub action: MemoryAction,
 }
 
-/// What becomes of memory, and why.
+/// An action on memory, and why.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MemoryAction {
@@ -160,14 +160,14 @@ pub enum MemoryAction {
     },
 }
 
-/// How a placement was looked for.
+/// Statistics of the search for a placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Search {
     /// Placements looked at, one by one; those ruled out in groups by a bound are not among them.
     pub considered: u64,
     /// Placements whose shares were computed: neither ruled out nor equivalent to one computed before.
     pub evaluated: u64,
-    /// Whether nothing was left out, so that the best is the best there is.
+    /// Whether the search was complete, so that the best found is the best of all.
     pub is_complete: bool,
 }
 

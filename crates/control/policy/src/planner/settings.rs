@@ -258,8 +258,8 @@ impl System {
         }
     }
 
-    /// The settings that make the planner this system: as in its paper, but that NThread judges persistent memory by
-    /// its curve, as [`nthread::PmRule`] says.
+    /// The settings that make the planner this system. They are as in its paper, except that NThread judges persistent
+    /// memory by its curve, as [`nthread::PmRule`] says.
     pub fn settings(self) -> Settings {
         let mut settings = self.published();
         settings.nthread.pm_rule = nthread::PmRule::Curve;

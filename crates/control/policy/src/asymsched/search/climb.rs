@@ -1,5 +1,5 @@
-//! A good placement before all are looked at: nodes are exchanged as long as the bound on what clusters get rises. The
-//! better it is, the more of the rest can be left out.
+//! Finds a good placement before the search: nodes are exchanged as long as the bound of the clusters' bandwidth
+//! rises. The better it is, the more placements the search can skip.
 
 use super::{ROUNDING, Searcher};
 use crate::asymsched::clusters::{NodeSet, positions};
@@ -10,8 +10,8 @@ const FEW_PLACEMENTS: u64 = 5000;
 const MAX_EXCHANGES: u64 = 2000;
 
 impl Searcher<'_> {
-    /// Step 2: `P_wbw` of a good placement, 0 where looking at all is as quick. It is among those looked at later, also
-    /// when the search is cut.
+    /// Step 2: `P_wbw` of a good placement; 0 if a full search is as quick. The placement is also part of the later
+    /// search, even if that is cut.
     pub(super) fn climb(&mut self, present: &[NodeSet]) -> f64 {
         if self.layout.placements() <= FEW_PLACEMENTS {
             return 0.0;

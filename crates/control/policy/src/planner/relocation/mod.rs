@@ -54,10 +54,10 @@ pub(super) use scene::Scene;
 use speeds::Speeds;
 use traffic::Traffic;
 
-/// A file that is read so much from other nodes is read mostly there.
+/// A file with at least this share of remote reads counts as mostly read from other nodes.
 const MOSTLY: f64 = 0.5;
 
-/// What is remembered between windows.
+/// The state between windows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relocations {
     histories: Histories,
@@ -83,8 +83,8 @@ impl Relocations {
         Some(speed)
     }
 
-    /// Takes what was decided, and whether threads stay where they are. Whether these are the first steps that wait to
-    /// be judged.
+    /// Takes the decision, and whether threads stay where they are. Returns whether these are the first steps that
+    /// wait to be judged.
     pub(super) fn note(&mut self, steps: &[RelocationStep], threads_stay: bool) -> bool {
         let is_still = threads_stay && !self.is_under_way();
         self.outcomes.note(steps, is_still)
@@ -95,7 +95,7 @@ impl Relocations {
         self.outcomes.is_open()
     }
 
-    /// What becomes of data; costs are charged.
+    /// The steps for data; their costs are charged.
     pub(super) fn next(&mut self, scene: &Scene<'_>, ledger: &mut Ledger) -> Vec<RelocationStep> {
         let places = places(scene);
         let candidates = candidates(scene, &places);
@@ -113,7 +113,7 @@ impl Relocations {
         if let Some((speed, mut steps)) = self.back.take() {
             let usage = traffic.usage();
             steps.retain(|step| !self.go_back(&mut round, step, speed, &usage, ledger));
-            // The others have their turn when these are through.
+            // Other files are considered when these steps are done.
             let goes_on = !steps.is_empty() && self.is_under_way();
             self.back = goes_on.then_some((speed, steps));
             return round.steps;
@@ -168,7 +168,7 @@ impl Relocations {
         all.take(MAX_FILES).collect()
     }
 
-    /// Takes the most worthwhile step that can be taken; the reads after it.
+    /// Takes the most worthwhile step that is possible. Returns the reads after it.
     fn best_step<'a>(
         &mut self,
         round: &mut Round<'a>,
@@ -179,7 +179,7 @@ impl Relocations {
         let now = Now::new(traffic);
         let mut all: Vec<(usize, Choice)> = Vec::new();
         let mut after = traffic.clone();
-        // What is not worth it now will not be after others have gone.
+        // A step that is not worth it now will not be worth it after others.
         open.retain(|each| {
             let found = self.choices_of(round, *each, &now, &mut after);
             let best = found
@@ -189,7 +189,7 @@ impl Relocations {
             all.extend(best.map(|choice| (each.0, choice)));
             any
         });
-        // The budget goes to those that make the most of it.
+        // The budget goes to the steps with the most gain per cost.
         all.sort_by(|(_, one), (_, other)| other.worth().total_cmp(&one.worth()));
         for (index, choice) in all {
             let candidate = &round.candidates[index];

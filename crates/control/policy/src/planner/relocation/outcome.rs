@@ -21,7 +21,7 @@ pub(super) struct Outcomes {
     /// What threads got since data moved.
     recent: Kinds,
     open: Option<Open>,
-    /// Windows in which nothing sets off.
+    /// Windows in which no step starts.
     rest_windows: u32,
     /// How often steps went back.
     times: u32,
@@ -36,7 +36,7 @@ struct Open {
 }
 
 impl Outcomes {
-    /// Takes what threads got in a window: the steps after which it is less, and how much.
+    /// Takes what threads got in a window. Returns the steps after which it is less, and how much.
     pub(super) fn look(
         &mut self,
         progress: Progress,
@@ -67,8 +67,8 @@ impl Outcomes {
         None
     }
 
-    /// Takes what was decided: steps that set off, and whether nothing else changes. Whether they are the first that
-    /// wait to be judged.
+    /// Takes the decision: new steps, and whether nothing else changes. Returns whether they are the first that wait
+    /// to be judged.
     pub(super) fn note(&mut self, steps: &[RelocationStep], is_still: bool) -> bool {
         let is_judged = |step: &&RelocationStep| {
             let is_copy = !matches!(step.action, Relocate::Drop { .. });

@@ -1,4 +1,4 @@
-//! What a round of relocation asks about the machine and the window.
+//! The state of the machine and the window in a round of relocation.
 
 use egeria_facts::FileKey;
 use egeria_machine::NodeId;
@@ -11,7 +11,7 @@ use super::scene::Scene;
 use super::speeds::Speeds;
 use super::traffic::{Reader, Traffic};
 
-/// One window in the making. Nodes are positions.
+/// One window in progress. Nodes are positions.
 pub(super) struct Round<'a> {
     pub(super) scene: &'a Scene<'a>,
     pub(super) speeds: &'a Speeds<'a>,
@@ -135,17 +135,17 @@ impl<'a> Round<'a> {
         machine.core_count(&machine.nodes[node]) as f64
     }
 
-    /// Whether so much more fits on a node.
+    /// Whether this number of bytes fits on a node.
     pub(super) fn fits(&self, node: usize, bytes: u64) -> bool {
         self.room[node].is_none_or(|room| bytes <= room)
     }
 
-    /// Whether what a step brings fits where it goes.
+    /// Whether the data of a step fits on its target.
     pub(super) fn has_room(&self, choice: &Choice) -> bool {
         self.fits(choice.to, choice.bytes)
     }
 
-    /// So much goes to a node.
+    /// Takes this number of bytes of room on a node.
     pub(super) fn fill(&mut self, node: usize, bytes: u64) {
         if let Some(room) = &mut self.room[node] {
             *room = room.saturating_sub(bytes);
@@ -169,7 +169,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// A node gives up its copy of a file.
+/// A node drops its copy of a file.
 pub(super) fn drop_step(
     file: FileKey,
     on: NodeId,

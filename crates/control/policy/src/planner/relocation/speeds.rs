@@ -8,7 +8,7 @@ use crate::media;
 pub(super) struct Speeds<'a> {
     pub(super) nodes: usize,
     pub(super) paths: Option<&'a Paths>,
-    /// `None` where nothing is known, or nothing that makes sense.
+    /// `None` if the medium is not known, or its figures are invalid.
     pub(super) media: Vec<Option<Medium<'a>>>,
     /// What the lanes carry, bytes/s.
     pub(super) lane_bytes_s: Vec<f64>,
