@@ -17,7 +17,7 @@ pub enum Scope {
     All,
     /// This process and its descendants.
     Tree(u32),
-    /// Several such. Their numbers may be others' one day, so each is named with its begin.
+    /// Several trees. Process ids may be reused, so each root is named with its start time.
     Trees(Vec<ProcessKey>),
     /// The processes of a control group and those below, by its path within the hierarchy, as `/system.slice`.
     ControlGroup(String),
@@ -29,7 +29,7 @@ impl Scope {
         self.holds_by(process_id, task::parent)
     }
 
-    /// Leaves those that it holds; each parent is looked up once.
+    /// Keeps only the processes in scope; each parent is looked up once.
     pub fn retain(&self, processes: &mut Vec<u32>) {
         let mut parents = HashMap::new();
         let mut parent = |process| {
@@ -76,7 +76,7 @@ fn descends(
     is_root: impl Fn(u32) -> bool,
     mut parent: impl FnMut(u32) -> Option<u32>,
 ) -> bool {
-    // Bounded: a chain of parents that changes under us must not hold us.
+    // Bounded, because the chain of parents may change during the loop.
     let mut process = Some(process_id);
     for _ in 0..64 {
         match process {

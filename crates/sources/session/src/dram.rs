@@ -1,5 +1,5 @@
-//! What goes through the DRAM of each node, where anybody counts that: an emulated machine does; of a real one the
-//! kernel tells by memory bandwidth monitoring (resctrl), as far as the CPU has it.
+//! Traffic of each node's DRAM, if it is counted. An emulated machine counts it. On a real machine the kernel reports
+//! it by memory bandwidth monitoring (resctrl), if the CPU has that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) struct Monitoring {
     domains: Vec<Domain>,
 }
 
-/// What the CPUs behind one last-level cache move.
+/// The traffic of the CPUs behind one last-level cache.
 struct Domain {
     directory: PathBuf,
     /// Position of its node in the machine.
@@ -72,7 +72,7 @@ pub(crate) struct DramBytes {
 }
 
 impl DramBytes {
-    /// Of a node's DRAM since an earlier time; `pm_bytes` went to persistent memory there.
+    /// Bytes of a node's DRAM since an earlier time; `pm_bytes` went to persistent memory there.
     pub(crate) fn since(&self, before: &DramBytes, node: usize, pm_bytes: u64) -> Option<u64> {
         let moved = self
             .by_node

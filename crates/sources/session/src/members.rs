@@ -37,7 +37,7 @@ pub(crate) struct Members {
 pub(crate) struct Asked(HashMap<u32, bool>);
 
 impl Members {
-    /// Those of the session that this process has attached.
+    /// The members of the session that this process has attached.
     pub(crate) fn of(volume: &Volume) -> Members {
         let name = volume.uuid().simple().to_string();
         let own = mapped_files(std::process::id());
@@ -92,7 +92,7 @@ impl Membership for Members {
 }
 
 impl Asked {
-    /// As [`Members::holds`].
+    /// Whether a thread is one of the session's user and its process maps the session; each process is asked once.
     pub(crate) fn holds(&mut self, members: &Members, process_id: u32, thread_id: u32) -> bool {
         let mapped = || members.is_mapped_by(process_id);
         members.is_of_user(process_id, thread_id)
@@ -160,14 +160,14 @@ mod tests {
         assert!(!is_segment("/dev/shm/egeria-cd-34", "ab12"));
     }
 
-    /// A process that has what this one has mapped, and only waits; killed when dropped.
+    /// A child with the same mappings as this process that only waits; killed when dropped.
     struct Waiting(Forked);
 
     impl Waiting {
         fn with_user(user: u32) -> Waiting {
             let waiting = Forked::run(|| {
                 let user = Some(Uid::from_raw(user));
-                // The call itself, for the child has no other threads.
+                // The system call itself, because the child has no other threads.
                 let _ = rustix::thread::set_thread_res_uid(None, user, None);
                 loop {
                     rustix::event::pause();
@@ -216,7 +216,7 @@ mod tests {
             eprintln!("SKIPPED: only root can become another user");
             return;
         }
-        // As a program with another user's rights, that this user started, is.
+        // The same as for a set-user-id program that this user started.
         let other = Waiting::with_user(65_534);
         while task::user_ids(other.id(), other.id()) == Some([0; 4]) {
             std::thread::yield_now();

@@ -27,10 +27,10 @@ use egeria_proc::{LiveSource, Membership};
 /// A thread's affinity is read once in this number of windows.
 const AFFINITY_TURNS: u64 = 8;
 
-/// A session under watch.
+/// A session that is watched.
 ///
-/// Each thread that uses the volume is known by its place in the session and how often that was taken
-/// before, so threads that come and go and ids used again are never confused. Ends noting when dropped.
+/// Each thread that uses the volume is identified by its place in the session and how often that was taken before. So
+/// threads that come and go, and reused ids, are never confused. Dropping it ends the recording of counts.
 pub struct SessionSource {
     volume: Arc<Volume>,
     machine: Machine,
@@ -51,7 +51,7 @@ pub struct SessionSource {
     /// What went through the DRAM of each node, where it is counted.
     dram_bytes: Option<DramBytes>,
     cpu_times: CpuTimes,
-    /// Of the window that ended last.
+    /// Facts of media in the window that ended last.
     media: Vec<MediumFacts>,
     watches_files: bool,
 }
@@ -92,12 +92,12 @@ impl SessionSource {
         watch
     }
 
-    /// From now on facts of files are given, too.
+    /// Adds facts of files from now on.
     pub fn watch_files(&mut self) {
         self.watches_files = true;
     }
 
-    /// Whether anybody counts what goes through the DRAM of nodes.
+    /// Whether the traffic of the nodes' DRAM is counted.
     pub fn measures_dram(&self) -> bool {
         !matches!(self.dram, DramCounters::Nobody)
     }
@@ -134,7 +134,7 @@ impl SessionSource {
         self.number = 0;
     }
 
-    /// End the window and begin the next: what happened in it.
+    /// Ends the window and begins the next. Returns the facts of the ended window.
     pub fn take(&mut self) -> Window {
         let reports = self.volume.threads(self.session_window);
         let totals = self.volume.counters();
@@ -271,7 +271,7 @@ impl SessionSource {
         nodes.filter_map(medium).collect()
     }
 
-    /// A thread seen for the first time; `None` when it is not ours to watch.
+    /// A thread seen for the first time; `None` if it must not be watched.
     fn meet(&self, report: &ThreadReport, asked: &mut Asked) -> Option<Known> {
         let (mut process_id, mut thread_id) = (report.process_id, report.thread_id);
         if report.pid_namespace != self.members.pid_namespace {
@@ -299,7 +299,7 @@ impl SessionSource {
             name: task::name(process_id, thread_id),
             node: self.machine.nodes[0].id,
             cpu: CpuUse::begin(process_id, thread_id),
-            // What it did before it was met belongs to no window.
+            // Its counts before that belong to no window.
             before: ThreadReport {
                 read_bytes: [0; MAX_POOLS],
                 written_bytes: [0; MAX_POOLS],
@@ -418,7 +418,7 @@ fn busy_of_threads(window: &mut Window) {
             .threads
             .iter()
             .filter(|thread| thread.node == node.node);
-        // A wait that ends in the next window was accounted in this one.
+        // A wait that ends in the next window was counted in this one.
         let within = |thread: &ThreadFacts| thread.busy_ns.min(window.duration_ns);
         node.busy_ns = here.map(within).sum();
     }
