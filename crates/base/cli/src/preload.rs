@@ -33,7 +33,7 @@ pub fn find() -> Outcome<Option<PathBuf>> {
         .find_map(|place| place.canonicalize().ok().filter(|place| place.is_file())))
 }
 
-/// As [`find`], for commands that are nothing without it.
+/// The library of [`find`], for commands that need it.
 ///
 /// # Errors
 /// When there is none.

@@ -44,7 +44,7 @@ impl Progress {
         self.bar.set_position(done.min(total));
     }
 
-    /// As [`Progress::advance`], and says what is done now.
+    /// Records that `done` of `total` steps are done, and shows what is done now.
     pub fn step(&self, done: u64, total: u64, what: &str) {
         if self.bar.message() != what {
             self.bar.set_message(what.to_owned());

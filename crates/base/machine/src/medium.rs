@@ -17,7 +17,7 @@ pub struct Medium<'a> {
     pub write: Side<'a>,
     /// What is left of it while reads and writes meet: (share of the bytes that are written, factor), ascending.
     pub mix_curve: &'a [[f64; 2]],
-    /// The same for accesses from other nodes.
+    /// Left of it for accesses from other nodes: (share of the bytes that are written, factor), ascending.
     pub remote_mix_curve: &'a [[f64; 2]],
     /// Lines written for the coherence directory per line that is read from another node while its own node reads too.
     pub directory_write_share: f64,

@@ -138,10 +138,10 @@ pub struct Memory {
     /// before. `read_latency_ns` when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential_read_latency_ns: Option<f64>,
-    /// As `remote_latency_factor`, of reads alone.
+    /// Replaces `remote_latency_factor` for reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_read_latency_factor: Option<f64>,
-    /// As `remote_latency_factor`, of writes alone.
+    /// Replaces `remote_latency_factor` for writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_write_latency_factor: Option<f64>,
     /// How its modules are interleaved; accesses at random meet at some of them while others idle.
@@ -151,14 +151,14 @@ pub struct Memory {
     /// ascending; of four threads or more, nothing is lost with one. Above 1 where each way has wires of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix_curve: Vec<[f64; 2]>,
-    /// As `mix_curve`, for accesses from other nodes.
+    /// The `mix_curve` of accesses from other nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote_mix_curve: Vec<[f64; 2]>,
     /// Cache lines of reads that one thread has on their way when none waits for another and all are small;
     /// [`Memory::lines_in_flight`] when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_lines_at_once: Option<u32>,
-    /// As `read_lines_at_once`, of writes.
+    /// Cache lines of writes that one thread has on their way when none waits for another and all are small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_lines_at_once: Option<u32>,
     /// Cache lines that one reading thread keeps on their way; [`Memory::lines_in_flight`] when missing.
@@ -177,7 +177,7 @@ pub struct Interleave {
     pub bytes: u64,
     /// Bytes that one thread reads at once when none of its accesses waits for another.
     pub read_ahead_bytes: u64,
-    /// As `read_ahead_bytes`, written: stores wait in buffers.
+    /// Bytes that one thread writes at once when none of its accesses waits for another: stores wait in buffers.
     pub write_ahead_bytes: u64,
     /// Writes of one thread that are on their way at once at least, however long.
     #[serde(default = "one")]

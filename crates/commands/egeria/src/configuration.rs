@@ -182,7 +182,7 @@ impl Configuration {
     /// Reads one volume of the file.
     ///
     /// # Errors
-    /// As [`Configuration::read`]; a name that is not there.
+    /// Those of [`Configuration::read`]; a name that is not in the file.
     pub fn volume(path: &Path, name: &str) -> Outcome<ConfiguredVolume> {
         let mut known = Configuration::read(path)?.volumes;
         known.remove(name).ok_or_else(|| {
@@ -202,7 +202,7 @@ impl Configuration {
     /// Reads what the steward without a volume is to do.
     ///
     /// # Errors
-    /// As [`Configuration::read`]; when nothing is said of it.
+    /// Those of [`Configuration::read`]; a file without such a section.
     pub fn steward(path: &Path) -> Outcome<ConfiguredSteward> {
         Configuration::read(path)?.steward.ok_or_else(|| {
             Failure::new(format!(

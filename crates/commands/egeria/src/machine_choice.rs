@@ -176,13 +176,13 @@ impl Allocation {
         }
     }
 
-    /// Makes it the session's, for everybody.
+    /// Makes it the session's, for all processes.
     pub fn apply(self, volume: &Volume) -> Outcome {
         volume.set_allocation(self.policy(&volume.pool_nodes())?);
         Ok(())
     }
 
-    /// The same, until the result is dropped.
+    /// Makes it the session's, until the result is dropped.
     pub fn apply_for_a_while(self, volume: &Arc<Volume>) -> Outcome<BorrowedAllocation> {
         let before = volume.allocation();
         self.apply(volume)?;

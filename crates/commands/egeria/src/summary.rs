@@ -16,7 +16,7 @@ pub struct Summary {
     pub exit_status: u8,
     /// From its start to its end, seconds on the wall clock.
     pub elapsed_s: f64,
-    /// The same in the time of the emulated machine.
+    /// From its start to its end, seconds in the time of the emulated machine.
     pub machine_elapsed_s: f64,
     /// UUID of the volume.
     pub volume: String,

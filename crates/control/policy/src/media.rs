@@ -26,7 +26,7 @@ pub(crate) fn medium(machine: &Machine, index: usize) -> Option<Medium<'_>> {
     }
 }
 
-/// The same, if it is persistent or emulated.
+/// The medium of a node, if it is persistent or emulated.
 pub(crate) fn persistent(machine: &Machine, index: usize) -> Option<Medium<'_>> {
     let node = machine.nodes.get(index)?;
     let is_persistent = |memory: &&Memory| memory.kind == MemoryKind::Persistent;

@@ -52,7 +52,7 @@ pub enum Reason {
         /// `CPU` of that node with this thread; `None` if not judged.
         cpu_share: Option<f64>,
     },
-    /// It writes to a node whose persistent memory is contended (NThread §III-C1, Eqs. 1-4).
+    /// It writes to a node with contended persistent memory (NThread §III-C1, Eqs. 1-4).
     PmContention {
         /// The contended node.
         contended: NodeId,
@@ -75,7 +75,7 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_bandwidth_bytes_s: Option<f64>,
     },
-    /// It runs on a node whose CPUs are contended (NThread §III-C2, Eqs. 5 and 6).
+    /// It runs on a node with contended CPUs (NThread §III-C2, Eqs. 5 and 6).
     CpuContention {
         /// The contended node.
         contended: NodeId,

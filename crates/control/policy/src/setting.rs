@@ -113,7 +113,7 @@ macro_rules! by_name {
             /// Sets one setting from `name=value`.
             ///
             /// # Errors
-            /// As [`Self::set`], and without a `=`.
+            /// Those of [`Self::set`], and a missing `=`.
             pub fn set_pair(&mut self, pair: &str) -> Result<(), $crate::SettingError> {
                 let (name, value) = pair
                     .split_once('=')

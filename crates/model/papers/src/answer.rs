@@ -84,7 +84,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The same for another number of the claim, or for a part of it that a label names.
+    /// The answer for another number of the claim, or for a part of it with this label.
     pub(crate) const fn at(self, part: usize, label: &'static str) -> Answer {
         match self {
             Answer::Predicted(prediction) => Answer::Predicted(Prediction {
@@ -96,7 +96,7 @@ impl Answer {
         }
     }
 
-    /// The same between two file systems.
+    /// The answer, as a comparison of two file systems.
     pub(crate) const fn across(self) -> Answer {
         match self {
             Answer::Predicted(prediction) => Answer::Predicted(Prediction {

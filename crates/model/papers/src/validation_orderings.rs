@@ -23,7 +23,7 @@ pub struct ValidationOrdering {
     pub item: String,
     /// The faster over the slower, as measured.
     pub measured: f64,
-    /// The same in the model.
+    /// The faster over the slower, in the model.
     pub model: f64,
     /// Whether the model has the same one faster.
     pub held: bool,

@@ -7,11 +7,11 @@ use crate::model::Model;
 /// What one access takes next to a crowd.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct AccessTime {
-    /// ns.
+    /// Time of the access, ns.
     pub(crate) time_ns: f64,
-    /// The same when no line waits in a queue, ns.
+    /// Time of the access when no line waits in a queue, ns.
     pub(crate) unwaited_ns: f64,
-    /// For which it occupies the memory, ns.
+    /// Time for which it occupies the memory, ns.
     pub(crate) service_ns: f64,
     /// Most cache lines on their way during that time.
     pub(crate) lines: f64,

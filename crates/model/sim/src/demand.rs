@@ -81,7 +81,7 @@ pub(crate) struct AtMemory {
     pub(crate) place: usize,
     /// Time per operation, ns.
     pub(crate) time_ns: f64,
-    /// The same when no line waits in a queue, ns.
+    /// Time per operation when no line waits in a queue, ns.
     pub(crate) unwaited_ns: f64,
     /// Most cache lines on their way during that time.
     pub(crate) lines: f64,

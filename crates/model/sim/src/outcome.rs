@@ -136,7 +136,7 @@ pub struct NodeOutcome {
     pub read_bytes_s: f64,
     /// Written to its memories, bytes/s.
     pub written_bytes_s: f64,
-    /// The same for each of them.
+    /// The traffic of each of its memories.
     pub memories: Vec<MemoryOutcome>,
     /// Share of its cores in use by threads; 0 on a node without cores.
     pub busy_share: f64,

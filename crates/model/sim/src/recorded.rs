@@ -89,7 +89,7 @@ impl Workload {
 }
 
 impl Workload {
-    /// The same on another machine: what names a node that this does not have names one that it has.
+    /// The workload on another machine: nodes that this machine lacks are replaced by nodes that it has.
     #[must_use]
     pub fn onto(mut self, machine: &Machine) -> Workload {
         let count = machine.nodes.len();

@@ -106,7 +106,7 @@ impl FileCounter {
     /// At this pace: the longer it is attached, the more the machine's calls cost.
     ///
     /// # Errors
-    /// As [`FileCounter::begin`].
+    /// Those of [`FileCounter::begin`].
     pub fn with(pace: Pace) -> Result<FileCounter> {
         if !cfg!(target_arch = "x86_64") {
             return Err(BpfError::Cpu);

@@ -59,7 +59,7 @@ impl Locator {
         })
     }
 
-    /// As [`Locator::for_one`], for many files: none uses the whole budget.
+    /// A locator for many files: none uses the whole budget.
     ///
     /// # Errors
     /// When there is no descriptor left.

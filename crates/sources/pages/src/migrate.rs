@@ -145,7 +145,7 @@ pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<
     })
 }
 
-/// The same by one `migrate_pages`, to compare; how many pages it left.
+/// Moves the memory by one call of `migrate_pages`, for comparison. Returns how many pages it left.
 ///
 /// # Errors
 /// When the kernel refuses.

@@ -45,8 +45,8 @@ impl Mounts {
         Mounts(fs::read(living::path(process_id, "mountinfo")).unwrap_or_default())
     }
 
-    /// As [`answers`], of what a process has open by a descriptor. A mount that is not listed is not asked either, but
-    /// the kernel's own of anonymous files.
+    /// Whether a file that a process has open by a descriptor can be asked for its pages without a wait (see
+    /// [`answers`]). A mount that is not listed is not asked, except the kernel's own mount of anonymous files.
     pub(crate) fn answer(&self, process_id: u32, descriptor: u32) -> bool {
         let own = rustix::process::geteuid().as_raw();
         let mount = mount_of(process_id, descriptor);

@@ -40,7 +40,7 @@ pub fn page_nodes() -> io::Result<()> {
 /// Choosing the node of new pages.
 ///
 /// # Errors
-/// As [`page_nodes`].
+/// Those of [`page_nodes`].
 pub fn memory_policy() -> io::Result<()> {
     on_thread(calls::allocate_anywhere)
 }

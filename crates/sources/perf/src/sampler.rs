@@ -80,10 +80,10 @@ impl EventSampler {
         })
     }
 
-    /// Whether this user may, and the kernel can.
+    /// Whether this user may sample, and the kernel supports it.
     ///
     /// # Errors
-    /// As [`EventSampler::begin`].
+    /// Those of [`EventSampler::begin`].
     pub fn check(events: &[Event]) -> Result<()> {
         let event = events.first().ok_or(PerfError::NoPmu)?;
         let online = online(Path::new("/"))?;

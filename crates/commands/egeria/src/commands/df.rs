@@ -157,7 +157,7 @@ fn mounts() -> Outcome<Vec<Served>> {
     Ok(served::all()?)
 }
 
-/// As [`space_of_pool`], but does not wait for a volume that hangs: the others are worth showing.
+/// The space of a pool's volume. It does not wait for a volume that hangs, because the others are worth showing.
 fn space_soon(pool: &Path) -> Outcome<VolumeSpace> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let path = pool.to_owned();

@@ -120,7 +120,7 @@ struct Run {
     vs_first_uncertainty: Uncertainty,
     /// Where four of five such predictions were right.
     bytes_s_range: Range,
-    /// The same of `vs_first`.
+    /// The range of `vs_first` in which four of five such predictions were right.
     vs_first_range: Range,
     /// Whether that leaves no doubt which of the two is faster.
     is_decided: bool,

@@ -94,14 +94,14 @@ impl<'a> Loads<'a> {
         sums.threads -= 1;
     }
 
-    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight. By the rule `curve` more,
-    /// where the medium is busier with them than that says.
+    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight. By the rule `curve` it is
+    /// higher if the medium is busier than that.
     pub(super) fn pm_bytes_s(&self, node: usize) -> f64 {
         let sums = &self.nodes[node];
         self.pm_bytes_s_of(sums, sums.written, sums.accessing)
     }
 
-    /// The same with a thread that is elsewhere there, or `without` one that is there.
+    /// `BW_N` of a node if a thread from elsewhere were added, or a thread on it removed (`without`), bytes/s.
     pub(super) fn pm_bytes_s_with(&self, node: usize, thread: &Thread<'_>, without: bool) -> f64 {
         let sums = &self.nodes[node];
         let (written, part) = (u128::from(thread.written), part_of(thread, thread.written));

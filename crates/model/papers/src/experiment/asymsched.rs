@@ -135,7 +135,7 @@ fn managed(
     Ok(())
 }
 
-/// The same, long enough that AsymSched has settled.
+/// The workload, long enough that AsymSched has settled.
 pub(super) fn settled(mut workload: Workload) -> Workload {
     workload.warm_up_seconds = SETTLES_S;
     workload.seconds = SETTLES_S + COUNTED_S;

@@ -82,7 +82,7 @@ pub(super) fn figure_4(stage: &Stage, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// The same threads, bound to these nodes in equal parts.
+/// The threads of a workload, bound to these nodes in equal parts.
 fn bound_to(mut workload: Workload, nodes: &[u16]) -> Workload {
     let whole = workload.threads[0].clone();
     let files = workload.files[0].clone();

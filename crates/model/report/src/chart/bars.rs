@@ -10,7 +10,7 @@ const WIDTH: f64 = 920.0;
 const BARS_AT: f64 = 250.0;
 /// Longest bar; the rest is for its figure.
 const LONGEST: f64 = 540.0;
-/// The same where bars lie end to end, with all their figures behind.
+/// Longest bar if bars lie end to end, with all their figures behind.
 const LONGEST_STACKED: f64 = 420.0;
 /// Height of a bar.
 const BAR: f64 = 17.0;

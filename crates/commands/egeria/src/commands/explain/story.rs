@@ -222,7 +222,7 @@ impl Story {
     }
 }
 
-/// The same for the same reason; its numbers change from window to window.
+/// Whether a thread stays at the same node for the same reason; the numbers change from window to window.
 fn is_same(before: &Kept, now: &Kept) -> bool {
     let reason = |kept: &Kept| std::mem::discriminant(&kept.because);
     (before.node, before.wanted) == (now.node, now.wanted) && reason(before) == reason(now)

@@ -23,7 +23,7 @@ pub(crate) struct Summary {
     pub(crate) threads_omitted: u64,
     /// Share of all bytes that were local.
     pub(crate) local_share: Option<f64>,
-    /// The same in the last window.
+    /// Share of all bytes that were local in the last window.
     pub(crate) last_local_share: Option<f64>,
     pub(crate) moves: u64,
     pub(crate) moves_by_reason: BTreeMap<&'static str, u64>,

@@ -118,7 +118,7 @@ impl View {
         self.read_with(log, &mut |_| ())
     }
 
-    /// The same, and shows each window.
+    /// Reads what is new in the log and shows each window. Returns the number of lines.
     pub(in crate::commands) fn read_with(
         &mut self,
         log: &mut DecisionLog,

@@ -52,7 +52,7 @@ impl Learner {
         }
     }
 
-    /// The same for persistent memory alone.
+    /// The verdict on a limit by persistent memory alone.
     fn pm_verdict(&self, probe: Option<Direction>, last: bool) -> Verdict {
         let (windows, least) = (self.samples.count(), self.settings.min_gain);
         let gain = self.gain(self.samples.median().pm);
