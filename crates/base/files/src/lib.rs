@@ -104,10 +104,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     opened(path, 0o600)
 }
 
-/// As [`open`], then emptied and closed to others: what is for this user alone.
+/// Opens a file of this user's like [`open`], closes it to other users and empties it: for data of this user alone.
 ///
 /// # Errors
-/// As for [`open`].
+/// Those of [`open`].
 pub fn create_private(path: &Path) -> io::Result<File> {
     let file = open(path)?;
     close_to_others(&file)?;
@@ -115,10 +115,11 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// As [`open`], then emptied; a new file has the permissions that the umask leaves: what others may read as well.
+/// Opens a file of this user's like [`open`] and empties it. A new file has the permissions that the umask leaves, so
+/// other users may read it.
 ///
 /// # Errors
-/// As for [`open`].
+/// Those of [`open`].
 pub fn create(path: &Path) -> io::Result<File> {
     let file = opened(path, 0o666)?;
     file.set_len(0)?;

@@ -1,4 +1,4 @@
-//! What a process has mapped, as memory that may be moved: ranges, the size of their pages, and the nodes that their
+//! The mappings of a process, as memory that may be moved: ranges, the size of their pages, and the nodes that their
 //! owner bound them to.
 
 use std::collections::HashMap;
@@ -46,7 +46,8 @@ pub fn of(process_id: u32) -> io::Result<Vec<Area>> {
     joined(facts, ranges)
 }
 
-/// Those of `numa_maps` with the ends that `maps` has. What only one of them knows came or went between.
+/// The mappings of `numa_maps` with the ends from `maps`. A mapping in only one of them appeared or vanished in
+/// between.
 fn joined(facts: impl BufRead, ranges: impl BufRead) -> io::Result<Vec<Area>> {
     let mut areas = HashMap::new();
     each_line(facts, |line| {
@@ -125,7 +126,7 @@ fn bound_to(rest: &str) -> Option<Vec<NodeId>> {
         _ => first,
     };
     let (name, list) = policy.split_once(':')?;
-    // `default` and what is no policy has no list.
+    // `default` and unknown policies have no list.
     let is_policy = |word: &str| name.starts_with(word);
     let known = ["bind", "interleave", "prefer", "(many)"];
     known.into_iter().any(is_policy).then(|| nodes(list))

@@ -12,9 +12,9 @@ use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getf
 /// `PIDFD_THREAD`, since Linux 6.9: a descriptor of a thread that is not the first one.
 const OF_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as libc::c_uint);
 
-/// The regular file that a process has open by this descriptor: the same open file, so its position and its modes are
-/// those of the process, and must stay. Held for a moment only: as long as it is, a close of the process is not its
-/// last.
+/// The regular file that a process has open by this descriptor. It is the same open file description, so its position
+/// and modes belong to the process, and must not change. It is held only for a moment: during that, a close by the
+/// process is not the last close.
 ///
 /// # Errors
 /// `EPERM` where this process may not trace the other one, `ENOSYS` before Linux 5.6, those of the kernel when it is

@@ -19,7 +19,7 @@ pub struct FoundFiles(Arc<Mutex<HashMap<FileKey, FoundFile>>>);
 /// How a file is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundFile {
-    /// What it was called.
+    /// Its path when it was found.
     pub(crate) path: PathBuf,
     /// The process that has it open, and by which descriptor.
     pub(crate) process_id: u32,
@@ -33,7 +33,7 @@ pub(crate) struct FoundFile {
     pub(crate) age: u32,
 }
 
-/// Windows that a file is remembered for: not every window sees everybody.
+/// Windows for which a file is remembered: not every window sees all processes.
 const MAX_AGE: u32 = 10;
 
 /// The link of a process to what it has open.
@@ -50,7 +50,7 @@ impl FoundFiles {
     /// Opens a file for looking and moving its pages.
     ///
     /// # Errors
-    /// `ENOENT` when it was not found, or the process that had it open has another one by now; what opening fails with.
+    /// `ENOENT` when it was not found, or when the descriptor is another file by now; errors of opening.
     pub fn open(&self, file: FileKey) -> io::Result<File> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let found = self.all().get(&file).cloned().ok_or_else(gone)?;
@@ -69,7 +69,7 @@ impl FoundFiles {
         }
     }
 
-    /// Those of a window; others of windows before are kept for a while.
+    /// Keeps the files of a window; files of earlier windows are kept for a while.
     pub(crate) fn keep(&self, found: HashMap<FileKey, FoundFile>) {
         let mut all = self.all();
         all.retain(|_, file| {

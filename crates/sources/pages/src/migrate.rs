@@ -41,9 +41,9 @@ const HUGE_BYTES: usize = 2 << 20;
 pub struct Order {
     /// The process whose memory it is.
     pub process_id: u32,
-    /// When it began, so that it is not another one with its number.
+    /// When it began, to distinguish it from a later process with the same id.
     pub start_ticks: u64,
-    /// Where to.
+    /// The nodes that get the memory.
     pub target: Target,
     /// Move pages that other processes have mapped, too.
     pub also_shared: bool,
@@ -58,7 +58,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// All of a process, however long it takes.
+    /// An order for all memory of a process, without a time limit.
     pub fn of(process_id: u32, start_ticks: u64, target: Target) -> Order {
         Order {
             process_id,
@@ -84,18 +84,18 @@ pub struct Progress {
     pub stop: AtomicBool,
 }
 
-/// What was done.
+/// The result of a migration.
 #[derive(Clone, Debug)]
 pub struct Migration {
-    /// What came of the pages.
+    /// The results of single pages.
     pub outcome: Outcome,
     /// The number of workers.
     pub workers: usize,
-    /// How long, without finding the mappings.
+    /// Duration, without finding the mappings.
     pub took: Duration,
     /// The process ended during the migration.
     pub is_ended: bool,
-    /// The time or a stop cut it short: not all pages were looked at.
+    /// The time limit or a stop ended it early: not all pages were looked at.
     pub is_cut: bool,
 }
 
@@ -106,7 +106,7 @@ struct Part<'a> {
     pages: usize,
 }
 
-/// Moves, then looks at every page. What was done when it is stopped stays.
+/// Moves memory, then looks at every page. If it is stopped, finished moves stay.
 ///
 /// # Errors
 /// `ENOENT` without NUMA support, `ESRCH` when the process is gone at the beginning, `EACCES` or `EPERM` when it is
@@ -153,7 +153,7 @@ pub fn by_system_call(process_id: u32, from: NodeId, to: NodeId) -> io::Result<u
     calls::migrate(process_id, from, to)
 }
 
-/// The mappings in pieces, huge pages undivided; of single pages those with some of them.
+/// The mappings in pieces, huge pages undivided. For single pages, only mappings that contain some of them.
 fn parts<'a>(areas: &'a [Area], target: &Target, piece_pages: usize) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
     for area in areas {
@@ -173,7 +173,7 @@ fn parts<'a>(areas: &'a [Area], target: &Target, piece_pages: usize) -> Vec<Part
             _ => area.range.clone(),
         };
         let mut start = range.start / area.page_bytes * area.page_bytes;
-        // No huge page is cut, neither such as the mapping is made of, nor such as the kernel made.
+        // No huge page is cut, neither of a hugetlbfs mapping nor of the kernel's own making.
         let whole_bytes = area.page_bytes.max(HUGE_BYTES);
         let piece_bytes =
             (piece_pages.clamp(1, 1 << 20) * SMALL_PAGE).next_multiple_of(whole_bytes);
@@ -273,7 +273,7 @@ impl Queue<'_> {
                     return Ok(outcome);
                 }
                 Err(error) => {
-                    // The others need not find out as well.
+                    // Other workers need not find this out too.
                     self.purse.close();
                     self.progress.stop.store(true, Ordering::Relaxed);
                     return Err(error);
@@ -307,7 +307,7 @@ impl Queue<'_> {
     }
 }
 
-/// Runs where pages go to, as far as it may: copies are short then, but it is not needed.
+/// Runs on the target nodes, if it may: copies are faster there, but it is not needed.
 fn settle(cpus: &[CpuId]) {
     let thread = rustix::thread::gettid().as_raw_pid() as u32;
     let Ok(allowed) = task::affinity(thread) else {

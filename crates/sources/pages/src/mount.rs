@@ -40,7 +40,7 @@ pub(crate) fn answers(process_id: u32, (major, minor): (u32, u32)) -> bool {
 pub(crate) struct Mounts(Vec<u8>);
 
 impl Mounts {
-    /// Those there are now; none where this process may not look.
+    /// The present mounts; none if this process may not look.
     pub(crate) fn of(process_id: u32) -> Mounts {
         Mounts(fs::read(living::path(process_id, "mountinfo")).unwrap_or_default())
     }
@@ -66,7 +66,7 @@ impl Mounts {
     }
 }
 
-/// The number of the mount that an open file of a process is on.
+/// The id of the mount that an open file of a process is on.
 fn mount_of(process_id: u32, descriptor: u32) -> Option<String> {
     let facts =
         fs::read_to_string(living::path(process_id, &format!("fdinfo/{descriptor}"))).ok()?;
@@ -83,7 +83,7 @@ fn is_anonymous(process_id: u32, descriptor: u32) -> bool {
     target.as_os_str().as_bytes().starts_with(b"/memfd:")
 }
 
-/// Words of a line that name a file system.
+/// The words of a line that identify a file system.
 const NUMBER: usize = 0;
 const DEVICE: usize = 2;
 

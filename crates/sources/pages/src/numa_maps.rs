@@ -53,8 +53,8 @@ impl Memory {
         self.mappings += 1;
         let pages = line.nodes.iter().map(|(_, pages)| *pages);
         let all = pages.fold(0_u64, u64::saturating_add);
-        // A private mapping of a file has both kinds; the line does not say where which of them are, so each node gets
-        // its share.
+        // A private mapping of a file has both kinds. The line does not say on which nodes each kind is, so each node
+        // gets its share.
         let of_all = match line.path {
             None => all,
             Some(_) => line.anonymous.min(all),
@@ -83,7 +83,7 @@ impl Memory {
         }
     }
 
-    /// What all nodes have.
+    /// The bytes on all nodes.
     pub fn by_node(&self) -> NodeBytes {
         let mut all = self.anonymous.clone();
         all.add_all(&self.files);

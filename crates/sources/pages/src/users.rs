@@ -1,7 +1,7 @@
 //! Which processes have a file open or mapped.
 //!
-//! Nothing is asked of the file system of any file, which may not answer: descriptors are compared by what
-//! `/proc/PID/fdinfo` says of them, mappings by their lines.
+//! A file system that may not answer is never asked. Descriptors are compared by `/proc/PID/fdinfo`, mappings by their
+//! lines.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -48,9 +48,9 @@ pub struct User {
 pub struct Users {
     /// Those found.
     pub found: Vec<User>,
-    /// Processes of others, that may not be looked at.
+    /// Processes of other users that may not be looked at.
     pub hidden: u64,
-    /// There was more than could be looked at.
+    /// There was more than the limit.
     pub is_cut: bool,
 }
 
@@ -114,7 +114,7 @@ impl Used {
                 let told = inode_of(&living::path(process_id, &format!("fdinfo/{number}")));
                 match told {
                     Some(told) if told != *inode => false,
-                    // Another file system may have the same number: that is asked, if it is known to answer.
+                    // Another file system may have the same inode number: it is asked, if it is known to answer.
                     Some(_) => {
                         answers(process_id, link, *device)
                             && fs::metadata(link)
@@ -190,14 +190,14 @@ fn value<'a>(facts: &'a str, name: &str) -> Option<&'a str> {
     Some(value.trim())
 }
 
-/// What a descriptor is of.
+/// The file of a descriptor.
 pub(crate) struct Open {
     pub(crate) inode: u64,
     /// Past the page cache (`O_DIRECT`).
     pub(crate) is_direct: bool,
 }
 
-/// What a process has open by a descriptor; `None` when it is gone, and before Linux 5.14.
+/// The file that a process has open by a descriptor; `None` when it is gone, and before Linux 5.14.
 pub(crate) fn open_as(process_id: u32, descriptor: u32) -> Option<Open> {
     let facts =
         fs::read_to_string(living::path(process_id, &format!("fdinfo/{descriptor}"))).ok()?;

@@ -31,14 +31,14 @@ const ROUNDS: usize = 3;
 /// Failures that are reported.
 const MAX_FAILURES: usize = 10;
 
-/// What is to be brought where.
+/// Which stripes go to which node.
 pub struct Plan {
     files: Vec<PathBuf>,
     /// For each node its stripes.
     nodes: Vec<(NodeId, Vec<Stripe>)>,
     /// Also move pages that other processes have mapped.
     pub also_mapped: bool,
-    /// Read nothing: what is not cached stays so.
+    /// Read nothing: only cached pages are moved.
     pub only_cached: bool,
 }
 
@@ -51,12 +51,12 @@ pub struct Progress {
     pub stop: AtomicBool,
 }
 
-/// Files that something went wrong with, and what; the first few.
+/// Files with failures, and the failures; the first few.
 #[derive(Default)]
 pub struct Failures(Mutex<Vec<(PathBuf, String)>>);
 
 impl Plan {
-    /// Nothing yet, for these nodes.
+    /// An empty plan for these nodes.
     pub fn for_nodes(nodes: &[NodeId], also_mapped: bool) -> Plan {
         Plan {
             files: Vec::new(),
@@ -66,7 +66,7 @@ impl Plan {
         }
     }
 
-    /// Adds a file: its stripes go to the nodes in turn, and which begins is its own.
+    /// Adds a file: its stripes go to the nodes in turn. Its first node depends on its inode number.
     ///
     /// # Errors
     /// When it cannot be opened, or lies in no page cache.
@@ -129,7 +129,7 @@ impl Plan {
             let round =
                 both.map(|((node, brought), (_, verified))| (node, brought.then(&verified)));
             let round: Vec<_> = round.collect();
-            // Of a later round only what it added counts, and where pages are then.
+            // Of a repeated round, only the additional bytes count, and where pages are afterwards.
             all = if all.is_empty() {
                 round
             } else {
@@ -218,17 +218,18 @@ pub fn check_movable(file: &File) -> io::Result<()> {
     }
 }
 
-/// Moves what is cached of open files, part by part. Nothing is read, and what other processes have mapped stays.
+/// Moves the cached pages of open files, part by part. Nothing is read, and pages that other processes have mapped
+/// stay.
 pub struct CachedPages {
     touch: Touch,
 }
 
-/// What became of the cached pages of a part.
+/// The result for the cached pages of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MovedPages {
     /// On their new node, as the kernel says.
     pub moved_bytes: u64,
-    /// Still on the old one: mapped by others, pinned, in use, or there was no room.
+    /// Still on the old one: mapped by other processes, pinned, in use, or there was no room.
     pub left_bytes: u64,
 }
 
@@ -375,7 +376,7 @@ impl Queue<'_> {
         Ok(outcome)
     }
 
-    /// New pages come from the node; running there, too, makes copies short, but is not needed.
+    /// New pages come from the node. Running there makes copies faster too, but is not needed.
     fn settle(&self, machine: &Machine) -> io::Result<()> {
         let cpus = machine
             .node(self.node)
