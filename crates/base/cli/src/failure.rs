@@ -44,7 +44,7 @@ impl Failure {
         ))
     }
 
-    /// Says it on stderr and gives the exit status.
+    /// Prints it on stderr and returns the exit status.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Cause(line) => said(&line, 1),
@@ -56,7 +56,7 @@ impl Failure {
     }
 }
 
-/// What the system said, without Rust's `(os error N)`.
+/// The system's message, without Rust's `(os error N)`.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -76,7 +76,7 @@ fn without_error_numbers(line: &str) -> String {
     text
 }
 
-/// One line whatever the text holds.
+/// Prints one line, whatever the text contains.
 fn said(line: &str, status: u8) -> ExitCode {
     let line: Vec<&str> = line.split_whitespace().collect();
     let line = without_error_numbers(&line.join(" "));

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 /// File name of the library.
 const LIBRARY: &str = "libegeria_preload.so";
 
-/// Names the library where it lies elsewhere; empty means: work without it.
+/// Path of the library if it is elsewhere; empty means: work without it.
 pub const VARIABLE: &str = "EGERIA_PRELOAD_LIB";
 
 /// The library: the path in [`VARIABLE`], else next to this executable, else in `../lib/egeria/`.
@@ -60,7 +60,7 @@ fn named_library(named: &OsStr) -> Outcome<Option<PathBuf>> {
     }
 }
 
-/// The value of `LD_PRELOAD` that loads `library` after what is there already.
+/// The value of `LD_PRELOAD` that loads `library` after the present libraries.
 pub fn with(existing: Option<OsString>, library: &Path) -> OsString {
     let mut value = existing
         .filter(|value| !value.is_empty())

@@ -1,16 +1,16 @@
-//! How far something long is: on stderr, only on a terminal, only after a second.
+//! Progress of long work: on stderr, only on a terminal, only after a second.
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What takes less than this shows nothing.
+/// Shorter work shows nothing.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// How often a bar or spinner moves by itself.
 const TICK: Duration = Duration::from_millis(120);
 
-/// A bar or a spinner; gone when dropped.
+/// A bar or a spinner; removed when dropped.
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,

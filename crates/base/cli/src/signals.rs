@@ -1,5 +1,5 @@
-//! Signals that ask to stop. Commands that make mounts or scratch files install [`Signals`], so
-//! that a stop is an error on the way out, past every clean-up, and not the end of the process.
+//! Signals that ask to stop. Commands that make mounts or scratch files install [`Signals`]. A stop is then an error
+//! that runs every clean-up, and not the end of the process.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
 use crate::failure::{Failure, Outcome};
 
-/// Signals that end a program that does not care.
+/// Signals that end a program by default.
 const STOPPING: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 
-/// What to do with the next signal.
+/// How the next signal is handled.
 enum Duty {
     /// Remember the first, for [`Signals::check`].
     Note,
-    /// The command of `egeria run` is alive: it decides.
+    /// The command of `egeria run` is alive: it handles the signal.
     Forward(Pid),
     /// Call this with the signal's number.
     Call(Box<dyn FnMut(i32) + Send>),
@@ -69,8 +69,8 @@ impl Signals {
                 }
             })
             .map_err(failed)?;
-        // A thread that waits for a file system in a way that only death ends would otherwise be chosen, and never run
-        // a handler.
+        // Otherwise the kernel could choose a thread that waits for a file system and only ends by death. It would
+        // never run a handler.
         leave_to_others(&STOPPING);
         Ok(Signals { state })
     }
@@ -171,7 +171,7 @@ impl State {
         }
     }
 
-    /// Waits on the thread that takes signals: there is nothing else left for it to do.
+    /// Waits on the thread that receives signals, because it has nothing else to do.
     fn end_soon(&self, signal: i32) {
         let limit_ms = self.end_within_ms.load(Ordering::Acquire);
         if limit_ms == 0 {

@@ -1,4 +1,4 @@
-//! What is said on stderr.
+//! Messages on stderr.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use egeria_machine::printable_lines;
 
 static PROGRAM: OnceLock<&'static str> = OnceLock::new();
 
-/// What the lines of [`complain`] begin with; without it `egeria`.
+/// The program name at the beginning of lines of [`complain`]; `egeria` by default.
 pub fn set_program(name: &'static str) {
     let _ = PROGRAM.set(name);
 }

@@ -22,7 +22,7 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// A node with a pool where nothing happened.
+    /// A node with a pool, without any activity.
     pub fn idle(node: NodeId) -> NodeFacts {
         NodeFacts {
             node,

@@ -23,7 +23,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window in which nothing happened, on this machine.
+    /// A window without any activity, on this machine.
     pub fn empty(machine: &Machine, number: u64, start_ns: u64, duration_ns: u64) -> Window {
         let nodes = machine.nodes.iter().map(|node| NodeFacts::idle(node.id));
         Window {
