@@ -1,4 +1,4 @@
-//! What shells complete: a subcommand that every program here has.
+//! Shell completions: a subcommand that every program here has.
 
 use clap::Args;
 use clap_complete::Shell;

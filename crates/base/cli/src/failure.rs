@@ -17,12 +17,12 @@ pub enum Failure {
     Cause(String),
     /// The command line makes no sense. Exit status 2.
     Usage(String),
-    /// With a status of its own: of `egeria run` itself, as shells give such failures (126, 127); 128 + signal of work that somebody
-    /// stopped before it printed anything.
+    /// With an exit status of its own: failures of `egeria run` itself, as shells give them (126, 127), and 128 +
+    /// signal if work was stopped before it printed anything.
     Status(u8, String),
     /// A signal asked to stop; what was made is removed. Exit status 128 + signal.
     Interrupted(i32),
-    /// Nobody reads the output any more: end as other tools do, without a word.
+    /// The reader of the output has closed it: end as other tools do, without a message.
     BrokenPipe,
 }
 
@@ -44,7 +44,7 @@ impl Failure {
         ))
     }
 
-    /// Says it on stderr and gives the exit status.
+    /// Prints it on stderr and returns the exit status.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Cause(line) => said(&line, 1),
@@ -56,7 +56,7 @@ impl Failure {
     }
 }
 
-/// What the system said, without Rust's `(os error N)`.
+/// The system's message, without Rust's `(os error N)`.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -76,7 +76,7 @@ fn without_error_numbers(line: &str) -> String {
     text
 }
 
-/// One line whatever the text holds.
+/// Prints one line, whatever the text contains.
 fn said(line: &str, status: u8) -> ExitCode {
     let line: Vec<&str> = line.split_whitespace().collect();
     let line = without_error_numbers(&line.join(" "));

@@ -1,4 +1,4 @@
-//! How every command of Egeria behaves: errors of one line, JSON, progress, signals, pages, completions.
+//! Common behaviour of all commands of Egeria: errors of one line, JSON, progress, signals, pages, completions.
 
 pub mod completions;
 pub mod failure;

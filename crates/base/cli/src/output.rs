@@ -1,4 +1,4 @@
-//! What commands say: one JSON document or text for people on stdout, remarks on stderr.
+//! Output of commands: one JSON document, or text for people, on stdout; remarks on stderr.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Prints `document` as JSON, or what `human` makes of it, without what terminals would obey.
+    /// Prints `document` as JSON, or the text that `human` makes of it, without bytes that control terminals.
     ///
     /// # Errors
     /// When stdout cannot be written.
@@ -39,7 +39,7 @@ impl Format {
 /// The document as indented JSON.
 ///
 /// # Errors
-/// When it holds what JSON has not; no document of a command does.
+/// When it holds values that JSON does not have; no document of a command does.
 pub fn to_json<T: Serialize>(document: &T) -> Outcome<String> {
     serde_json::to_string_pretty(document).map_err(|error| {
         Failure::new(format!(
@@ -48,7 +48,7 @@ pub fn to_json<T: Serialize>(document: &T) -> Outcome<String> {
     })
 }
 
-/// Writes to stdout; a reader that has gone is [`Failure::BrokenPipe`].
+/// Writes to stdout. If the reader has closed it, the result is [`Failure::BrokenPipe`].
 ///
 /// # Errors
 /// When stdout cannot be written.
@@ -64,15 +64,15 @@ pub fn print(text: &[u8]) -> Outcome {
     }
 }
 
-/// Prints text for people, without what terminals would obey.
+/// Prints text for people, without bytes that control terminals.
 ///
 /// # Errors
-/// As for [`print`].
+/// Those of [`print`].
 pub fn print_text(text: &str) -> Outcome {
     print(printable_lines(text).as_bytes())
 }
 
-/// Writes a page, a file of its own.
+/// Writes a page into a file of its own.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -82,7 +82,7 @@ pub fn write_page(path: &Path, page: &str) -> Outcome {
         .map_err(|error| Failure::io("write", path, &error, HINT))
 }
 
-/// A table with these headers; columns whose header begins with `>` are right-aligned.
+/// A table with these headers; columns are right-aligned if their header begins with `>`.
 pub fn table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);

@@ -1,4 +1,4 @@
-//! Where the preload library is, and how a child is told to load it.
+//! Where the preload library is, and how a child process is made to load it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::failure::{Failure, Outcome};
 /// File name of the library.
 const LIBRARY: &str = "libegeria_preload.so";
 
-/// Names the library where it lies elsewhere; empty means: work without it.
+/// Path of the library if it is elsewhere; empty means: work without it.
 pub const VARIABLE: &str = "EGERIA_PRELOAD_LIB";
 
-/// The library: what [`VARIABLE`] names, else beside this executable, else in `../lib/egeria/`.
+/// The library: the path in [`VARIABLE`], else next to this executable, else in `../lib/egeria/`.
 ///
 /// # Errors
 /// When [`VARIABLE`] names no file.
@@ -33,7 +33,7 @@ pub fn find() -> Outcome<Option<PathBuf>> {
         .find_map(|place| place.canonicalize().ok().filter(|place| place.is_file())))
 }
 
-/// As [`find`], for commands that are nothing without it.
+/// The library of [`find`], for commands that need it.
 ///
 /// # Errors
 /// When there is none.
@@ -60,7 +60,7 @@ fn named_library(named: &OsStr) -> Outcome<Option<PathBuf>> {
     }
 }
 
-/// The value of `LD_PRELOAD` that loads `library` after what is there already.
+/// The value of `LD_PRELOAD` that loads `library` after the present libraries.
 pub fn with(existing: Option<OsString>, library: &Path) -> OsString {
     let mut value = existing
         .filter(|value| !value.is_empty())

@@ -1,23 +1,23 @@
-//! How far something long is: on stderr, only on a terminal, only after a second.
+//! Progress of long work: on stderr, only on a terminal, only after a second.
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What takes less than this shows nothing.
+/// Shorter work shows nothing.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// How often a bar or spinner moves by itself.
 const TICK: Duration = Duration::from_millis(120);
 
-/// A bar or a spinner; gone when dropped.
+/// A bar or a spinner; removed when dropped.
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,
 }
 
 impl Progress {
-    /// For something whose steps are counted.
+    /// A bar for work that is counted in steps.
     pub fn bar(what: &str) -> Progress {
         Progress::hidden(what, "{msg} {wide_bar} {percent:>3} % {eta:>4}")
     }
@@ -34,7 +34,7 @@ impl Progress {
         }
     }
 
-    /// So many of so many steps are done.
+    /// Records that `done` of `total` steps are done.
     pub fn advance(&self, done: u64, total: u64) {
         if self.bar.is_hidden() && self.started.elapsed() >= QUIET {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -44,7 +44,7 @@ impl Progress {
         self.bar.set_position(done.min(total));
     }
 
-    /// As [`Progress::advance`], and says what is done now.
+    /// Records that `done` of `total` steps are done, and shows what is done now.
     pub fn step(&self, done: u64, total: u64, what: &str) {
         if self.bar.message() != what {
             self.bar.set_message(what.to_owned());
@@ -59,7 +59,7 @@ impl Drop for Progress {
     }
 }
 
-/// Runs `body`, with a spinner beside it once it has taken a second.
+/// Runs `body`; shows a spinner once it has taken a second.
 pub fn spinning<T>(what: &str, body: impl FnOnce() -> T) -> T {
     let progress = Progress::hidden(what, "{spinner} {msg} {elapsed}");
     let bar = progress.bar.clone();

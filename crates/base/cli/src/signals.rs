@@ -1,5 +1,5 @@
-//! Signals that ask to stop. Commands that make mounts or scratch files install [`Signals`], so
-//! that a stop is an error on the way out, past every clean-up, and not the end of the process.
+//! Signals that ask to stop. Commands that make mounts or scratch files install [`Signals`]. A stop is then an error
+//! that runs every clean-up, and not the end of the process.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
 use crate::failure::{Failure, Outcome};
 
-/// Signals that end a program that does not care.
+/// Signals that end a program by default.
 const STOPPING: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 
-/// What to do with the next signal.
+/// How the next signal is handled.
 enum Duty {
     /// Remember the first, for [`Signals::check`].
     Note,
-    /// The command of `egeria run` is alive: it decides.
+    /// The command of `egeria run` is alive: it handles the signal.
     Forward(Pid),
     /// Call this with the signal's number.
     Call(Box<dyn FnMut(i32) + Send>),
@@ -28,7 +28,7 @@ enum Duty {
 struct State {
     /// The first signal that was noted; 0: none.
     first: AtomicI32,
-    /// Whether `first` is set, for those who only ask that.
+    /// Whether `first` is set, as a flag that other code can poll.
     stop: AtomicBool,
     duty: Mutex<Duty>,
     /// How long a command may take to end once a signal asked it to; 0: as long as it needs.
@@ -69,19 +69,20 @@ impl Signals {
                 }
             })
             .map_err(failed)?;
-        // A thread that waits for a file system in a way that only death ends would otherwise be chosen, and never run a handler.
+        // Otherwise the kernel could choose a thread that waits for a file system and only ends by death. It would
+        // never run a handler.
         leave_to_others(&STOPPING);
         Ok(Signals { state })
     }
 
-    /// For commands that leave nothing to clean up: a signal ends the process after this time at the latest. Its threads may be in
-    /// calls of a file system that never answers.
+    /// For commands that leave nothing to clean up: a signal ends the process after this time at the latest. Its
+    /// threads may be in calls of a file system that never answers.
     pub fn end_within(&self, limit: Duration) {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.state.end_within_ms.store(limit_ms, Ordering::Release);
     }
 
-    /// An error once somebody asked to stop.
+    /// An error once a signal asked to stop.
     ///
     /// # Errors
     /// [`Failure::Interrupted`] with the first signal.
@@ -100,14 +101,14 @@ impl Signals {
         }
     }
 
-    /// Waits until somebody asks to stop.
+    /// Waits for a signal that asks to stop.
     pub fn wait(&self) {
         let never: Option<()> = self.wait_or(|| None);
         debug_assert!(never.is_none());
     }
 
-    /// Waits until somebody asks to stop, or this gives something, which is asked twice a second: it may take much longer than a look
-    /// at who asks to stop.
+    /// Waits for a signal that asks to stop, or until `ended` returns a value. `ended` is called only twice a second,
+    /// because it may take much longer than a check for signals.
     pub fn wait_or<T>(&self, mut ended: impl FnMut() -> Option<T>) -> Option<T> {
         const LOOK: Duration = Duration::from_millis(50);
         const LOOKS: u32 = 10;
@@ -124,7 +125,7 @@ impl Signals {
         None
     }
 
-    /// Set once somebody asked to stop, for work that looks at it now and then.
+    /// Set once a signal asked to stop, for work that checks it from time to time.
     pub fn stop_flag(&self) -> &AtomicBool {
         &self.state.stop
     }
@@ -170,14 +171,15 @@ impl State {
         }
     }
 
-    /// Waits on the thread that takes signals: there is nothing else left for it to do.
+    /// Waits on the thread that receives signals, because it has nothing else to do.
     fn end_soon(&self, signal: i32) {
         let limit_ms = self.end_within_ms.load(Ordering::Acquire);
         if limit_ms == 0 {
             return;
         }
         std::thread::sleep(Duration::from_millis(limit_ms));
-        // SAFETY: it takes a number and does not return; other threads end where they are, and what they hold ends with them.
+        // SAFETY: it takes a number and does not return; other threads end where they are, and what they hold ends
+        // with them.
         unsafe { libc::_exit(128 + signal) }
     }
 
@@ -213,7 +215,7 @@ fn leave_to_others(signals: &[i32]) {
     }
 }
 
-/// Whether who started us wants this signal ignored (`nohup`, background jobs).
+/// Whether the parent process wants this signal ignored (`nohup`, background jobs).
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero sigaction is valid, and sigaction only fills it in.
     unsafe {

@@ -1,4 +1,4 @@
-//! What a wrong command line gets: one line.
+//! Errors of the command line, in one line.
 
 use std::process::ExitCode;
 
@@ -43,7 +43,7 @@ fn one_line(text: &str, command: &Command) -> String {
     format!("{line}; see `{} --help`", command_of(usage, command))
 }
 
-/// `egeria mkfs` of `egeria mkfs [OPTIONS] --pool …`; without usage, what was typed tells.
+/// `egeria mkfs` of `egeria mkfs [OPTIONS] --pool …`; without a usage line, from the typed arguments.
 fn command_of(usage: Option<&str>, command: &Command) -> String {
     let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
     let is_word = |word: &&str| !word.starts_with('-') && word.chars().all(is_letter);

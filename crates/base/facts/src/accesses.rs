@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct ProcessKey {
     /// The kernel's process id.
     pub process_id: u32,
-    /// When it began, in the clock ticks of `/proc/PID/stat`: ids come again.
+    /// When it began, in the clock ticks of `/proc/PID/stat`: ids are reused.
     pub start_ticks: u64,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for ProcessKey {
 pub struct AccessWindow {
     /// Its number.
     pub number: u64,
-    /// When it ended, ns since some moment that is the same for all windows.
+    /// When it ended, ns since a moment that is the same for all windows.
     pub end_ns: u64,
     /// The processes; their order does not matter.
     pub processes: Vec<ProcessAccesses>,
@@ -63,7 +63,7 @@ pub struct NodeAccesses {
     pub resident_bytes: u64,
 }
 
-/// Why a window is none.
+/// Why a window is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AccessError {
     /// Two entries for one process.
@@ -75,34 +75,34 @@ pub enum AccessError {
     /// Two entries for one node of a process.
     #[error("{process} has node {} twice; add the two up", node.0)]
     NodeTwice {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// A node that the machine does not have.
     #[error("{process} is on node {}, which the machine does not have; use the machine it was seen on", node.0)]
     UnknownNode {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// Accesses that are no rates.
     #[error("{process} on node {} has accesses that are no rates; give at most one finite number, 0 or more, per node", node.0)]
     Accesses {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
-        /// Where.
+        /// The node.
         node: NodeId,
     },
 }
 
 impl AccessWindow {
-    /// Whether the window makes sense on this machine.
+    /// Whether the window is valid on this machine.
     ///
     /// # Errors
-    /// The first thing that makes none.
+    /// The first invalid part.
     pub fn validate(&self, machine: &Machine) -> Result<(), AccessError> {
         for (index, facts) in self.processes.iter().enumerate() {
             let process = facts.process;
@@ -133,7 +133,7 @@ fn is_rate(rate: f64) -> bool {
 }
 
 impl NodeAccesses {
-    /// Accesses to the memory at this position per second; 0 for what is no rate.
+    /// Accesses to the memory at this position per second; 0 for an invalid rate.
     pub fn rate_to(&self, memory: usize) -> f64 {
         let rate = self.accesses_s.get(memory).copied().unwrap_or_default();
         if is_rate(rate) { rate } else { 0.0 }

@@ -4,14 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AccessWindow, FileFacts, MediumFacts, Window};
 
-/// The facts of one stretch of time. Lists that the source does not fill are empty: the stages that need them then decide nothing.
+/// The facts of one stretch of time. Lists that the source does not fill are empty: the stages that need them then
+/// decide nothing.
 ///
-/// One that makes no sense still gets an answer, in which what makes none is left alone.
+/// Invalid facts still get an answer, which ignores the invalid parts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Facts {
     /// File I/O per thread and node (NThread).
     pub window: Window,
-    /// Accesses to memory per process and node, beside those that file I/O makes (AsymSched).
+    /// Accesses to memory per process and node, without those that file I/O makes (AsymSched).
     pub accesses: AccessWindow,
     /// Nodes with persistent memory (PATS, OdinFS), in any order; each at most once.
     pub media: Vec<MediumFacts>,

@@ -44,7 +44,7 @@ pub struct FileFacts {
     /// Bytes read, `[node of the reader][node of the data]`, by position in `Machine::nodes`; what was read from a copy
     /// counts at the node of the copy.
     pub read_bytes: Vec<Vec<u64>>,
-    /// Bytes written to it, by anybody.
+    /// Bytes written to it, by all threads.
     pub written_bytes: u64,
     /// Whether a node holds a read-only copy of all of it, by position; nodes beyond the end hold none.
     #[serde(default)]

@@ -1,11 +1,11 @@
 //! Plain facts about a short stretch of time: what policies read.
 //!
-//! [`Facts`] are all facts of one window. Its [`Window`] says, for every thread under the steward, how many
-//! bytes it read and wrote on which node, how long it ran, where it runs and where it may run
-//! ([`ThreadFacts`]), and for every node what went through its memory and CPUs ([`NodeFacts`]). Beside it
-//! are accesses to memory per process ([`AccessWindow`]), requests at persistent memory ([`MediumFacts`])
-//! and where files lie and are read from ([`FileFacts`]). A [`FactSource`] provides them: live sessions,
-//! /proc, recordings, the simulator. Nothing here decides, does I/O, or holds what a policy remembers.
+//! [`Facts`] are all facts of one window. Its [`Window`] says, for every thread under the steward, how many bytes it
+//! read and wrote on which node, how long it ran, where it runs and where it may run ([`ThreadFacts`]). For every node
+//! it says what went through its memory and CPUs ([`NodeFacts`]). There are also accesses to memory per process
+//! ([`AccessWindow`]), requests at persistent memory ([`MediumFacts`]), and where files lie and are read from
+//! ([`FileFacts`]). A [`FactSource`] provides them: live sessions, /proc, recordings, the simulator. Nothing here
+//! decides, does I/O, or holds what a policy remembers.
 //!
 //! Facts read from a file or a socket are not trusted: call [`Facts::validate`] first, then every vector
 //! fits the machine, every node exists and no sum can overflow.

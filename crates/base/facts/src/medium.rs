@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The mean of the requests of a window: `S` and `W_r` of Eq. 1.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Mix {
-    /// How many there were; with none, the other two mean nothing.
+    /// The number of requests; with 0, the other two have no meaning.
     pub requests: u64,
     /// `S`, bytes: their mean size.
     pub mean_bytes: f64,
@@ -14,18 +14,17 @@ pub struct Mix {
     pub write_share: f64,
 }
 
-/// What one window measured, all of it under the limit that the decision before it set.
+/// The measurements of one window, all under the limit that the decision before it set.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measured {
-    /// What was asked for.
+    /// The requests.
     pub mix: Mix,
     /// The most threads that were admitted or waited at one time.
     pub demand: u32,
-    /// What went to and from persistent memory, bytes/s.
+    /// Traffic to and from persistent memory, bytes/s.
     pub pm_bytes_s: f64,
-    /// What went to and from DRAM behind the same memory controllers, bytes/s; `None` where nobody
-    /// measures it.
+    /// Traffic to and from DRAM behind the same memory controllers, bytes/s; `None` if it is not measured.
     pub dram_bytes_s: Option<f64>,
 }
 
@@ -36,10 +35,10 @@ pub struct MediumFacts {
     pub node: NodeId,
     /// Requests, threads at it and throughput, under the limit that the plan before set.
     pub measured: Measured,
-    /// Room for more data there, bytes; `None` where nobody knows, which counts as enough.
+    /// Room for more data there, bytes; `None` if it is not known, which counts as enough.
     #[serde(default)]
     pub free_bytes: Option<u64>,
-    /// Whether any file is striped, so that delegates can access it; `None` where nobody knows, which counts as yes.
+    /// Whether any file is striped, so that delegates can access it; `None` if it is not known, which counts as yes.
     #[serde(default)]
     pub striped_files: Option<bool>,
 }

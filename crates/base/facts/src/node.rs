@@ -3,10 +3,10 @@
 use egeria_machine::NodeId;
 use serde::{Deserialize, Serialize};
 
-/// What went through one node in the window, whoever did it.
+/// The traffic through one node in the window, of all programs.
 ///
-/// Where the hardware does not count it, whoever fills the window sums its threads or leaves 0:
-/// a policy takes the larger of this and the threads' sum.
+/// If the hardware does not count it, the source sums its threads or leaves 0: a policy takes the larger of this and
+/// the threads' sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeFacts {
     /// Which node.
@@ -22,7 +22,7 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// A node with a pool where nothing happened.
+    /// A node with a pool, without any activity.
     pub fn idle(node: NodeId) -> NodeFacts {
         NodeFacts {
             node,

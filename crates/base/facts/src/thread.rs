@@ -12,8 +12,7 @@ pub const MAX_NAME_CHARS: usize = 64;
 /// As long as a path may be on Linux.
 const MAX_PATH_CHARS: usize = 4096;
 
-/// A thread, for as long as the machine runs: the kernel reuses ids, never together with the
-/// start time.
+/// Identifies a thread for as long as the machine runs: the kernel reuses ids, but never together with the start time.
 #[derive(
     Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize,
 )]
@@ -45,7 +44,7 @@ pub struct ThreadFacts {
     pub node: NodeId,
     /// The CPUs its owner gave it: never what the steward narrowed that to.
     pub allowed_cpus: CpuSet,
-    /// Its owner bound it to CPUs of his choice: nobody else may move it.
+    /// Its owner bound it to chosen CPUs: no policy may move it.
     #[serde(default)]
     pub pinned: bool,
     /// Bytes read from each node; index = position in `Machine::nodes`.
@@ -63,8 +62,7 @@ pub struct ThreadFacts {
 }
 
 impl ThreadFacts {
-    /// A thread that did nothing, on a machine with so many nodes, and may run anywhere in
-    /// `allowed_cpus`.
+    /// A thread without activity, on a machine with this number of nodes, which may run anywhere in `allowed_cpus`.
     pub fn idle(
         key: ThreadKey,
         node: NodeId,
@@ -107,7 +105,7 @@ impl ThreadFacts {
     }
 }
 
-/// A thread's name as it may be shown: threads name themselves, and terminals obey bytes.
+/// A thread's name, made printable: a thread can set its own name, and some bytes control terminals.
 pub fn printable_name(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     printable(text.trim_end_matches(['\0', '\n']), MAX_NAME_CHARS)

@@ -1,4 +1,4 @@
-//! What no window may say, wherever it came from.
+//! Limits of every window, whatever its source.
 
 use std::collections::HashSet;
 

@@ -23,7 +23,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window in which nothing happened, on this machine.
+    /// A window without any activity, on this machine.
     pub fn empty(machine: &Machine, number: u64, start_ns: u64, duration_ns: u64) -> Window {
         let nodes = machine.nodes.iter().map(|node| NodeFacts::idle(node.id));
         Window {
@@ -40,7 +40,7 @@ impl Window {
         self.duration_ns as f64 / NS_PER_S
     }
 
-    /// What so many bytes in the window are per second; 0 in a window without length.
+    /// A number of bytes in the window, per second; 0 in a window without length.
     pub fn rate_bytes_s(&self, bytes: u64) -> f64 {
         match self.duration_ns {
             0 => 0.0,

@@ -1,5 +1,5 @@
-//! Files and directories that are this user's own. What is recorded names programs and threads, and what is
-//! left for later is believed then: nobody else may read it, or put something else in its place.
+//! Files and directories that are this user's own. Recordings contain names of programs and threads, and saved files
+//! are trusted later. So no other user may read them, or replace them.
 
 mod trust;
 mod way;
@@ -19,11 +19,11 @@ use way::open_directory;
 
 const ROOT: u32 = 0;
 const STICKY: u32 = 0o1000;
-/// How often a file is made or opened anew that comes and goes meanwhile.
+/// How often a file that appears and disappears is created or opened again.
 const TRIES: usize = 8;
 
-/// A directory by its path without links, if it is this user's and nobody but he and root can write into it
-/// or put another in its place: what is done by that path is done there.
+/// A directory by its path without links, if it is this user's, and only this user and root can write into it or
+/// replace it: an operation by that path then reaches this directory.
 ///
 /// # Errors
 /// Those of the kernel, and `PermissionDenied` that says what others could do.
@@ -93,21 +93,21 @@ fn stable(directory: &File, path: &Path) -> io::Result<Metadata> {
     Ok(metadata)
 }
 
-/// Opens a file of this user's for reading and writing, made for him alone (0600) when there is none, and left
-/// as it is otherwise. Neither its name nor a directory before it may be a link of another user's, and nothing is opened
-/// that is not such a file.
+/// Opens a file of this user's for reading and writing. If there is none, it is made for this user alone (0600);
+/// otherwise it is left as it is. Neither its name nor a directory before it may be a link of another user's. Only
+/// such a file is opened.
 ///
 /// # Errors
-/// Those of the kernel, `InvalidInput` where something else than a file is, and `PermissionDenied` that says
-/// whose it is.
+/// Those of the kernel, `InvalidInput` if it is not a regular file, and `PermissionDenied` that says which user owns
+/// it.
 pub fn open(path: &Path) -> io::Result<File> {
     opened(path, 0o600)
 }
 
-/// As [`open`], then emptied and closed to others: what is for this user alone.
+/// Opens a file of this user's like [`open`], closes it to other users and empties it: for data of this user alone.
 ///
 /// # Errors
-/// As for [`open`].
+/// Those of [`open`].
 pub fn create_private(path: &Path) -> io::Result<File> {
     let file = open(path)?;
     close_to_others(&file)?;
@@ -115,10 +115,11 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// As [`open`], then emptied; a new file has the permissions that the umask leaves: what others may read as well.
+/// Opens a file of this user's like [`open`] and empties it. A new file has the permissions that the umask leaves, so
+/// other users may read it.
 ///
 /// # Errors
-/// As for [`open`].
+/// Those of [`open`].
 pub fn create(path: &Path) -> io::Result<File> {
     let file = opened(path, 0o666)?;
     file.set_len(0)?;

@@ -3,7 +3,7 @@
 use std::io;
 
 const ROOT: u32 = 0;
-/// Stands for every user who has no number in this user namespace, also for the root outside of it.
+/// Stands for every user without a number in this user namespace, also for the root outside of it.
 pub(super) const UNMAPPED: u32 = 65_534;
 
 /// The user this process acts as.
@@ -11,7 +11,7 @@ pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Who may do to this user what he likes anyway.
+/// Whether the owner is a user that can do anything to this user in any case.
 pub(super) fn is_trusted(owner: u32) -> bool {
     owner == user() || owner == ROOT || (owner == UNMAPPED && !is_mapped(UNMAPPED))
 }

@@ -1,5 +1,5 @@
-//! What one access takes beside others, on every memory of a machine: the one arithmetic of `egeria sim` and of emulated
-//! machines. The model asks it for the mean of many accesses, the emulation for each.
+//! What one access takes next to others, on every memory of a machine. `egeria sim` and emulated machines use the same
+//! arithmetic: the model for the mean of many accesses, the emulation for each.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,8 @@ use crate::{
 const NS_PER_S: f64 = 1e9;
 /// Waits are looked for no longer than this, ns.
 pub const MAX_WAIT_NS: f64 = 1e9;
-/// Where threads are held back for so large a part of their time (the inverse), all whose lines pass the same queue have
-/// as many on their way as they can; where nothing holds anybody back, only those that are being served.
+/// If threads are held back for this part of their time (the inverse), all threads that use the same queue have as
+/// many lines on their way as they can. If nothing holds threads back, only lines being served are on their way.
 const HELD: f64 = 2.0;
 
 /// Where on a file or in memory accesses go.
@@ -77,7 +77,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Nobody else is there.
+    /// No other thread accesses it.
     pub const ALONE: Beside = Beside {
         accessors: 1.0,
         written_share: 0.0,
@@ -187,8 +187,8 @@ impl AccessCosts {
         way.copied()
     }
 
-    /// What lines on their way wait in a queue, beyond those that it holds, ns: `lines` of them do, of threads that were
-    /// held back for a part of their time (`held`), and so many go through per second.
+    /// The time that lines wait in a queue, beyond the lines that it holds, ns. `lines` are on their way, of threads
+    /// that were held back for a part of their time (`held`); `through_s` lines go through per second.
     pub fn queue_wait_ns(&self, queue: usize, lines: f64, held: f64, through_s: f64) -> f64 {
         let (lines, holds) = (lines * held, self.queue_lines[queue]);
         if lines > holds {
@@ -210,8 +210,8 @@ impl AccessCosts {
         })
     }
 
-    /// Time an access that waits for nobody but `wait_ns` in queues takes, ns, beside `accessors` in all (may be
-    /// broken). Waiting lengthens the time to the first byte, and what the lines in flight can carry bounds the rest.
+    /// Time of an access that waits only for `wait_ns` in queues, ns, with `accessors` in all (may be a fraction).
+    /// Waiting lengthens the time to the first byte; the lines in flight bound the speed of the rest.
     pub fn access_ns(&self, access: &Access, accessors: f64, wait_ns: f64) -> f64 {
         let place = &self.places[access.place];
         let mut medium = place.memory.medium();
@@ -327,7 +327,7 @@ impl AccessCosts {
         }
     }
 
-    /// Time that a line is on its way when it waits for nobody, ns.
+    /// Time that a line is on its way without contention, ns.
     pub fn line_ns(&self, access: &Access) -> f64 {
         let place = &self.places[access.place];
         let medium = place.memory.medium();
@@ -341,14 +341,14 @@ impl AccessCosts {
         side.latency_ns * times + self.path_ns(access.home, place.node)
     }
 
-    /// Parts of a node's cache that so many threads see.
+    /// Parts of a node's cache that `threads` threads see.
     pub fn cache_parts(&self, home: usize, threads: usize) -> f64 {
         let parts = self.caches[home].as_ref().map_or(1, |cache| cache.parts);
         f64::from(parts).min(threads.max(1) as f64)
     }
 
-    /// Share of reads of a node's threads that its cache serves when they read so many bytes at random, all that see
-    /// one part of it together.
+    /// Share of reads of a node's threads that its cache serves, if all threads that see one part of it read this
+    /// number of bytes at random together.
     pub fn cached_share(&self, home: usize, working_set_bytes: f64) -> f64 {
         match &self.caches[home] {
             Some(cache) if working_set_bytes > 0.0 => {
@@ -377,7 +377,7 @@ pub struct Access {
     pub place: usize,
     /// Bytes.
     pub bytes: u64,
-    /// Where they lie beside those of the access before.
+    /// Where they lie relative to those of the access before.
     pub pattern: Pattern,
     /// The thread does not wait for it before it begins the next.
     pub at_once: bool,

@@ -99,10 +99,10 @@ pub struct EmulatedNode {
     pub remote_read_bandwidth_factor: f64,
     /// Share of the medium's write bandwidth left for accesses from other nodes, in (0, 1].
     pub remote_write_bandwidth_factor: f64,
-    /// Share of `read_bytes_s` left with so many threads at once: (threads, factor), ascending.
+    /// Share of `read_bytes_s` left with that number of threads at once: (threads, factor), ascending.
     #[serde(deserialize_with = "points")]
     pub read_curve: Vec<(u32, f64)>,
-    /// Share of `write_bytes_s` left with so many threads at once: (threads, factor), ascending.
+    /// Share of `write_bytes_s` left with that number of threads at once: (threads, factor), ascending.
     #[serde(deserialize_with = "points")]
     pub write_curve: Vec<(u32, f64)>,
     /// Last-level cache that the node's threads share, bytes: whole [`LLC_GRAIN_BYTES`]. 0: none.
@@ -206,7 +206,7 @@ impl EmulatedNode {
         undisturbed_ns - self.service_ns(bytes, kind, remote, threads)
     }
 
-    /// Machine time of an access that waits for nobody: `latency_ns + service_ns`.
+    /// Machine time of an access without contention: `latency_ns + service_ns`.
     pub fn undisturbed_ns(&self, bytes: u64, kind: AccessKind, remote: bool, threads: u32) -> f64 {
         self.medium().undisturbed_ns(bytes, kind, remote, threads)
     }

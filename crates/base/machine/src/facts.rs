@@ -1,6 +1,6 @@
-//! Measurements that a profile cites, as data: what its figures were taken from, and can be held against.
+//! Measurements that a profile cites, as data: its figures were taken from them, and can be compared with them.
 //!
-//! A file beside the profile has `[[series]]` of one source and setting each; its `rows` say what varies. A key of a
+//! A file next to the profile has `[[series]]` of one source and setting each; its `rows` say what varies. A key of a
 //! row replaces that of its series.
 
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,13 @@ pub struct Fact {
     pub machine: Option<String>,
     /// Measured on a machine that the profile is calibrated on, and not cited by it.
     pub held_out: bool,
-    /// Who published it, and where.
+    /// The author, and where it was published.
     pub source: String,
     /// Which memory of the node.
     pub memory: MemoryKind,
     /// The node with that memory.
     pub node: NodeId,
-    /// The node whose cores access it.
+    /// The node of the cores that access it.
     pub home: NodeId,
     /// Share of the accesses that read.
     pub read_share: f64,

@@ -1,9 +1,9 @@
 //! Max-min fair shares: what each flow gets when many share resources.
 //!
-//! Rates of all flows rise together, in proportion to their weights, until a resource is full; its
-//! flows stop there, the others rise on. So nobody can get more without somebody who has less getting
-//! less (water-filling; AsymSched §4.2 asks for the bandwidth that a cluster would receive, and this is
-//! how Egeria answers).
+//! Rates of all flows rise together, in proportion to their weights, until a resource is full. The flows of that
+//! resource stop there, the others rise on. So a flow can only get more if a flow that has less gets even less
+//! (water-filling). AsymSched §4.2 asks for the bandwidth that a cluster would receive, and this is how Egeria
+//! answers.
 
 /// What takes a share.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -12,7 +12,7 @@ pub struct Flow {
     pub uses: Vec<(usize, f64)>,
     /// It never takes more than this rate; infinite where nothing else bounds it.
     pub most: f64,
-    /// Its part beside others: twice the weight, twice the rate.
+    /// Its weight compared with others: twice the weight, twice the rate.
     pub weight: f64,
 }
 

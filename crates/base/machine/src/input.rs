@@ -1,4 +1,4 @@
-//! Reading files nobody vouches for: bounded, and errors that name them.
+//! Reading untrusted files: bounded, and with errors that name them.
 
 use std::fs::File;
 use std::io::Read;

@@ -42,8 +42,8 @@ pub struct Interconnect {
     /// The links.
     #[serde(default)]
     pub links: Vec<Link>,
-    /// Routes that differ from the default: the fewest links, of these the widest way, of these
-    /// the one whose nodes come first.
+    /// Routes that differ from the default. The default is the way with the fewest links; of these the widest; of
+    /// these the first by order of its nodes.
     #[serde(default)]
     pub routes: Vec<Route>,
 }

@@ -1,4 +1,4 @@
-//! The `machine` room: what a machine is.
+//! The machine: its description.
 //!
 //! A [`Machine`] is its nodes (CPUs, memory, persistent memory, bandwidth) and the distances
 //! between them. It comes from one of three places, see [`Machine::resolve`]:
@@ -7,9 +7,9 @@
 //! * a **TOML machine file** ([`Machine::from_file`]; the format is described in [`mod@file`]);
 //! * a named **profile** that ships with Egeria ([`Machine::profile`]).
 //!
-//! A file or profile may declare *emulated* nodes ([`EmulatedMachine`]); then the media layer
-//! charges every access the time that [`EmulatedNode`] says it takes. That arithmetic has one
-//! definition, in [`emulated`], and everyone who needs it calls it.
+//! A file or profile may declare *emulated* nodes ([`EmulatedMachine`]). The media layer then charges every access the
+//! time that [`EmulatedNode`] says it takes. That arithmetic has one definition, in [`emulated`], and all code that
+//! needs it calls it.
 //!
 //! Nodes of a machine that is only modelled may say what memories they have ([`Hardware`]).
 //!

@@ -186,7 +186,7 @@ fn follow(
     Ok((from, to, way))
 }
 
-/// For each node: the fewest links to it, and what the widest way over so many carries, bytes/s.
+/// For each node: the fewest links to it, and the bandwidth of the widest way with this number of links, bytes/s.
 type Reach = Vec<Option<(usize, f64)>>;
 
 /// The default way from one node to each: the fewest links, then the widest, then the nodes that come first.
@@ -217,8 +217,8 @@ fn reach(lanes: &[Lane], nodes: usize, from: usize) -> Reach {
     reach
 }
 
-/// Of the ways with the fewest links that carry the most, the one whose nodes come first. A way that is
-/// wider before the narrowest link is no better.
+/// The first, by order of its nodes, of the ways with the fewest links that carry the most. A way that is wider before
+/// the narrowest link is no better.
 fn first_way(lanes: &[Lane], reach: &Reach, from: usize, to: usize) -> Option<Vec<usize>> {
     let (links, width) = reach[to]?;
     let far = |node: usize| reach[node].map(|(far, _)| far);

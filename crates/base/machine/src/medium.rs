@@ -17,7 +17,7 @@ pub struct Medium<'a> {
     pub write: Side<'a>,
     /// What is left of it while reads and writes meet: (share of the bytes that are written, factor), ascending.
     pub mix_curve: &'a [[f64; 2]],
-    /// The same for accesses from other nodes.
+    /// Left of it for accesses from other nodes: (share of the bytes that are written, factor), ascending.
     pub remote_mix_curve: &'a [[f64; 2]],
     /// Lines written for the coherence directory per line that is read from another node while its own node reads too.
     pub directory_write_share: f64,
@@ -36,7 +36,7 @@ pub struct Side<'a> {
     pub remote_latency_factor: f64,
     /// Share of the bandwidth left for accesses from other nodes.
     pub remote_bandwidth_factor: f64,
-    /// Share of `bytes_s` left with so many threads at once, ascending; never falls when empty.
+    /// Share of `bytes_s` left with that number of threads at once, ascending; never falls when empty.
     pub curve: &'a [(u32, f64)],
 }
 
@@ -65,7 +65,7 @@ impl<'a> Medium<'a> {
         bytes as f64 / self.capacity_bytes_s(kind, remote, threads) * NS_PER_S
     }
 
-    /// Times as long as alone that it serves bytes of which this share is written, beside so many threads.
+    /// Factor by which serving takes longer if this share of the bytes is written, with `threads` threads.
     pub fn mixed(&self, remote: bool, written_share: f64, threads: f64) -> f64 {
         let curve = if remote {
             self.remote_mix_curve
@@ -89,7 +89,7 @@ impl<'a> Medium<'a> {
         1.0 + (1.0 / left - 1.0) * ((threads - 1.0) / (MIXING_THREADS - 1.0)).clamp(0.0, 1.0)
     }
 
-    /// Time of an access that waits for nobody, ns.
+    /// Time of an access without contention, ns.
     pub fn undisturbed_ns(&self, bytes: u64, kind: AccessKind, remote: bool, threads: u32) -> f64 {
         let side = self.side(kind);
         let capacity_bytes_s = self.capacity_bytes_s(kind, false, threads);
@@ -103,8 +103,8 @@ impl<'a> Medium<'a> {
     }
 }
 
-/// With so many threads reads and writes hinder each other as mix curves say; with one, not at all (OptaneStudy,
-/// 17-numa, has one and four).
+/// With this number of threads reads and writes hinder each other as mix curves say; with one, not at all
+/// (OptaneStudy, 17-numa, has one and four).
 const MIXING_THREADS: f64 = 4.0;
 
 /// The factor of a curve at a number of threads; 1 when the curve is empty.

@@ -1,4 +1,4 @@
-//! What stands in a node beside its CPUs: memories, the controllers whose queues they share, the cache.
+//! The hardware of a node without its CPUs: memories, the controllers with their shared queues, the cache.
 //!
 //! A real machine's file says it to be modelled, not to be emulated. Bandwidths and latencies mean what they mean for
 //! an emulated node ([`crate::emulated`]); the figures of one memory are for all its modules together.
@@ -17,7 +17,7 @@ pub const MAX_MEMORIES: usize = 8;
 /// Bytes of a cache line, which is what controllers move.
 pub const LINE_BYTES: u64 = 64;
 
-/// What a node has beside CPUs, as far as it is known; a machine read from sysfs says nothing of it.
+/// The hardware of a node without its CPUs, as far as it is known. A machine read from sysfs has none of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Hardware {
     /// The cache that the node's cores share.
@@ -26,7 +26,7 @@ pub struct Hardware {
     /// The node's memories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<Memory>,
-    /// Memory controllers whose queues are known.
+    /// Memory controllers with known queues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<Controller>,
     /// Cache lines on their way to all memories of the node together, whatever controller they stand behind; no
@@ -110,7 +110,7 @@ pub struct Memory {
     pub read_latency_ns: f64,
     /// Time to the first byte of a write from the node's own cores, ns.
     pub write_latency_ns: f64,
-    /// An undisturbed access from another node takes this many times as long, beside what links add; >= 1.
+    /// An undisturbed access from another node takes this many times as long, in addition to what links add; >= 1.
     #[serde(default = "whole")]
     pub remote_latency_factor: f64,
     /// Share of the read bandwidth left for accesses from other nodes, in (0, 1].
@@ -119,12 +119,12 @@ pub struct Memory {
     /// Share of the write bandwidth left for accesses from other nodes, in (0, 1].
     #[serde(default = "whole")]
     pub remote_write_bandwidth_factor: f64,
-    /// Share of `read_bytes_s` left with so many threads at once: (threads, factor), ascending; never falls when
-    /// empty.
+    /// Share of `read_bytes_s` left with that number of threads at once: (threads, factor), ascending; never falls
+    /// when empty.
     #[serde(default, deserialize_with = "points")]
     pub read_curve: Vec<(u32, f64)>,
-    /// Share of `write_bytes_s` left with so many threads at once: (threads, factor), ascending; never falls when
-    /// empty.
+    /// Share of `write_bytes_s` left with that number of threads at once: (threads, factor), ascending; never falls
+    /// when empty.
     #[serde(default, deserialize_with = "points")]
     pub write_curve: Vec<(u32, f64)>,
     /// What the medium moves at least for an access at a random place, bytes (256 in Optane: PATS §III-B2).
@@ -134,14 +134,14 @@ pub struct Memory {
     /// "NUMA PM impedes performance").
     #[serde(default, skip_serializing_if = "crate::medium::is_zero")]
     pub directory_write_share: f64,
-    /// Time to the first byte of a read that follows another, ns: prefetchers and the medium's buffer have begun before.
-    /// `read_latency_ns` when missing.
+    /// Time to the first byte of a read that follows another, ns: prefetchers and the medium's buffer have begun
+    /// before. `read_latency_ns` when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential_read_latency_ns: Option<f64>,
-    /// As `remote_latency_factor`, of reads alone.
+    /// Replaces `remote_latency_factor` for reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_read_latency_factor: Option<f64>,
-    /// As `remote_latency_factor`, of writes alone.
+    /// Replaces `remote_latency_factor` for writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_write_latency_factor: Option<f64>,
     /// How its modules are interleaved; accesses at random meet at some of them while others idle.
@@ -151,14 +151,14 @@ pub struct Memory {
     /// ascending; of four threads or more, nothing is lost with one. Above 1 where each way has wires of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix_curve: Vec<[f64; 2]>,
-    /// As `mix_curve`, for accesses from other nodes.
+    /// The `mix_curve` of accesses from other nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote_mix_curve: Vec<[f64; 2]>,
     /// Cache lines of reads that one thread has on their way when none waits for another and all are small;
     /// [`Memory::lines_in_flight`] when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_lines_at_once: Option<u32>,
-    /// As `read_lines_at_once`, of writes.
+    /// Cache lines of writes that one thread has on their way when none waits for another and all are small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_lines_at_once: Option<u32>,
     /// Cache lines that one reading thread keeps on their way; [`Memory::lines_in_flight`] when missing.
@@ -177,7 +177,7 @@ pub struct Interleave {
     pub bytes: u64,
     /// Bytes that one thread reads at once when none of its accesses waits for another.
     pub read_ahead_bytes: u64,
-    /// As `read_ahead_bytes`, written: stores wait in buffers.
+    /// Bytes that one thread writes at once when none of its accesses waits for another: stores wait in buffers.
     pub write_ahead_bytes: u64,
     /// Writes of one thread that are on their way at once at least, however long.
     #[serde(default = "one")]
@@ -240,9 +240,9 @@ impl Memory {
         own.unwrap_or_else(|| self.lines_in_flight(kind))
     }
 
-    /// Share of its bandwidth that accesses of `bytes` at random places find, of so many threads: the others are at
-    /// modules that are busy. `N / (N + M - 1)` of `N` accesses at `M` equal modules; a long access passes over all
-    /// modules in turn, so only where it begins is left to chance.
+    /// Share of its bandwidth that accesses of `bytes` at random places get, with this number of threads. The rest is
+    /// lost because threads wait at busy modules. It is `N / (N + M - 1)` for `N` accesses at `M` equal modules. A
+    /// long access passes over all modules in turn, so only its start is random.
     pub fn balance(&self, kind: AccessKind, bytes: u64, threads: f64, at_once: bool) -> f64 {
         let Some(interleave) = self.interleave.filter(|_| self.modules > 1) else {
             return 1.0;

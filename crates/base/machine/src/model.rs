@@ -60,7 +60,7 @@ pub struct Node {
     pub persistent_regions: Vec<PersistentRegion>,
     /// How fast the nearest CPUs reach the node's memory, when firmware (HMAT) or a file says.
     pub bandwidth: Option<AccessClass>,
-    /// What its pools gave the node's own threads, where somebody measured that and no memory below says it.
+    /// What its pools gave the node's own threads, if that was measured and no memory below says it.
     #[serde(default)]
     pub pool_bandwidth: Option<PoolBandwidth>,
     /// Memories, controllers and cache, when a file says what they are.
@@ -69,7 +69,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// DRAM (or CXL memory) of the node, bytes; `None` when it is unknown. Of a node without memory it is known that none is free.
+    /// DRAM (or CXL memory) of the node, bytes; `None` when it is unknown. Of a node without memory it is known that
+    /// none is free.
     pub fn memory(&self) -> Option<u64> {
         let is_known = self.memory_bytes > 0 || self.free_bytes.is_some();
         is_known.then_some(self.memory_bytes)
@@ -119,12 +120,12 @@ pub struct AccessClass {
     pub read_latency_ns: f64,
     /// Write latency, ns.
     pub write_latency_ns: f64,
-    /// The nodes whose CPUs (or devices) these figures are for.
+    /// The nodes with the CPUs (or devices) that these figures are for.
     #[serde(default)]
     pub initiators: Vec<NodeId>,
 }
 
-/// The most that threads of a node got of the pool beside them, with whatever number of threads got most.
+/// The most that threads of a node got of the pool on the same node, with the best number of threads.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolBandwidth {

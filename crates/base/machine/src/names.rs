@@ -1,5 +1,5 @@
-//! Names and paths as they are shown. Who made a name is not the one who looks at it: it may have bytes that are no text,
-//! and bytes that terminals obey.
+//! Names and paths as they are shown. A name may come from another user: it may have bytes that are not text, and
+//! bytes that control a terminal.
 
 use std::fmt;
 use std::ops::Deref;
@@ -26,7 +26,8 @@ fn steers(letter: char) -> bool {
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A path in a document. In JSON it is text, in which bytes that are no UTF-8 are U+FFFD; for people it is [`printable`] as well.
+/// A path in a document. In JSON it is text, in which bytes that are no UTF-8 are U+FFFD; for people it is
+/// [`printable`] as well.
 #[derive(Clone, Default, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(transparent)]
 pub struct NamedPath(PathBuf);

@@ -311,7 +311,7 @@ fn wrap(text: &str) -> Vec<String> {
     lines
 }
 
-/// The text in at most so many columns, without control characters.
+/// The text in at most `columns` columns, without control characters.
 fn fit(text: &str, columns: usize) -> String {
     let shown: Vec<char> = text.chars().filter(|letter| !letter.is_control()).collect();
     if shown.len() <= columns {

@@ -16,7 +16,7 @@ impl Machine {
         Machine::from_sysfs(Path::new("/"))
     }
 
-    /// The machine whose `sys` and `proc` directories lie below `root`.
+    /// The machine with `sys` and `proc` directories below `root`.
     ///
     /// # Errors
     /// When those files are missing or make no sense.
@@ -94,8 +94,8 @@ impl Machine {
         }
     }
 
-    /// The same machine, emulated: what its nodes have in cores, memories, controllers, caches and links, at so much wall
-    /// time per machine time. One that is emulated already gets this dilation.
+    /// The same machine, emulated: what its nodes have in cores, memories, controllers, caches and links, at so much
+    /// wall time per machine time. One that is emulated already gets this dilation.
     ///
     /// # Errors
     /// When nothing is known of its memories, or the dilation is none.

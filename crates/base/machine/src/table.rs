@@ -1,4 +1,4 @@
-//! The machine as rows and columns; who prints them decides how.
+//! The machine as rows and columns; the caller decides how they are printed.
 
 use crate::{
     Machine, MemoryKind, Node, RegionKind, format_bandwidth, format_bytes, format_cpu_list,

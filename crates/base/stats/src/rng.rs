@@ -1,5 +1,5 @@
-//! The one random number generator of tests and measurements: SplitMix64, whose whole state is its seed, so a
-//! run is named by a number that can be printed and given again.
+//! The one random number generator of tests and measurements: SplitMix64. Its whole state is its seed, so a run is
+//! identified by a number that can be printed and given again.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
@@ -34,7 +34,7 @@ impl Rng {
         self.below(length as u64) as usize
     }
 
-    /// True once in so many times.
+    /// True with a probability of one in `times`.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What kind, as those who made it say; `None` outside of containers.
+/// The kind of container, as its runtime says; `None` outside of containers.
 pub(crate) fn kind(root: &Path) -> Option<String> {
     let said = fs::read_to_string(root.join("run/systemd/container")).ok();
     let said = said.or_else(|| of_first_process(root));

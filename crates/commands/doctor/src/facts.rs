@@ -19,7 +19,7 @@ pub struct Facts {
     pub has_nodes: bool,
     /// CPUs that this process may use.
     pub allowed_cpus: Vec<CpuId>,
-    /// Nodes whose memory it may use; empty when the kernel does not say.
+    /// Nodes that it may use memory of; empty when the kernel does not say.
     pub allowed_nodes: Vec<NodeId>,
     /// What it may do.
     pub capabilities: Capabilities,
@@ -59,7 +59,7 @@ pub struct HugePages {
 }
 
 impl Facts {
-    /// Of the machine whose files lie below `root`.
+    /// The facts of the machine with files below `root`.
     ///
     /// # Errors
     /// When its nodes and CPUs cannot be read.

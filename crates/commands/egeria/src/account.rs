@@ -4,14 +4,14 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::io;
 
-/// Of who has no entry of his own in the user database.
+/// The group of a user without an entry in the user database.
 const NO_GROUP: u32 = 65_534;
 
-/// A user, as the user database has him.
+/// A user, as the user database has it.
 #[derive(Debug)]
 pub struct Account {
     user: u32,
-    /// His group.
+    /// Its group.
     pub group: u32,
     name: Option<CString>,
 }
@@ -77,7 +77,7 @@ pub fn become_for_good(account: &Account) -> io::Result<()> {
     if !changed {
         return Err(io::Error::last_os_error());
     }
-    // The kernel took the capabilities away with the user, unless it was told not to.
+    // The kernel removed the capabilities with the change of user, unless a flag of the process forbids that.
     let left = rustix::thread::capabilities(None)?;
     if !left.permitted.is_empty() || !left.effective.is_empty() {
         return Err(io::Error::other("capabilities would stay"));
@@ -86,8 +86,8 @@ pub fn become_for_good(account: &Account) -> io::Result<()> {
     Ok(())
 }
 
-/// No `TIOCSTI` and `TIOCLINUX` from now on: whoever takes over this process through a session that he can
-/// write to must not type into root's shell. Kernels without seccomp, and other machines, go without.
+/// No `TIOCSTI` and `TIOCLINUX` from now on. A user that can write to a session may take over this process through it,
+/// and must then not be able to type into root's shell. Kernels without seccomp, and other machines, go without.
 #[cfg(target_arch = "x86_64")]
 fn refuse_typing() {
     const THIS_MACHINE: u32 = 0xC000_003E;

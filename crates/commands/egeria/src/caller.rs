@@ -1,5 +1,5 @@
-//! What the process that started this one left to it, as it was before Rust's runtime and this program changed it. A command of
-//! `egeria run` begins as if that process had started it.
+//! What the process that started this one left to it, as it was before Rust's runtime and this program changed it. A
+//! command of `egeria run` begins as if that process had started it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -69,8 +69,8 @@ pub fn keep_status_of_children() {
     }
 }
 
-/// The command begins with the signals, the limit on files and the closed descriptors of the caller. Its standard output is not
-/// the caller's if it `is_redirected`.
+/// The command begins with the signals, the limit on files and the closed descriptors of the caller. Its standard
+/// output is not the caller's if it `is_redirected`.
 pub fn pass_on(command: &mut Command, is_redirected: bool) {
     let [ignored, blocked, closed, soft, hard] =
         [&IGNORED, &BLOCKED, &CLOSED, &FILES_SOFT, &FILES_HARD]

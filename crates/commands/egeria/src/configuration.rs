@@ -30,7 +30,7 @@ pub struct SettingsArgument {
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// Who may use volumes directly; `egeria_engine` reads it.
+    /// Which users may use volumes directly; `egeria_engine` reads it.
     #[serde(default, rename = "direct")]
     _direct: Option<Direct>,
     /// The steward without a volume.
@@ -72,7 +72,7 @@ pub struct ConfiguredVolume {
     pub pools: Vec<PathBuf>,
     /// Where it is mounted.
     pub directory: PathBuf,
-    /// Who owns the pools, if it is not root.
+    /// The user that owns the pools, if it is not root.
     pub user: Option<String>,
     /// Other users may use the mount.
     #[serde(default)]
@@ -182,7 +182,7 @@ impl Configuration {
     /// Reads one volume of the file.
     ///
     /// # Errors
-    /// As [`Configuration::read`]; a name that is not there.
+    /// Those of [`Configuration::read`]; a name that is not in the file.
     pub fn volume(path: &Path, name: &str) -> Outcome<ConfiguredVolume> {
         let mut known = Configuration::read(path)?.volumes;
         known.remove(name).ok_or_else(|| {
@@ -202,7 +202,7 @@ impl Configuration {
     /// Reads what the steward without a volume is to do.
     ///
     /// # Errors
-    /// As [`Configuration::read`]; when nothing is said of it.
+    /// Those of [`Configuration::read`]; a file without such a section.
     pub fn steward(path: &Path) -> Outcome<ConfiguredSteward> {
         Configuration::read(path)?.steward.ok_or_else(|| {
             Failure::new(format!(

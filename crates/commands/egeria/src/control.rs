@@ -38,7 +38,7 @@ pub fn identify(path: &Path) -> Outcome<Identity> {
     identify_mounted(path)?.ok_or_else(|| not_ours(path))
 }
 
-/// The same; `None` when the path is not on a mount of Egeria.
+/// Identity of a path on a mount; `None` when the path is not on a mount of Egeria.
 ///
 /// # Errors
 /// When the path cannot be opened, or its mount not be believed.

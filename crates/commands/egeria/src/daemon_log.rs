@@ -1,5 +1,6 @@
 //! What a long-running command reports while it works: on stderr in the foreground, in the journal otherwise and where
-//! stderr is the journal, and in a file if one was named. Commands that end by themselves print errors and nothing else.
+//! stderr is the journal, and in a file if one was named. Commands that end by themselves print errors and nothing
+//! else.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -21,8 +22,8 @@ use egeria_cli::output::printable;
 /// Levels that are reported: `warn`, `debug`, or by module, as `info,egeria_mount=debug`.
 const VARIABLE: &str = "EGERIA_LOG";
 
-/// Of what a command has said on stdout as well: in the foreground, where that is seen beside stderr and goes to the same
-/// journal, it is for the file alone.
+/// Target of messages that a command has also printed on stdout. In the foreground, stdout appears with stderr and
+/// goes to the same journal, so these messages go to the file alone.
 pub const SAID: &str = "egeria::said";
 
 /// Report what happens from now on, in the whole process.
@@ -49,7 +50,7 @@ pub fn begin(foreground: bool, file: Option<&Path>) -> Outcome {
     let unsaid = move || filter_fn(move |about| !(foreground && about.target() == SAID));
     let stderr = stderr.map(|layer| layer.with_filter(unsaid()));
     let journal = journal.map(|layer| layer.with_filter(unsaid()));
-    // Without a journal there is the file, if any: nobody reads the stderr of a process that left its terminal.
+    // Without a journal there is the file, if any: the stderr of a process that left its terminal is not read.
     let registry = tracing_subscriber::registry().with(levels);
     // It fails only when it was done before.
     let _ = registry.with(file).with(stderr).with(journal).try_init();
@@ -134,8 +135,8 @@ impl Attached {
     }
 }
 
-/// Report what the recovery of a volume did, and from now on what is found: damage, failing blocks, processes that died,
-/// and for which stopped process a change waits.
+/// Report what the recovery of a volume did, and from now on what is found: damage, failing blocks, processes that
+/// died, and for which stopped process a change waits.
 pub fn follow(volume: &Volume) -> Attached {
     let reports = Arc::<Reports>::default();
     let counted = Arc::clone(&reports);

@@ -66,7 +66,7 @@ impl MachineArguments {
         self.machine.is_some().then(|| self.resolve()).transpose()
     }
 
-    /// Refuses a session that somebody else made: the machine is its maker's to choose.
+    /// Refuses `--machine` for a session made by another process: the machine is chosen when a session is made.
     pub fn check_made(&self, volume: &Volume) -> Outcome {
         if self.machine.is_none() || volume.made_session() {
             return Ok(());
@@ -176,13 +176,13 @@ impl Allocation {
         }
     }
 
-    /// Makes it the session's, for everybody.
+    /// Makes it the session's, for all processes.
     pub fn apply(self, volume: &Volume) -> Outcome {
         volume.set_allocation(self.policy(&volume.pool_nodes())?);
         Ok(())
     }
 
-    /// The same, until the result is dropped.
+    /// Makes it the session's, until the result is dropped.
     pub fn apply_for_a_while(self, volume: &Arc<Volume>) -> Outcome<BorrowedAllocation> {
         let before = volume.allocation();
         self.apply(volume)?;
@@ -194,8 +194,8 @@ impl Allocation {
     }
 }
 
-/// An allocation of a session that others use too; when dropped, what was before is back, unless somebody
-/// else has changed it meanwhile.
+/// A changed allocation of a session that others use too. Dropping it restores the former one, unless another process
+/// has changed it since.
 pub struct BorrowedAllocation {
     volume: Arc<Volume>,
     before: AllocationPolicy,
@@ -220,7 +220,7 @@ fn node_list(nodes: &[u16]) -> String {
     )
 }
 
-/// What a new session is told.
+/// The options for a new session.
 pub fn attach_options(machine: Option<Machine>, memory: &MemoryArguments) -> AttachOptions {
     AttachOptions {
         machine,

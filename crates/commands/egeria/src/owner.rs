@@ -1,5 +1,5 @@
-//! Whose a volume is. What its pools, its session and its mounts say is believed, and their owner can write
-//! anything there; so root works on another user's volume as that user, or not at all.
+//! The owner of a volume. The content of its pools, its session and its mounts is trusted, and their owner can write
+//! anything there. So root works on another user's volume as that user, or not at all.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -54,7 +54,7 @@ pub fn become_user(user: u32, who: &str) -> Outcome {
     Ok(())
 }
 
-/// Whether this process may do anything, and so must not be told what.
+/// Whether this process may do anything, and so must not follow another user's data.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -69,8 +69,8 @@ fn not_as_root(pool: &Path, user: u32) -> Failure {
     ))
 }
 
-/// The owner of a pool, by its path alone: to open a device or a pipe does something. `None` where there is
-/// none; whoever opens it says so.
+/// The owner of a pool, by its path alone, because opening a device or a pipe has side effects. `None` if there is
+/// none; the code that opens it reports that.
 fn owner(pool: &Path) -> Outcome<Option<u32>> {
     let Ok(metadata) = fs::metadata(pool) else {
         return Ok(None);

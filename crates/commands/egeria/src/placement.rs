@@ -1,5 +1,5 @@
-//! Pools in DRAM on the memory of their node. The kernel takes a page of tmpfs or hugetlbfs from the node
-//! of whoever touches it first; a policy on the file, which lasts as long as the file, makes it the pool's.
+//! Pools in DRAM on the memory of their node. The kernel takes a page of tmpfs or hugetlbfs from the node of the
+//! thread that touches it first. A policy on the file makes it the pool's node, and lasts as long as the file.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -1,5 +1,5 @@
-//! The mounts of Egeria with the user who serves each. All else that the kernel lists of a mount is what that user
-//! wrote there.
+//! The mounts of Egeria with the user who serves each. Everything else that the kernel lists about a mount was written
+//! by that user.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -14,7 +14,7 @@ pub struct Served {
     pub directory: PathBuf,
     /// What is mounted, as its user says.
     pub source: PathBuf,
-    /// Who serves it.
+    /// The user that serves it.
     pub user: u32,
     number: u64,
 }
@@ -57,7 +57,7 @@ pub fn of_open(file: &File) -> Result<Option<Served>, MountError> {
     Ok(mounts.find(|mount| Some(mount.number) == number))
 }
 
-/// The mount on exactly this directory (the topmost), without asking whoever serves it.
+/// The mount on exactly this directory (the topmost), without asking its server.
 ///
 /// # Errors
 /// When `/proc` cannot be read.

@@ -1,10 +1,10 @@
-//! What a service manager is told (systemd's protocol). Without one, nothing happens.
+//! Notifications to a service manager (systemd's protocol). Without one, nothing happens.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The command works; `status` is shown beside it.
+/// The command works; `status` is shown with that.
 pub fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
@@ -14,8 +14,8 @@ pub fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Tells the service manager, where it wants to know, that the command still works: as long as `works` says so, asked twice
-/// in the interval that was agreed on.
+/// Tells the service manager, where it wants to know, that the command still works: as long as `works` says so, asked
+/// twice in the interval that was agreed on.
 pub fn keep_telling(mut works: impl FnMut() -> bool + Send + 'static) {
     let Some(interval) = sd_notify::watchdog_enabled() else {
         return;

@@ -11,8 +11,8 @@ use crate::owner;
 use egeria_cli::failure::Outcome;
 use egeria_cli::progress;
 
-/// Attaches, with a spinner beside a long recovery. Not what is no pool, nor as root what is another user's:
-/// commands that should work on such a volume become its owner before (`owner::run_as_owner`).
+/// Attaches, with a spinner during a long recovery. Refuses a file that is no pool, and, as root, a pool of another
+/// user: commands that should work on such a volume become its owner before (`owner::run_as_owner`).
 ///
 /// # Errors
 /// Those of the engine.

@@ -37,7 +37,7 @@ impl SharingArguments {
         Ok(())
     }
 
-    /// As [`SharingArguments::apply`], until it is dropped.
+    /// Applies the settings to the session until the result is dropped.
     pub fn apply_for_a_while(self, volume: &Arc<Volume>) -> Outcome<BorrowedSharing> {
         let limits = volume.admission(false).into_iter().enumerate();
         let limits = limits.map(|(pool, admission)| (admission.limit, limited_by(volume, pool)));
@@ -52,8 +52,8 @@ impl SharingArguments {
     }
 }
 
-/// What a session that others use too had before; it has that again when this is dropped, unless somebody else has changed it
-/// meanwhile.
+/// The former settings of a session that others use too. Dropping this restores them, unless another process has
+/// changed them since.
 pub struct BorrowedSharing {
     volume: Arc<Volume>,
     ours: SharingArguments,

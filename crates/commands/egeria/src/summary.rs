@@ -16,7 +16,7 @@ pub struct Summary {
     pub exit_status: u8,
     /// From its start to its end, seconds on the wall clock.
     pub elapsed_s: f64,
-    /// The same in the time of the emulated machine.
+    /// From its start to its end, seconds in the time of the emulated machine.
     pub machine_elapsed_s: f64,
     /// UUID of the volume.
     pub volume: String,
@@ -164,7 +164,7 @@ impl Summary {
     }
 }
 
-/// What a steward did beside migrating threads, and how often.
+/// What a steward did in addition to migrating threads, and how often.
 fn other_actions(steward: &egeria_steward::Summary) -> Vec<String> {
     let mut counts = std::collections::BTreeMap::<&str, u64>::new();
     let done = steward.actions.iter().filter(|each| each.outcome == "done");

@@ -12,21 +12,21 @@ use egeria_policy::{Action, ActionKind, ActionOutcome};
 /// Most delegates of a pool in one process.
 const MAX_DELEGATES: u32 = 16;
 
-/// Sets a volume's rule of delegation, which all who use the volume follow. It ends with the session; what a killed planner left
-/// there, the next one lifts when it begins.
+/// Sets a volume's rule of delegation, which all users of the volume follow. It ends with the session. The next
+/// planner lifts what a killed planner left there when it begins.
 pub struct AccessDelegation {
     volume: Arc<Volume>,
 }
 
 impl AccessDelegation {
-    /// Lifts what another planner left.
+    /// Lifts the rule that another planner left.
     pub fn begin(volume: Arc<Volume>) -> AccessDelegation {
         let _ = volume.set_delegation(None, false);
         AccessDelegation { volume }
     }
 }
 
-/// What a plan means for a volume. Stripes are those of the files.
+/// The rule of a plan for a volume. Stripes are those of the files.
 fn rule_of(plan: &DelegationPlan) -> Option<DelegationRule> {
     let DelegationPlan::On {
         min_read_bytes,

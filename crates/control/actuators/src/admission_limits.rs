@@ -10,15 +10,15 @@ use egeria_media::PoolIndex;
 use egeria_policy::control::Actuator;
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
-/// Sets limits in a volume's session, where all who use the volume obey them. They end with the session; what a killed
-/// planner left there, the next one lifts when it begins.
+/// Sets limits in a volume's session, which all users of the volume obey. They end with the session. The next planner
+/// lifts what a killed planner left there when it begins.
 pub struct AdmissionLimits {
     volume: Arc<Volume>,
     machine: Machine,
 }
 
 impl AdmissionLimits {
-    /// Lifts what another planner left, and has requests counted from now on.
+    /// Lifts limits that another planner left, and starts counting requests.
     ///
     /// # Errors
     /// `ENOMEM` when the session's memory has no room.

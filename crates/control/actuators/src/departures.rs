@@ -1,4 +1,4 @@
-//! From where to where the threads of processes were moved: what their memory follows.
+//! From where to where the threads of processes were moved: memory follows these moves.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ impl Departures {
         self.lock().get(&process).cloned().unwrap_or_default()
     }
 
-    /// Its memory has followed, or follows no longer.
+    /// Its memory has followed, or does not follow any more.
     pub(crate) fn forget(&self, process: ProcessKey) {
         self.lock().remove(&process);
     }

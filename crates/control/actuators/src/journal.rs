@@ -1,9 +1,9 @@
-//! The affinity journal: which masks were applied to threads, and the original ones. It is a file, so that it survives its
-//! writer.
+//! The affinity journal: which masks were applied to threads, and the original ones. It is a file, so that it survives
+//! its writer.
 //!
-//! A line is written before its mask is applied, so the file lists at least every one that was. It is locked while
-//! its writer lives, and the lock ends with the process: an unlocked file with lines was left by a steward that was
-//! killed, and its threads are restored first.
+//! A line is written before its mask is applied, so the file lists at least every applied mask. The file is locked
+//! while its writer lives, and the lock ends with the process. So an unlocked file with lines was left by a steward
+//! that was killed, and its threads are restored first.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, Write};
@@ -21,7 +21,7 @@ const MAX_LINES: usize = 1 << 20;
 /// Why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// Its writer lives.
+    /// Its writer is still running.
     #[error("process {process_id} writes it")]
     Running {
         /// Which process.
@@ -56,11 +56,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Locks the file, and undoes what a killed steward left in it. Returns also how many threads were restored. `log` is
-    /// where this process writes its decisions; it is reported to a process that finds the journal in use.
+    /// Locks the file, and undoes what a killed steward left in it. Returns also how many threads were restored. `log`
+    /// is where this process writes its decisions; it is reported to a process that finds the journal in use.
     ///
     /// # Errors
-    /// When its writer lives, or the file cannot be opened, locked or written.
+    /// When its writer is still running, or the file cannot be opened, locked or written.
     pub fn open(path: &Path, log: &Path) -> Result<(Journal, usize), JournalError> {
         let failed = |what| {
             let path = path.to_owned();
@@ -68,7 +68,7 @@ impl Journal {
         };
         let mut file = open(path).map_err(failed("open"))?;
         let mut locked = try_lock(&file).map_err(failed("lock"))?;
-        // Whoever just stopped may have removed it between our opening and our lock.
+        // A process that just stopped may have removed the file between opening and locking here.
         while locked && !is_at(&file, path) {
             file = open(path).map_err(failed("open"))?;
             locked = try_lock(&file).map_err(failed("lock"))?;
@@ -97,12 +97,12 @@ impl Journal {
         Ok((journal, restored))
     }
 
-    /// Notes a mask that is about to be applied.
+    /// Records a mask that is about to be applied.
     pub(crate) fn add(&mut self, mask: &AppliedMask) -> io::Result<()> {
         write_line(&mut self.file, mask)
     }
 
-    /// No mask is applied.
+    /// Empties the file: no mask is applied.
     fn begin(&mut self, head: &Head) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
@@ -111,7 +111,7 @@ impl Journal {
 
     /// Removes the file: nothing is left to undo.
     pub fn remove(self) {
-        // Under the lock: whoever locks it later sees that it has lost its name.
+        // Under the lock: a process that locks the file later sees that it has lost its name.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -130,7 +130,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// One write per line: a kill leaves whole lines, or none of the last.
+/// One write per line: a kill leaves only whole lines.
 fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_string(line)?;
     text.push('\n');

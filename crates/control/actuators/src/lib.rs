@@ -5,7 +5,7 @@
 //! * [`AdmissionLimits`] limits how many threads access the memory of a node at once.
 //! * [`AccessDelegation`] says which accesses of striped files are delegated.
 //! * [`FileRelocation`] moves data of files to other nodes: of a volume, or what the page cache has of any.
-//! * [`Journal`] is written before a mask is applied: whoever starts after a kill undoes what it lists.
+//! * [`Journal`] is written before a mask is applied: after a kill, the next start undoes what it lists.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! Migration of the memory of processes, after their threads (AsymSched §4.2 and §4.3).
 //!
-//! Memory follows *dynamically*: in each window pages that are used most, and lie on a node that the process left, go where its threads
-//! went; where no threads were moved, from nodes without threads of the process to the one where they ran most. Or *fully*: all of it at
-//! once. Nothing takes a process over its budget: work ends when the time is over, and the time is charged.
-//! Nothing is undone: no page has a place to which it would have to go back.
+//! Memory follows *dynamically*: in each window, the most used pages on a node that the process left go where its
+//! threads went. If no threads were moved, pages go from nodes without threads of the process to the node where they
+//! ran most. Or memory follows *fully*: all of it at once. No process goes over its budget: work ends when the time is
+//! over, and the time is charged. Nothing is undone: no page has a place to which it would have to go back.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::departures::Departures;
 
 /// Most pages that follow dynamically in one window: 64 MiB.
 const MAX_PAGES: usize = 1 << 14;
-/// Pages that a worker takes at once meanwhile, so that the time allowed is kept: 2 MiB.
+/// Pages that a worker takes at once, small enough to keep the time allowed: 2 MiB.
 const PIECE_PAGES: usize = 512;
 
-/// What is left behind of a process is worth another look if it is more than one part in so many.
+/// Memory left behind by a process is looked at again if it is more than one part in this number.
 const SMALL_PART: u64 = 20;
 
 /// Moves memory of processes.
@@ -38,14 +38,14 @@ pub struct MemoryMigration {
     departures: Departures,
     /// Part of its running time that may be spent on a process.
     budget: f64,
-    /// Whose memory follows dynamically.
+    /// Processes with memory that follows dynamically.
     following: Vec<ProcessKey>,
     /// Moved so far, bytes.
     moved: HashMap<ProcessKey, u64>,
 }
 
 impl MemoryMigration {
-    /// For the processes that `members` holds; `times` is where facts learn what was spent.
+    /// For the processes in `members`; `times` passes the spent time to the facts.
     pub fn new(
         machine: &Machine,
         members: Arc<dyn Membership>,
@@ -71,12 +71,13 @@ impl MemoryMigration {
         self.moved.values().sum()
     }
 
-    /// Moves a window's share of what follows dynamically. To be called once in each window, after its decision.
+    /// Moves a window's share of memory that follows dynamically. To be called once in each window, after its
+    /// decision.
     pub fn follow(&mut self, facts: &Facts) {
         let following = std::mem::take(&mut self.following);
         for process in following {
             let accesses = of_process(facts, process);
-            // Who is gone, or has arrived, is followed no more.
+            // A process that ended, or whose memory has arrived, is not followed any more.
             let Some(accesses) = accesses.filter(|_| self.holds(process)) else {
                 continue;
             };
@@ -103,7 +104,7 @@ impl MemoryMigration {
                     Target::Pages(pages),
                 )
             };
-            // What fails now is tried in the next window, and all of it when the wait is over.
+            // A failed move is tried in the next window, and all of it when the wait is over.
             let _ = self.run(process, &order);
         }
     }
@@ -152,7 +153,7 @@ impl MemoryMigration {
                 let pairs = copies.iter().map(|(from, to, _)| (*from, *to)).collect();
                 self.full(process, pairs, *chunk_pages, facts)
             }
-            // It would cost too much now; what is used still follows.
+            // It would cost too much now; the most used pages still follow.
             MemoryAction::Short { .. } => {
                 self.following.push(process);
                 ActionOutcome::Done
@@ -164,7 +165,7 @@ impl MemoryMigration {
         }
     }
 
-    /// Moves all that is left on nodes.
+    /// Moves everything left on these nodes.
     fn full(
         &mut self,
         process: ProcessKey,
@@ -321,7 +322,7 @@ mod tests {
             [(NodeId(0), NodeId(1))].into(),
             "what its other threads have beside them stays"
         );
-        // Where threads were moved, memory follows these.
+        // If threads were moved, memory follows them.
         let moved = pairs(&[(NodeId(3), NodeId(2))], &accesses);
         assert_eq!(moved, [(NodeId(3), NodeId(2))].into());
         assert!(pairs(&[], &ProcessAccesses::default()).is_empty());

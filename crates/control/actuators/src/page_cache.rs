@@ -1,4 +1,4 @@
-//! Files on any file system, as far as the page cache of nodes holds them.
+//! Files on any file system, as far as they are in the page cache of nodes.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use egeria_policy::ActionOutcome;
 
 use crate::movable::{MovableFiles, Part, refused};
 
-/// A huge page: it is not split.
+/// A huge page, so that none is split.
 const PART_BYTES: u64 = 2 << 20;
 
 pub(crate) struct PageCache {
@@ -59,7 +59,7 @@ impl MovableFiles for PageCache {
     }
 
     fn next_part(&self, file: FileKey, at: u64) -> u64 {
-        // What cannot be asked is looked at part by part.
+        // If the file cannot be queried, all its parts are checked.
         let opened = self.found.open(file);
         let next = opened.and_then(|opened| cached::next_part(&opened, at, PART_BYTES));
         next.unwrap_or(at)

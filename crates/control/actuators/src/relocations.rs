@@ -1,4 +1,4 @@
-//! Data of files that goes to other nodes, in a thread of its own and at the rate that the plan says.
+//! Moves of file data to other nodes, on a separate thread and at the rate of the plan.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,45 +18,45 @@ use crate::movable::{MovableFiles, refused};
 use crate::page_cache::PageCache;
 use crate::volume_files::VolumeFiles;
 
-/// A file is given up when so many parts in a row could not be moved.
+/// A file is given up when this number of parts in a row could not be moved.
 const MAX_GIVEN_UP: u32 = 8;
-/// Parts without anything to move that are looked at in one turn.
+/// Parts without anything to move that are checked in one turn.
 const MAX_LOOKS: u32 = 64;
-/// A file that is not to be found now is looked for again after this, so many times.
+/// A file that is not found is looked for again after this time, at most this often.
 const FIND_AGAIN: Duration = Duration::from_millis(500);
 const MAX_FINDS: u32 = 20;
 /// Most files under way.
 const MAX_JOBS: usize = 1024;
-/// How often somebody who asks to stop is looked for while a part is waited with.
+/// How often to check for a stop request while waiting with a part.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What relocations did so far.
+/// Results of relocations so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Relocations {
     /// Files that were moved, wholly or as far as asked.
     pub files: u64,
-    /// Files given up: written meanwhile, gone, or without room for them.
+    /// Files given up: written during the move, deleted, or without room for them.
     pub given_up: u64,
     /// Bytes on their new nodes.
     pub moved_bytes: u64,
 }
 
-/// Moves data of files between nodes. What was moved stays there when this ends: it lies as well there as before.
+/// Moves data of files between nodes. Moved data stays where it is when this ends: both places are equally valid.
 pub struct FileRelocation {
     files: Arc<dyn MovableFiles>,
     machine: Machine,
-    /// Host time per time of the machine.
+    /// Host time per machine time.
     dilation: f64,
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
     done: Arc<Mutex<Relocations>>,
 }
 
-/// One file, on its way.
+/// A file that is being moved.
 struct Job {
     file: FileKey,
     ends: (NodeId, NodeId),
-    /// Part of what lies there that goes, 0 to 1.
+    /// Part of its data there that is to move, 0 to 1.
     share: f64,
     /// Host time of one byte, ns.
     byte_ns: f64,
@@ -81,7 +81,7 @@ impl FileRelocation {
         FileRelocation::begin(Arc::new(PageCache::new(found)?), machine, 1.0)
     }
 
-    /// Begins a thread that waits for work.
+    /// Starts a thread that waits for work.
     fn begin(
         files: Arc<dyn MovableFiles>,
         machine: &Machine,
@@ -103,7 +103,7 @@ impl FileRelocation {
         })
     }
 
-    /// What was done so far.
+    /// Results so far.
     pub fn done(&self) -> Relocations {
         self.done
             .lock()
@@ -155,7 +155,7 @@ impl Actuator for FileRelocation {
 
 impl Drop for FileRelocation {
     fn drop(&mut self) {
-        // The thread sees that nobody sends any more, after the part it is at.
+        // Close the queue: the thread ends after its current part.
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -163,17 +163,17 @@ impl Drop for FileRelocation {
     }
 }
 
-/// A job, and how far it is.
+/// A job and its progress.
 struct Course {
     job: Job,
     /// Where the next part begins, bytes.
     at: u64,
-    /// Parts seen that have data to move, for those that stay.
+    /// Parts with data to move seen so far; needed to leave some of them.
     parts: u64,
     given_up: u32,
-    /// Times in a row that it was not to be found.
+    /// Consecutive times that the file was not found.
     missed: u32,
-    /// Not before this.
+    /// The earliest time of the next part.
     due: Instant,
 }
 
@@ -206,7 +206,7 @@ fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, done: &Mutex<Relocation
             && let Some(course) = courses.pop_front()
             && let Some(course) = go_on(files, course, done)
         {
-            // Who is due first comes first.
+            // Sorted by due time, earliest first.
             let at = courses.partition_point(|other| other.due <= course.due);
             courses.insert(at, course);
         }
@@ -384,7 +384,7 @@ mod tests {
         relocation.done()
     }
 
-    /// A file without an end, and without anything to move.
+    /// A file without an end, and with nothing to move.
     struct Endless;
 
     impl MovableFiles for Endless {

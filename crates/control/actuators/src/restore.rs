@@ -7,12 +7,12 @@ use egeria_proc::task;
 /// may never have been watched. `all` are the masks applied now and those of threads that ended with one.
 /// Returns how many threads were restored.
 pub(crate) fn restore(applied: &[AppliedMask], all: &[AppliedMask]) -> usize {
-    // The last entry of a thread that was migrated again is the one that holds.
+    // For a thread that was migrated again, the last entry counts.
     let own = applied.iter().rev().filter(|each| restore_one(each));
     own.count() + restore_heirs(all)
 }
 
-/// If it is still that thread and still has the applied mask.
+/// Restores it if it is still that thread and still has the applied mask.
 fn restore_one(mask: &AppliedMask) -> bool {
     let thread = mask.thread;
     let is_ours = || task::affinity(thread.thread_id).is_ok_and(|now| now == mask.applied);

@@ -15,7 +15,7 @@ use crate::departures::Departures;
 use crate::journal::Journal;
 use crate::restore;
 
-/// Narrows threads to the CPUs of a node, within what their owners allowed, and gives everything back.
+/// Restricts threads to the CPUs of a node, within what their owners allowed, and restores everything at the end.
 pub struct ThreadAffinity {
     machine: Machine,
     masks: SharedMasks,
@@ -43,7 +43,7 @@ impl ThreadAffinity {
         }
     }
 
-    /// Migrates whole processes as well, and notes from where to where.
+    /// Migrates whole processes as well, and records from where to where.
     #[must_use]
     pub fn with_processes(mut self, departures: Departures) -> ThreadAffinity {
         self.kinds.push(ActionKind::ProcessMigration);
@@ -51,7 +51,7 @@ impl ThreadAffinity {
         self
     }
 
-    /// Lets the threads that a process has on one node run on another only. Those whose owner bound them stay.
+    /// Lets the threads that a process has on one node run on another only. Threads bound by their owner stay.
     fn migrate_process(&mut self, step: &NodeMove, facts: &Facts) -> ActionOutcome {
         let threads = facts.window.threads.iter().filter(|thread| {
             thread.key.process_id == step.process.process_id && thread.node == step.from
@@ -113,17 +113,17 @@ impl ThreadAffinity {
     fn set(&mut self, mask: &AppliedMask) -> io::Result<()> {
         let thread = mask.thread;
         if let Some(journal) = &mut self.journal {
-            // Known to the next steward before it is true.
+            // The next steward must know of it before it is applied.
             journal.add(mask)?;
         }
         let before = task::affinity(thread.thread_id)?;
-        // As late as can be: its id may be another's by now, or its process another program.
+        // Checked as late as possible: the id may be reused by now, or the process may run another program.
         if !self.members.holds(thread) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         task::set_affinity(thread.thread_id, &mask.applied)?;
         if !task::is_still(thread) {
-            // It ended between the two calls: whichever thread has its id now is not to be touched.
+            // It ended between the two calls: a new thread with its id must not be changed.
             let _ = task::set_affinity(thread.thread_id, &before);
             self.masks.lock().remember_ended(mask.clone());
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
@@ -132,12 +132,12 @@ impl ThreadAffinity {
             Ok(now) if now == mask.applied => return Ok(()),
             Ok(_) => {}
             Err(error) => {
-                // It ended just now, and may have started others with that mask.
+                // It ended just now, and may have started other threads with that mask.
                 self.masks.lock().remember_ended(mask.clone());
                 return Err(error);
             }
         }
-        // Not what was wanted, so nothing that would be given back later.
+        // Not what was wanted, so nothing that would be restored later.
         task::set_affinity(thread.thread_id, &mask.original)?;
         Err(io::Error::other("its cpuset allows other CPUs"))
     }

@@ -1,4 +1,4 @@
-//! Files of a volume, whose data lies in pools on nodes.
+//! Files of a volume, with data in pools on nodes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl MovableFiles for VolumeFiles {
                     all.moved_bytes += part.moved_bytes;
                     all.is_given_up |= part.is_given_up;
                 }
-                // No room, gone, or of a kind that stays.
+                // No room, deleted, or of a kind that cannot be moved.
                 Err(_) => all.is_hopeless = true,
             }
         }

@@ -25,7 +25,7 @@ pub enum Action {
     },
     /// Memory of a process follows its threads, or does so no longer.
     MigrateMemory(MemoryStep),
-    /// At most so many threads access a node's persistent memory at once.
+    /// At most this number of threads access a node's persistent memory at once.
     SetLimit(Limit),
     /// A node's persistent memory has no limit any more.
     LiftLimit {
@@ -143,7 +143,8 @@ pub struct ActionResult {
     pub action: Action,
     /// What it should have brought.
     pub expected: Option<Expectation>,
-    /// The measure of `expected` now; `None` when it cannot be measured, or another action took the place of this one first.
+    /// The measure of `expected` now; `None` when it cannot be measured, or another action took the place of this one
+    /// first.
     pub measured: Option<f64>,
     /// It brought less than half of what was expected.
     pub missed: bool,

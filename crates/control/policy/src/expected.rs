@@ -1,20 +1,20 @@
-//! What an action should bring, by what its reason is about.
+//! What an action should bring, measured by the subject of its reason.
 //!
 //! ```text
 //!   a thread to its data              local share of its bytes            what it reads there and all it writes
 //!   a thread away from contention     bytes/s of all, or its own          what becomes free, or a CPU for itself
-//!   a process over wider links        bandwidth of its remote paths       the same accesses where threads and memory will be
-//!   memory behind its threads         share of accesses near threads      all of them
-//!   a limit, delegation in a crowd    bytes/s of the medium               its curve at so many threads less
-//!   a limit beside DRAM in use        bytes/s of DRAM                     the loss that PATS's Eq. 1 tolerates at either number
-//!   delegation of remote accesses     bytes/s of all                      remote bytes at the speed of local ones
-//!   a file to its readers             local share of its reads            the same reads with the data there
-//!   a file away from contention       bytes/s read of it                  times the stretch of a read before and after
+//! a process over wider links        bandwidth of its remote paths       the same accesses where threads and memory
+//!   will be memory behind its threads         share of accesses near threads      all of them a limit, delegation in
+//!   a crowd    bytes/s of the medium               its curve with fewer threads, as planned a limit with DRAM in use
+//!   bytes/s of DRAM                     the loss that PATS's Eq. 1 tolerates at either number delegation of remote
+//!   accesses     bytes/s of all                      remote bytes at the speed of local ones a file to its readers
+//!   local share of its reads            the same reads with the data there a file away from contention       bytes/s
+//!   read of it                  times the stretch of a read before and after
 //! ```
 //!
-//! Nothing is expected of what ends something (a limit lifted, delegation off, a copy dropped, memory that has followed), of
-//! limits that are learned (the learner measures each by itself), of threads that go back because they got less (the planner
-//! does), and where a setting alone orders it.
+//! Some actions have no expectation: those that end something (a limit lifted, delegation off, a copy dropped, memory
+//! that has followed); limits that are learned, because the learner measures each by itself; threads that go back
+//! because they got less, because the planner measures these; and what a setting alone orders.
 
 use egeria_facts::{Facts, FileFacts, ProcessKey, ThreadFacts};
 use egeria_machine::{AccessKind, Machine, Medium, NodeId};
@@ -30,9 +30,9 @@ use crate::{Action, Expectation, Measure, Move, Reason, measures};
 
 /// Nothing is waited for longer, windows.
 const MAX_WINDOWS: u32 = 600;
-/// A copy may take so many times as long as it should before it is judged.
+/// A copy may take longer than it should by this factor before it is judged.
 const COPY_PATIENCE: f64 = 2.0;
-/// More of the throughput of DRAM is not said to be lost: Eq. 1 was fitted below that.
+/// A loss of DRAM throughput is not predicted above this share: Eq. 1 was fitted below it.
 const MAX_LOSS: f64 = 0.5;
 
 /// What an expectation follows from.
@@ -75,7 +75,7 @@ fn of_thread(step: &Move, basis: &Basis<'_>) -> Option<Expectation> {
             let expected = local_share_on(thread, machine.index_of(step.to)?)?;
             next(Measure::LocalShare, thread.local_share(machine)?, expected)
         }
-        // Who stays uses what becomes free, and who leaves keeps its rate elsewhere.
+        // Threads that stay use the bandwidth that becomes free; threads that leave keep their rate elsewhere.
         Reason::PmContention { .. } => {
             let before = total_bytes_s(basis.facts);
             next(Measure::TotalBytesPerSecond, before, before + bytes_s)
@@ -197,7 +197,7 @@ fn of_crowd(basis: &Basis<'_>, node: NodeId, (from, to): (u32, u32)) -> Option<E
     ))
 }
 
-/// What so many threads get of a medium at most; `None` where nothing is said of many threads.
+/// What this number of threads gets of a medium at most; `None` if its curve is not known.
 fn gives_bytes_s(medium: &Medium<'_>, write_share: f64, threads: u32) -> Option<f64> {
     if threads == 0 || (medium.read.curve.is_empty() && medium.write.curve.is_empty()) {
         return None;

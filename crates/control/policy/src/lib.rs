@@ -14,9 +14,9 @@
 //! although something speaks for another node ([`Kept`]), and what is expected of the nodes
 //! ([`NodeLoad`]).
 //!
-//! A [`planner::Planner`] decides window after window; its [`planner::Decision`] is a list of [`Action`]s, each with its
-//! reason and, where something can be said, what it should bring ([`Expectation`]). The crate `egeria-control` runs the
-//! loop.
+//! A [`planner::Planner`] decides window after window; its [`planner::Decision`] is a list of [`Action`]s, each with
+//! its reason and, where something can be said, what it should bring ([`Expectation`]). The crate `egeria-control`
+//! runs the loop.
 
 #![forbid(unsafe_code)]
 

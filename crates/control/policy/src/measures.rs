@@ -19,8 +19,9 @@ pub(crate) fn medium(facts: &Facts, node: NodeId) -> Option<&MediumFacts> {
     facts.media.iter().find(|each| each.node == node)
 }
 
-/// What a path carries that an access to another node takes, in the mean over a process's accesses, bytes/s; `place` says where
-/// what is on a node (by position) will be. `None` without accesses to other nodes, or where paths are not known.
+/// What a path carries that an access to another node takes, in the mean over a process's accesses, bytes/s; `place`
+/// says where what is on a node (by position) will be. `None` without accesses to other nodes, or where paths are not
+/// known.
 pub(crate) fn path_bandwidth_bytes_s(
     machine: &Machine,
     process: &ProcessAccesses,

@@ -7,7 +7,7 @@ use egeria_machine::{Machine, Medium, Memory, MemoryKind, Node};
 /// the utmost it keeps more (PATS Fig. 1: a twentieth of what it can).
 const IDLE_SHARE: f64 = 1e-3;
 
-/// What goes through DRAM beside a medium, bytes/s, where that is measured and in use.
+/// Traffic of DRAM next to a medium, bytes/s, if that is measured and in use.
 pub(crate) fn dram_in_use(measured: &Measured) -> Option<f64> {
     let is_used = |dram_bytes_s: &f64| *dram_bytes_s > IDLE_SHARE * measured.pm_bytes_s;
     measured.dram_bytes_s.filter(is_used)
@@ -26,7 +26,7 @@ pub(crate) fn medium(machine: &Machine, index: usize) -> Option<Medium<'_>> {
     }
 }
 
-/// The same, if it is persistent or emulated.
+/// The medium of a node, if it is persistent or emulated.
 pub(crate) fn persistent(machine: &Machine, index: usize) -> Option<Medium<'_>> {
     let node = machine.nodes.get(index)?;
     let is_persistent = |memory: &&Memory| memory.kind == MemoryKind::Persistent;

@@ -154,7 +154,7 @@ pub struct NodeLoad {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Note {
-    /// Nobody said how fast the node's persistent memory is.
+    /// The speed of the node's persistent memory is not known.
     PmMaximumUnknown {
         /// Which node.
         node: NodeId,

@@ -52,7 +52,7 @@ pub enum Reason {
         /// `CPU` of that node with this thread; `None` if not judged.
         cpu_share: Option<f64>,
     },
-    /// It writes to a node whose persistent memory is contended (NThread §III-C1, Eqs. 1-4).
+    /// It writes to a node with contended persistent memory (NThread §III-C1, Eqs. 1-4).
     PmContention {
         /// The contended node.
         contended: NodeId,
@@ -75,7 +75,7 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_bandwidth_bytes_s: Option<f64>,
     },
-    /// It runs on a node whose CPUs are contended (NThread §III-C2, Eqs. 5 and 6).
+    /// It runs on a node with contended CPUs (NThread §III-C2, Eqs. 5 and 6).
     CpuContention {
         /// The contended node.
         contended: NodeId,
@@ -93,13 +93,13 @@ pub enum Reason {
     },
     /// It was there before, and since threads moved they get less (the planner's feedback).
     BroughtLess {
-        /// What all threads get beside what they got before, in a geometric mean.
+        /// What all threads get, compared with before, in a geometric mean.
         speed: f64,
     },
-    /// What threads do now was never seen where this one was before it moved: it goes there for a window, and on or not (the
-    /// planner's feedback).
+    /// What threads do now was never seen where this one was before it moved: it goes there for a window, and on or
+    /// not (the planner's feedback).
     Compared {
-        /// What all threads get there beside what they get where it is; `None` before that is known.
+        /// What all threads get there, compared with their present nodes; `None` before that is known.
         speed: Option<f64>,
     },
 }

@@ -55,7 +55,7 @@ pub(crate) struct Entry<S> {
     pub(crate) put: fn(&mut S, &str) -> Option<()>,
 }
 
-/// An [`Entry`] whose name is a field of the settings, or of a part of them.
+/// An [`Entry`] named after a field of the settings, or of a part of them.
 macro_rules! entry {
     ($($part:ident .)? [$field:ident], $wanted:expr, $show:expr, $read:expr) => {
         $crate::setting::Entry {
@@ -113,7 +113,7 @@ macro_rules! by_name {
             /// Sets one setting from `name=value`.
             ///
             /// # Errors
-            /// As [`Self::set`], and without a `=`.
+            /// Those of [`Self::set`], and a missing `=`.
             pub fn set_pair(&mut self, pair: &str) -> Result<(), $crate::SettingError> {
                 let (name, value) = pair
                     .split_once('=')

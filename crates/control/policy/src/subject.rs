@@ -6,7 +6,8 @@ use egeria_facts::{FileKey, ProcessKey, ThreadKey};
 use egeria_machine::NodeId;
 use serde::{Deserialize, Serialize};
 
-/// What an action is about, as far as feedback tells actions apart: what is learned of one holds for all with the same subject.
+/// What an action is about, as far as feedback tells actions apart: what is learned of one holds for all with the same
+/// subject.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Subject {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 /// One line with cause and remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum StewardError {
-    /// One is enough.
+    /// A steward is running already.
     #[error(
         "a steward is at work here already (process {process_id}); stop it, or use its log: {log}"
     )]
     Running {
-        /// Whose.
+        /// Process id of the steward.
         process_id: u32,
         /// Where it writes.
         log: PathBuf,

@@ -14,7 +14,7 @@ use egeria_policy::planner::{Resting, Settings, Unavailable};
 use egeria_policy::{Action, ActionOutcome, ActionRecord, ActionResult, Kept, Move};
 use serde::{Deserialize, Serialize};
 
-/// A log longer than this begins anew, keeping one older file beside it.
+/// A log longer than this begins again, and one older file is kept.
 const MAX_BYTES: u64 = 64 << 20;
 /// Longest line read.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -58,7 +58,7 @@ pub enum Record {
     },
 }
 
-/// One window: what was seen, what was done, what came of the moves before.
+/// One window: observations, actions, and results of earlier moves.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WindowRecord {
     /// Counts from 0.
@@ -76,19 +76,19 @@ pub struct WindowRecord {
     /// Threads that read or wrote and are left out of `threads`.
     #[serde(default)]
     pub threads_omitted: u64,
-    /// The threads that read or wrote; of very many those moved or kept, and the busiest.
+    /// The threads that read or wrote. If there are very many: those moved or kept, and the busiest.
     pub threads: Vec<ThreadRecord>,
-    /// Node contended for persistent memory, were all threads with their data.
+    /// Node contended for persistent memory if all threads were with their data.
     pub pm_contended: Option<NodeId>,
     /// Node contended for CPUs.
     pub cpu_contended: Option<NodeId>,
     /// What was tried, in order.
     pub actions: Vec<ActionLine>,
-    /// Threads that stay although something speaks for another node.
+    /// Threads that stay although there are reasons for another node.
     pub kept: Vec<Kept>,
     /// What came of earlier actions that were judged in this window.
     pub results: Vec<ResultLine>,
-    /// What is not done now, because it brought less than half of what was expected.
+    /// Actions that are not repeated now, because they brought less than half of what was expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resting: Vec<Resting>,
 }
@@ -104,7 +104,7 @@ pub struct NodeRecord {
     pub written_bytes_s: f64,
     /// `BW_N`, reads weighted, bytes/s.
     pub pm_bytes_s: f64,
-    /// What that can be at most.
+    /// The maximum of that.
     pub pm_maximum_bytes_s: Option<f64>,
     /// Share of its CPUs in use.
     pub cpu_share: f64,
@@ -141,13 +141,13 @@ impl ThreadRecord {
 /// One action, as tried.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ActionLine {
-    /// What, why, and what became of it.
+    /// Kind, reason and outcome.
     #[serde(flatten)]
     pub record: ActionRecord,
     /// The name of the thread, or the path of the file outside of volumes, that it is about; empty for others.
     #[serde(default)]
     pub name: String,
-    /// The same in one line.
+    /// The action in one sentence.
     pub sentence: String,
 }
 
@@ -163,7 +163,7 @@ impl ActionLine {
         line
     }
 
-    /// Makes the sentence anew from the numbers and the name.
+    /// Makes the sentence again from the numbers and the name.
     pub fn write_sentence(&mut self) {
         self.sentence = match &self.record.action {
             Action::Relocate(step) if !self.name.is_empty() => step.sentence(&self.name),
@@ -182,18 +182,18 @@ impl ActionLine {
     }
 }
 
-/// What came of one action.
+/// The result of one action.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ResultLine {
     /// What was expected, what was measured, and whether that was too little.
     #[serde(flatten)]
     pub result: ActionResult,
-    /// What the thread did before and after, where the action is about one.
+    /// The thread's rates before and after, if the action is about one.
     #[serde(default)]
     pub thread: Option<ThreadResult>,
 }
 
-/// What one thread did before and after it was migrated.
+/// The rates of one thread before and after it was migrated.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ThreadResult {
     /// Where it is; `None` when it is gone.
@@ -208,7 +208,7 @@ pub struct ThreadResult {
     pub local_share_after: Option<f64>,
 }
 
-/// Writes a log. It names its owner's programs and their threads, so the file is this user's alone.
+/// Writes a log. It contains names of its owner's programs and threads, so only this user may read it.
 pub(crate) struct LogWriter {
     path: PathBuf,
     file: BufWriter<File>,
@@ -228,7 +228,7 @@ impl LogWriter {
         })
     }
 
-    /// One line, seen by readers at once.
+    /// Writes one line, visible to readers at once.
     pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut text = serde_json::to_string(record)?;
         text.push('\n');
@@ -253,7 +253,7 @@ impl LogWriter {
     }
 }
 
-/// Reads a log, also one that is being written: a last line without its end is left for later.
+/// Reads a log, also one that is being written: an incomplete last line is left for later.
 pub struct LogReader {
     lines: BufReader<File>,
     partial: Vec<u8>,
@@ -263,7 +263,7 @@ impl LogReader {
     /// # Errors
     /// When the file cannot be opened, or is no plain file.
     pub fn open(path: &Path) -> io::Result<LogReader> {
-        // A pipe must not hold us until somebody writes there.
+        // Opening a pipe must not block until another process writes to it.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new()
             .read(true)

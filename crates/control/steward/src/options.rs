@@ -18,11 +18,11 @@ pub struct StewardOptions {
     pub window_ns: u64,
     /// The machine.
     pub machine: Machine,
-    /// Whose threads.
+    /// The scope of threads.
     pub scope: Scope,
     /// How accesses to memory are seen; `None`: the way that sees most here.
     pub memory_source: Option<Way>,
-    /// Whether pools that nobody described are measured, once, while nobody uses the volume.
+    /// Whether pools of unknown speed are measured, once, while the volume is idle.
     pub measure_idle_pools: bool,
     /// Record the facts into this file.
     pub record: Option<PathBuf>,

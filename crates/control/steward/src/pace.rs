@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Looking takes one part in so many of a core, at most, where a look takes long.
+/// If looking takes long, it uses at most this fraction of a core: one part in this number.
 const PARTS: u32 = 4;
 /// Longer than with thousands of threads: shorter looks follow each other as asked for.
 const LONG: Duration = Duration::from_millis(50);
@@ -16,8 +16,9 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// When to look again after a look that was due then and took so much CPU time. A window that came late shifts the others: none is
-/// ever cut short. And where looking takes long, as with a hundred thousand threads, windows are as long as that needs.
+/// When to look again after a look that was due then and took so much CPU time. A window that came late shifts the
+/// others: none is ever cut short. And where looking takes long, as with a hundred thousand threads, windows are as
+/// long as that needs.
 pub(crate) fn next_look(due: Instant, window: Duration, now: Instant, looked: Duration) -> Instant {
     let rest = if looked > LONG {
         looked.saturating_mul(PARTS - 1)

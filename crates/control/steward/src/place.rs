@@ -1,4 +1,4 @@
-//! Where a steward keeps its files, so that others find them.
+//! Where a steward keeps its files, so that other programs find them.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -10,8 +10,8 @@ use crate::error::{Result, StewardError};
 /// Variable that names the directory instead.
 pub const VARIABLE: &str = "EGERIA_RUNTIME_DIR";
 
-/// Directory of all stewards' files: `$EGERIA_RUNTIME_DIR`, for root `/run/egeria`, for others
-/// `$XDG_RUNTIME_DIR/egeria`, if that is theirs, or `/tmp/egeria-UID`.
+/// Directory of all stewards' files: `$EGERIA_RUNTIME_DIR`; for root `/run/egeria`; for other users
+/// `$XDG_RUNTIME_DIR/egeria`, if that belongs to them, or `/tmp/egeria-UID`.
 pub fn runtime_directory() -> PathBuf {
     if let Some(directory) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
         return directory.into();
@@ -20,7 +20,7 @@ pub fn runtime_directory() -> PathBuf {
     if user == 0 {
         return "/run/egeria".into();
     }
-    // Who became another user has the variable of the one before.
+    // After a change of user, this variable is still that of the former user.
     let private = std::env::var_os("XDG_RUNTIME_DIR")
         .and_then(|name| egeria_files::directory(Path::new(&name)).ok());
     match private {
@@ -29,13 +29,14 @@ pub fn runtime_directory() -> PathBuf {
     }
 }
 
-/// The same, if it is there and what it holds can be believed: nobody else may write there, or could have put
-/// another in its place.
+/// The runtime directory, if it exists and its content can be trusted: no other user may write there, or could have
+/// replaced it.
 pub fn trusted_runtime_directory() -> Option<PathBuf> {
     egeria_files::directory(&runtime_directory()).ok()
 }
 
-/// Makes it where it is missing. It must be trusted: lines in its files decide which threads are restored.
+/// Makes the runtime directory if it is missing. It must be trusted, because lines in its files decide which threads
+/// are restored.
 pub(crate) fn make_runtime_directory() -> Result<PathBuf> {
     make_directory(&runtime_directory())
 }
@@ -55,7 +56,7 @@ fn make_directory(directory: &Path) -> Result<PathBuf> {
     egeria_files::directory(directory).map_err(failed("trust"))
 }
 
-/// The decision log of a volume's steward, or of the one that watches processes, unless another was given.
+/// The decision log of a volume's steward, or of the steward that watches processes, by default.
 pub fn decision_log_path(volume: Option<Uuid>) -> PathBuf {
     runtime_directory().join(format!("{}.decisions.jsonl", stem(volume)))
 }

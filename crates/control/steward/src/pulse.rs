@@ -1,4 +1,4 @@
-//! Whether a steward still looks at its windows, for those who watch over it.
+//! Whether a steward still looks at its windows, for processes that monitor it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// A look may be late by this, on a busy machine and with many threads.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Shared by the steward's thread, which notes when its next look is due, and by who asks.
+/// Shared by the steward's thread, which records when its next look is due, and by threads that check it.
 #[derive(Clone)]
 pub(crate) struct Pulse {
     begun: Instant,

@@ -1,4 +1,4 @@
-//! The loop, in a thread of its own.
+//! The loop, on a thread of its own.
 
 use std::collections::HashMap;
 use std::mem::Discriminant;
@@ -30,10 +30,10 @@ use crate::target::Target;
 
 const MIN_WINDOW_NS: u64 = 1_000_000;
 const MAX_WINDOW_NS: u64 = 3_600_000_000_000;
-/// Notes kept.
+/// Most notes that are kept.
 const MAX_NOTES: usize = 64;
 
-/// A steward at work in a thread of its own. Dropped, it stops as with [`Steward::stop`].
+/// A running steward, on a thread of its own. Dropping it stops it like [`Steward::stop`].
 pub struct Steward {
     orders: Sender<Order>,
     thread: Option<JoinHandle<Summary>>,
@@ -47,10 +47,10 @@ enum Order {
 }
 
 impl Steward {
-    /// Begins to look after threads. First undoes what a steward that was killed had done.
+    /// Begins to watch threads. First undoes what a killed steward left.
     ///
     /// # Errors
-    /// When another one works on the volume, or a file cannot be written.
+    /// When another steward works on the volume, or a file cannot be written.
     pub fn start(target: Target, options: StewardOptions) -> Result<Steward> {
         let work = Work::begin(&target, options)?;
         let (summary, pulse) = (work.summary.clone(), work.pulse.clone());
@@ -72,7 +72,7 @@ impl Steward {
         lock(&self.summary).clone()
     }
 
-    /// The same, as it goes on: for whoever looks now and then.
+    /// The summary of its work so far, updated while it runs, for callers that look from time to time.
     pub fn shared_summary(&self) -> Arc<Mutex<Summary>> {
         Arc::clone(&self.summary)
     }
@@ -83,8 +83,8 @@ impl Steward {
         move || pulse.beats_at(Instant::now())
     }
 
-    /// Forgets the windows so far and begins a new one now, as when a preparation is over. Threads stay
-    /// where they are.
+    /// Drops the windows so far and begins a new one now, for example after a preparation. Threads stay where they
+    /// are.
     pub fn start_over(&self) {
         let (done, wait) = channel();
         if self.orders.send(Order::StartOver(done)).is_ok() {
@@ -92,7 +92,7 @@ impl Steward {
         }
     }
 
-    /// Stops, and gives every thread the CPUs its owner gave it.
+    /// Stops, and gives every thread the CPUs that its owner allowed.
     pub fn stop(mut self) -> Summary {
         self.end().unwrap_or_default()
     }
@@ -121,14 +121,14 @@ struct Work {
     looked: Duration,
     affinity: ThreadAffinity,
     memory: Option<MemoryMigration>,
-    /// Those of the volume, or of files.
+    /// Actuators of the volume, or of files.
     of_data: Vec<Box<dyn Actuator + Send>>,
     /// Files outside of volumes that are in use, for their names.
     files: Option<FoundFiles>,
     control: ControlLoop,
-    /// What measures pools while nobody uses them.
+    /// Measures pools while the volume is idle.
     idle_pools: Option<IdlePools>,
-    /// It looks after processes instead of a volume.
+    /// It watches processes instead of a volume.
     is_of_processes: bool,
     options: StewardOptions,
     log: LogWriter,
@@ -138,7 +138,7 @@ struct Work {
     moved: HashMap<ThreadKey, u64>,
     /// Actions done.
     done: u64,
-    /// What was last decided of clusters, if they are looked at.
+    /// The last decision about clusters, if they are considered.
     placement: Option<String>,
     /// Why threads stayed: how often, and the last time in words, by kind.
     kept: HashMap<Discriminant<KeptBecause>, (u64, String)>,
@@ -163,14 +163,14 @@ impl Work {
         let (journal, restored) = Journal::open(&journal, &path).map_err(of_journal)?;
         let trace = options.record.as_deref();
         let trace = trace.map(|path| begin_trace(path, volume, &options));
-        // The recording first: what cannot be begun must not replace the log of the last steward.
+        // The recording first: if it cannot be begun, the log of the last steward must stay.
         let files = trace
             .transpose()
             .and_then(|trace| Ok((open_log(&path)?, trace)));
         let (mut log, trace) = match files {
             Ok(files) => files,
             Err(error) => {
-                // It says that somebody works.
+                // A journal that stays would say that a steward runs.
                 journal.remove();
                 return Err(error);
             }
@@ -275,7 +275,7 @@ impl Work {
         facts
     }
 
-    /// What happened since the last look: seen and recorded, but nothing is done about it.
+    /// The last window: observed and recorded, but not acted upon.
     fn look_last(&mut self) {
         let Some(facts) = self.facts() else { return };
         if facts.window.duration_ns < MIN_WINDOW_NS {
@@ -285,7 +285,7 @@ impl Work {
         self.count(&facts, None);
     }
 
-    /// A full disk costs windows of the recording, not the work; there may be room again.
+    /// A full disk loses windows of the recording, but does not stop the work; there may be room again.
     fn record(&mut self, facts: &Facts) {
         if let Some(trace) = &mut self.trace {
             let _ = trace.append(facts);
@@ -344,7 +344,7 @@ impl Work {
         self.before = Some(facts);
     }
 
-    /// Measures pools that nobody described while nobody uses them, and takes what was found.
+    /// Measures pools of unknown speed while the volume is idle, and takes the results.
     fn look_at_idle_pools(&mut self, facts: &Facts, turn: &Turn) {
         let Some(pools) = &mut self.idle_pools else {
             return;
@@ -475,7 +475,7 @@ impl Work {
         }
     }
 
-    /// What the thread, or the file outside of volumes, is called; empty for other actions.
+    /// The name of the thread, or of the file outside of volumes; empty for other actions.
     fn name_of(&self, action: &Action, facts: &Facts) -> String {
         if let Action::Relocate(step) = action {
             let path = self.files.as_ref().and_then(|files| files.path(step.file));
@@ -511,7 +511,7 @@ impl Work {
             let _ = trace.finish();
         }
         let restored = self.affinity.undo() as u64;
-        // Each undoes what it did.
+        // Each actuator undoes its changes.
         self.of_data.clear();
         let mut summary = lock(&self.summary).clone();
         summary.restored = restored;

@@ -5,7 +5,7 @@ use egeria_policy::planner::{Balance, DelegationPlan};
 use egeria_policy::{Action, ActionRecord};
 use serde::Serialize;
 
-/// What went through one node in one window.
+/// Traffic of one node in one window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct NodeRates {
     /// Which node.
@@ -44,9 +44,9 @@ pub struct Summary {
     pub moved_threads: u64,
     /// Migrations of the thread that was migrated most.
     pub max_moves_per_thread: u64,
-    /// Migrations that a vanished thread, its owner or the kernel prevented.
+    /// Migrations that failed because of a vanished thread, its owner or the kernel.
     pub moves_failed: u64,
-    /// Processes whose threads on a node were migrated together, each time counted (AsymSched).
+    /// Processes with threads on a node that were migrated together, each time counted (AsymSched).
     pub process_moves: u64,
     /// Memory of processes that was migrated, bytes.
     pub memory_moved_bytes: u64,
@@ -58,21 +58,21 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// Stages of the policy that are off, and why.
     pub unavailable: Vec<String>,
-    /// What cannot be seen here, and therefore is not done.
+    /// What cannot be observed here, and therefore is not done.
     pub unseen: Vec<String>,
-    /// How what is decided on is seen, where there are several ways, and what each cannot see.
+    /// How the facts are observed, if there are several ways, and what each cannot observe.
     pub sources: Vec<String>,
     /// Threads that got their CPUs back at the end.
     pub restored: u64,
-    /// Threads that a steward killed before had narrowed, put back at the start.
+    /// Threads that a killed steward had restricted, restored at the start.
     pub restored_at_start: u64,
     /// Reasons, with how often each moved a thread.
     pub reasons: Vec<(String, u64)>,
-    /// Everything that was tried, by what, why, and what came of it.
+    /// All actions that were tried, by kind, reason and outcome.
     pub actions: Vec<ActionCount>,
     /// Why threads stayed that would have gained elsewhere, with how often.
     pub kept: Vec<(String, u64)>,
-    /// What all processes have spent on moves, and may; `None` without a budget.
+    /// What all processes have spent on moves, and may spend; `None` without a budget.
     pub budget: Option<Balance>,
     /// The windows; at most the last [`MAX_WINDOWS`].
     pub series: Vec<WindowSummary>,
@@ -81,11 +81,11 @@ pub struct Summary {
 /// Actions of one kind, with one reason and outcome. The names are those of the decision log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ActionCount {
-    /// What.
+    /// The kind of action.
     pub action: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What came of it.
+    /// The outcome.
     pub outcome: String,
     /// How often.
     pub count: u64,
@@ -120,7 +120,7 @@ impl Summary {
     }
 }
 
-/// The name of a variant, as the decision log has it.
+/// The name of a variant, as in the decision log.
 fn kind(variant: &impl Serialize) -> String {
     let value = serde_json::to_value(variant).unwrap_or_default();
     let name = value.get("kind").unwrap_or(&value).as_str();

@@ -30,8 +30,9 @@ use crate::options::StewardOptions;
 pub enum Target {
     /// Threads that use a volume.
     Volume(Arc<Volume>),
-    /// Processes, whatever they use: of this user; root's steward has those of all users. If the policy moves threads to files,
-    /// what they read and write is counted by the kernel; if it places clusters, their accesses to memory are looked at as well.
+    /// Processes, whatever they use: of this user; root's steward has those of all users. If the policy moves threads
+    /// to files, what they read and write is counted by the kernel; if it places clusters, their accesses to memory
+    /// are looked at as well.
     Processes,
 }
 
@@ -108,8 +109,8 @@ impl Target {
         }
     }
 
-    /// What carries out actions on the volume itself, as far as the policy has them and there is something to do. Otherwise, or
-    /// without room for them, the stage is reported as unavailable.
+    /// What carries out actions on the volume itself, as far as the policy has them and there is something to do.
+    /// Otherwise, or without room for them, the stage is reported as unavailable.
     pub(crate) fn actuators(&self, options: &StewardOptions) -> Vec<Box<dyn Actuator + Send>> {
         let mut actuators: Vec<Box<dyn Actuator + Send>> = Vec::new();
         let Target::Volume(volume) = self else {

@@ -7,7 +7,7 @@
 //! | `bound` | it gives only a bound ("more than 90 %") | holds or not; no error |
 //! | `setting` | it is a constant or worked value of a system | the policy's own value must equal it; no error |
 //! | `input` | the model or the machine is calibrated on it | not judged |
-//! | `unanswered` | neither | the reason is told |
+//! | `unanswered` | neither | the reason is given |
 //!
 //! "Up to" and "about" are taken as the number they give: the largest of the model's cases, or its value. A
 //! prediction that compares two systems counts as an ordering too: the model must put the same one first.
@@ -84,7 +84,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The same for another number of the claim, or for a part of it that a label names.
+    /// The answer for another number of the claim, or for a part of it with this label.
     pub(crate) const fn at(self, part: usize, label: &'static str) -> Answer {
         match self {
             Answer::Predicted(prediction) => Answer::Predicted(Prediction {
@@ -96,7 +96,7 @@ impl Answer {
         }
     }
 
-    /// The same between two file systems.
+    /// The answer, as a comparison of two file systems.
     pub(crate) const fn across(self) -> Answer {
         match self {
             Answer::Predicted(prediction) => Answer::Predicted(Prediction {
@@ -134,7 +134,7 @@ pub struct Entry {
     pub answers: &'static [Answer],
 }
 
-/// How far apart what is "similar" may be (the papers do not say; their bars are told apart from 5 to 10 %).
+/// How far apart "similar" values may be (the papers do not say; their bars can be distinguished from 5 to 10 %).
 pub const SIMILAR: f64 = 0.10;
 
 /// A change between two systems, in per cent.

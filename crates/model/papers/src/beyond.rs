@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::experiment::beyond::{LIMITED, MACHINES, MIXES, NODES};
 use crate::results::Results;
 
-/// One question, answered for each of the systems beside each other.
+/// One question, answered for each of the compared systems.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Beyond {
     /// What is compared, with its unit.

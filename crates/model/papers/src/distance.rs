@@ -1,4 +1,4 @@
-//! Why the model is far from some numbers: as far as can be told.
+//! Why the model is far from some numbers, as far as the reason is known.
 
 /// The table that ships with Egeria: ids, why, tab-separated.
 const TABLE: &str = include_str!("../data/distances.tsv");

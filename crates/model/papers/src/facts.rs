@@ -1,4 +1,4 @@
-//! The model beside the measurements that profiles cite.
+//! The model compared with the measurements that profiles cite.
 //!
 //! A profile's figures are taken from micro-benchmarks; whether the model, given these figures, gives the measurements
 //! back is another question. Nothing here is a prediction: it is what the model was calibrated on.
@@ -48,7 +48,7 @@ pub struct ProfileDistance {
     pub worst_error: f64,
 }
 
-/// All profiles beside what they cite.
+/// All profiles compared with the measurements that they cite.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FactReport {
     /// Median of all errors, as a share.
@@ -104,7 +104,7 @@ fn facts_of(name: &str) -> Result<Vec<FactRow>> {
     facts.into_iter().map(|fact| row(name, fact)).collect()
 }
 
-/// A measurement beside what the model gives on a profile.
+/// A measurement, and the model's figure on a profile.
 pub(crate) fn row(name: &str, fact: Fact) -> Result<FactRow> {
     let machine = Machine::profile(name).map_err(|error| shipped(name, error))?;
     let model = figure(&machine, &fact)?;

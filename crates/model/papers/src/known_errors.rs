@@ -13,8 +13,8 @@ use crate::validation::validation;
 const ROUNDING: f64 = 1e3;
 
 impl Report {
-    /// The model's errors in speeds (of the validation set) and in gains (of the numbers in this report that compare two
-    /// systems).
+    /// The model's errors in speeds (of the validation set) and in gains (of the numbers in this report that compare
+    /// two systems).
     ///
     /// # Errors
     /// When a file that ships with Egeria is damaged.
@@ -35,7 +35,7 @@ impl Report {
                 Some(Paper::NThreadSlides) => Paper::NThread.name().to_owned(),
                 paper => paper.map_or_else(String::new, |paper| paper.name().to_owned()),
             },
-            // A loss is told as what is left.
+            // A loss is given as the part that is left.
             ratio: rounded(if row.paper >= 1.0 {
                 row.ratio
             } else {

@@ -1,8 +1,8 @@
-//! The model beside the published measurements.
+//! The model compared with the published measurements.
 //!
 //! The claims of four papers are a table ([`claims`]). Each is answered in one way ([`mod@answer`]): the model
-//! predicts its number, or puts two systems in order, or is calibrated on it, or cannot say, and why. [`run`] runs
-//! the experiments in the model and judges every claim; [`Report`] is what came of it.
+//! predicts its number, or puts two systems in order, or is calibrated on it, or gives a reason why it cannot answer.
+//! [`run`] runs the experiments in the model and judges every claim; [`Report`] is the result.
 
 #![forbid(unsafe_code)]
 

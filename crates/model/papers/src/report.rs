@@ -14,9 +14,9 @@ use crate::experiment::{ALL, Extent, Stage};
 use crate::quantile::quantile;
 use crate::results::Results;
 
-/// Who is faster is so by more than the model's own rounding.
+/// A faster system must be faster by more than the model's own rounding.
 const FASTER: f64 = 1.001;
-/// Equal settings are told as decimals.
+/// Equal settings are printed as decimals.
 const EQUAL: f64 = 1e-9;
 
 /// A number of a paper and the model's.
@@ -129,7 +129,7 @@ pub fn run(extent: Extent, mut tell: impl FnMut(&str, usize, usize)) -> Result<R
         while let Some(experiment) = ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut results = Results::default();
             let outcome = (experiment.run)(&Stage { extent }, &mut results);
-            // Whoever listens may have given up.
+            // The receiver may have given up.
             let _ = done.send((experiment.name, outcome.map(|()| results)));
         }
     };
@@ -219,7 +219,7 @@ impl Report {
         };
         row.across = prediction.across;
         if prediction.compares {
-            // Whoever the paper puts first must be first here.
+            // The system that the paper puts first must be first here.
             let ratio = if row.paper >= 1.0 {
                 row.model
             } else {

@@ -38,7 +38,7 @@ impl Results {
             .filter(|value| value.is_finite())
     }
 
-    /// One bar beside another of its group.
+    /// One bar divided by another of its group.
     pub fn ratio(&self, figure: &str, group: &str, over: &str, under: &str) -> Option<f64> {
         let under = self.bar(figure, group, under)?;
         self.bar(figure, group, over)

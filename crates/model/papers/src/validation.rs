@@ -1,4 +1,5 @@
-//! The model beside measurements that calibrate nothing, declared before it ran on them (docs/explanation/validation.md).
+//! The model compared with measurements that calibrate nothing, declared before it ran on them
+//! (docs/explanation/validation.md).
 
 use egeria_machine::Machine;
 use serde::Serialize;
@@ -24,7 +25,7 @@ pub struct Distance {
     pub worst_error: f64,
 }
 
-/// The validation set beside the model.
+/// The validation set compared with the model.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ValidationReport {
     /// Nothing here was measured by us.

@@ -1,8 +1,8 @@
 //! Which of two measured settings is faster.
 //!
-//! Which pairs are compared follows from a rule, declared before the model ran on them (docs/explanation/validation.md): all pairs
-//! of measurements of one study on one machine whose settings differ in one thing only, and whose figures differ by more than a
-//! tenth. Measurements of one setting count as one, with their mean.
+//! A rule decides which pairs are compared, declared before the model ran on them (docs/explanation/validation.md). It
+//! takes all pairs of measurements of one study on one machine that differ in one setting only, if their figures
+//! differ by more than a tenth. Measurements of one setting count as one, with their mean.
 
 use egeria_machine::FactValue;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub struct ValidationOrdering {
     pub item: String,
     /// The faster over the slower, as measured.
     pub measured: f64,
-    /// The same in the model.
+    /// The faster over the slower, in the model.
     pub model: f64,
     /// Whether the model has the same one faster.
     pub held: bool,

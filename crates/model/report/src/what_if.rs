@@ -1,4 +1,4 @@
-//! The report of `egeria sim`: systems side by side, what went where over time, who moved and why.
+//! The report of `egeria sim`: systems side by side, where data went over time, which threads moved and why.
 
 use egeria_sim::{Outcome, Range, WindowOutcome, Workload};
 use maud::{Markup, html};
@@ -38,7 +38,7 @@ pub struct Prediction<'a> {
     pub outcome: &'a Outcome,
     /// Where four of five such predictions were right, bytes/s.
     pub bytes_s_range: Range,
-    /// The same of its operations/s beside those of the first.
+    /// The range of its operations/s, compared with those of the first system.
     pub vs_first_range: Range,
     /// Whether that leaves no doubt which of the two is faster.
     pub is_decided: bool,
@@ -71,7 +71,7 @@ fn describe_allocation(allocation: &str) -> String {
     }
 }
 
-/// All systems beside each other.
+/// All systems compared.
 fn compared(what: &WhatIf<'_>) -> Markup {
     let Some(first) = what.systems.first() else {
         return html! {};
@@ -154,7 +154,7 @@ fn system(what: &WhatIf<'_>, name: &str, outcome: &Outcome) -> Markup {
     }
 }
 
-/// At most so many windows, the first and the last among them.
+/// At most `MOMENTS` + 1 windows, the first and the last among them.
 fn thinned(windows: &[WindowOutcome]) -> Vec<&WindowOutcome> {
     let every = windows.len().div_ceil(MOMENTS).max(1);
     let mut kept: Vec<&WindowOutcome> = windows.iter().step_by(every).collect();
@@ -314,7 +314,7 @@ fn threads(what: &WhatIf<'_>, system: &str, windows: &[&WindowOutcome]) -> Marku
     )
 }
 
-/// Who moved when and why, and what else was decided.
+/// Which threads moved when and why, and other decisions.
 fn decisions(outcome: &Outcome) -> Markup {
     let shown = |window: &WindowOutcome| {
         let at = format!("{:.1}", window.end_s);

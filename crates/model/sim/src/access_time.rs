@@ -1,25 +1,25 @@
-//! What accesses take beside one crowd, each found once: threads of a node share most of theirs.
+//! What accesses take next to one crowd. Each is computed once: threads of a node share most of theirs.
 
 use egeria_machine::costs::{Access, Crowd, Place};
 
 use crate::model::Model;
 
-/// What one access takes beside a crowd.
+/// What one access takes next to a crowd.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct AccessTime {
-    /// ns.
+    /// Time of the access, ns.
     pub(crate) time_ns: f64,
-    /// The same when no line waits in a queue, ns.
+    /// Time of the access when no line waits in a queue, ns.
     pub(crate) unwaited_ns: f64,
-    /// For which it occupies the memory, ns.
+    /// Time for which it occupies the memory, ns.
     pub(crate) service_ns: f64,
-    /// Cache lines on their way meanwhile, at most.
+    /// Most cache lines on their way during that time.
     pub(crate) lines: f64,
-    /// Time that each is on its way when it waits for nobody, ns.
+    /// Time that each is on its way without contention, ns.
     pub(crate) line_ns: f64,
 }
 
-/// What accesses of a model's memories take beside one crowd.
+/// What accesses of a model's memories take next to one crowd.
 pub(crate) struct AccessTimes<'a> {
     model: &'a Model,
     crowd: Crowd,
@@ -55,7 +55,7 @@ impl<'a> AccessTimes<'a> {
         &self.crowd
     }
 
-    /// Changes the crowd; nothing is known beside the new one.
+    /// Changes the crowd; access times of the old one are dropped.
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut Crowd) -> T) -> T {
         self.known.iter_mut().for_each(Vec::clear);
         change(&mut self.crowd)

@@ -256,7 +256,7 @@ impl Acts {
         }
     }
 
-    /// What copies ask for beside threads.
+    /// The demands of copies, in addition to those of threads.
     pub(crate) fn demands(&self, model: &Model) -> Vec<Demand> {
         let places = model.costs.places.len();
         let demand = |copy: &Copy| {
@@ -346,8 +346,8 @@ fn follow(model: &Model, state: &mut State, group: usize, pairs: &[(usize, usize
     }
 }
 
-/// Up to so many bytes of a group's memory go where they are used: what one node uses there, what several use spread
-/// over them (AsymSched §4.1). Says how many bytes went.
+/// Up to `max_bytes` of a group's memory go where they are used: what one node uses goes there, what several use is
+/// spread over them (AsymSched §4.1). Returns how many bytes went.
 fn gather(model: &Model, state: &mut State, group: usize, max_bytes: f64) -> f64 {
     let mut gone = 0.0;
     for index in files_of(state, group) {

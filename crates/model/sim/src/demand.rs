@@ -28,7 +28,7 @@ pub(crate) struct Demand {
     pub(crate) lock: Option<usize>,
     /// Of computing and waiting, how much is under that lock, ns.
     pub(crate) serial_ns: f64,
-    /// Bytes that reach the medium beside each byte written.
+    /// Extra bytes that reach the medium for each byte written.
     pub(crate) write_overhead: f64,
     /// Share of operations that read from each memory; what the cache serves included.
     pub(crate) reads: Vec<f64>,
@@ -81,13 +81,13 @@ pub(crate) struct AtMemory {
     pub(crate) place: usize,
     /// Time per operation, ns.
     pub(crate) time_ns: f64,
-    /// The same when no line waits in a queue, ns.
+    /// Time per operation when no line waits in a queue, ns.
     pub(crate) unwaited_ns: f64,
-    /// Cache lines on their way meanwhile, at most.
+    /// Most cache lines on their way during that time.
     pub(crate) lines: f64,
     /// Cache lines per operation.
     pub(crate) lines_moved: f64,
-    /// Time that each is on its way when it waits for nobody, ns.
+    /// Time that each is on its way without contention, ns.
     pub(crate) line_ns: f64,
     pub(crate) kind: AccessKind,
     /// A delegate does it.
@@ -97,7 +97,7 @@ pub(crate) struct AtMemory {
 /// An operation of a thread in the mean.
 #[derive(Default)]
 pub(crate) struct Operation {
-    /// Time on the core when nobody is in the way, ns.
+    /// Time on the core without contention, ns.
     pub(crate) busy_ns: f64,
     /// Time off the core: idle, or delegates at work, ns.
     pub(crate) away_ns: f64,
@@ -108,8 +108,8 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Becomes the operation of a demand where accesses take so long. Takes no memory anew: this is done for all
-    /// demands in each round of [`rates`](crate::fluid::rates).
+    /// Becomes the operation of a demand for these access times. Allocates no memory: this is done for all demands in
+    /// each round of [`rates`](crate::fluid::rates).
     pub(crate) fn describe(
         &mut self,
         model: &Model,
@@ -266,7 +266,7 @@ impl Operation {
         let Some(place) = model.place_of(demand.home, MediumKind::Memory) else {
             return 0.0;
         };
-        // Where there is no DRAM, the buffer is not told from the data.
+        // Without DRAM, the buffer is not distinguished from the data.
         if model.costs.places[place].memory.kind != MemoryKind::Dram {
             return 0.0;
         }
@@ -320,7 +320,7 @@ impl Operation {
             self.uses(model.lock_resource(lock), demand.serial_ns / NS_PER_S);
         }
         self.flow.most = NS_PER_S / (self.busy_ns + self.away_ns).max(1e-3);
-        // By bytes: who asks for more at once gets no more.
+        // Weight by bytes: a thread that asks for more at once gets no more.
         self.flow.weight = 1.0 / demand.request_bytes as f64;
     }
 }

@@ -25,7 +25,7 @@ pub enum SimError {
         /// What to do about it.
         hint: String,
     },
-    /// Nobody said how fast the machine's memory is.
+    /// The speed of the machine's memory is not known.
     #[error(
         "{machine} does not say how fast the memory of node {node} is; use a profile such as optane-2s, or give \
          every node [[nodes.memories]] tables"
@@ -36,7 +36,7 @@ pub enum SimError {
         /// The first node that says nothing.
         node: u16,
     },
-    /// A recording in which nobody did anything.
+    /// A recording without any activity.
     #[error(
         "{origin}: no thread reads or writes in it; record a run that does, with `egeria run --record`"
     )]

@@ -1,4 +1,4 @@
-//! What the planner is told of a window.
+//! The facts of a window that the planner gets.
 
 use std::collections::BTreeMap;
 
@@ -238,7 +238,7 @@ fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<Medi
     persistent.map(medium).collect()
 }
 
-/// So many requests of what the thread does now.
+/// The counts of `requests` requests of the thread's present phase.
 fn tally_of(thread: &Thread, kind: AccessKind, requests: f64) -> Tally {
     let bytes = thread.phase().request_bytes;
     let request = Request { kind, bytes };

@@ -5,9 +5,9 @@
 //! once decides what that memory gives (its concurrency curve), and the cache lines that they keep on their way
 //! fill the queue in front of it: a fixed point, found by repeating.
 //!
-//! **Head-of-line blocking.** A controller's queue holds so many lines, of whatever memory stands behind it, and
-//! takes them in turn (PATS §III-B5). Lines that are being served are not in it. When more wait, each waits until those
-//! before it are through:
+//! **Head-of-line blocking.** A controller's queue holds a limited number of lines, of all memories behind it, and
+//! takes them in turn (PATS §III-B5). Lines that are being served are not in it. When more wait, each waits until
+//! those before it are through:
 //!
 //! ```text
 //!   wait = (lines on their way - lines in service - lines the queue holds) / lines that go through per second
@@ -28,9 +28,9 @@ use crate::model::{Model, NS_PER_S};
 /// Most rounds of the fixed point. Most settle in twenty; where far more lines are on their way than a queue holds,
 /// half steps alone would take thousands, and what is left is extrapolated.
 const ROUNDS: usize = 2000;
-/// So many half steps between two extrapolations.
+/// This number of half steps between two extrapolations.
 const HALF_STEPS: usize = 8;
-/// Steps shrink by the same factor when two factors in a row are so near to each other.
+/// Steps shrink by the same factor when two factors in a row differ by no more than this.
 const SAME_FACTOR: f64 = 0.01;
 /// Rounds after which steps are halved, unless the largest change has become smaller since.
 const PATIENCE: usize = 24;
@@ -199,7 +199,7 @@ fn shared_reads(model: &Model, control: &Control, alike: &[Alike]) -> Vec<bool> 
 fn merge(demands: &[Demand]) -> (Vec<Alike>, Vec<usize>) {
     let mut alike: Vec<Alike> = Vec::new();
     let of = demands.iter().map(|demand| {
-        // Threads of a group stand beside each other: the last ones first.
+        // Threads of a group are next to each other: search from the last.
         let known = alike.iter().rposition(|each| each.demand == *demand);
         let index = known.unwrap_or_else(|| {
             alike.push(Alike {
@@ -287,9 +287,9 @@ fn busy_shares(
     kinds.map(share).collect()
 }
 
-/// Share of time that each kind is held back on its core by what is busy: a memory, a link, a turn, delegates. That is what
-/// its own doings leave of its time, as far as the cores of its node have room for all who do; the rest of it waits for a
-/// core. Who waits for a lock is on no core.
+/// Share of time that each kind is held back on its core by a busy resource: a memory, a link, a turn, delegates. This
+/// is the time that its own work leaves, as far as the cores of its node have room for all such threads. In the rest
+/// of the time it waits for a core. A thread that waits for a lock is on no core.
 fn held_shares(
     model: &Model,
     alike: &[Alike],
@@ -327,7 +327,7 @@ fn held_shares(
     held
 }
 
-/// Who is at a memory at once, in the mean, and the lines of theirs that are on their way and not being served.
+/// Threads that are at a memory at once, in the mean, and their lines that are on their way and not being served.
 #[derive(Clone, Copy, Default)]
 struct Present {
     threads: f64,
@@ -349,8 +349,8 @@ impl Present {
     }
 }
 
-/// The crowd that these rates make. A thread that is not computing and not waiting for a core or a lock is at a memory, or
-/// waits for its turn or for delegates.
+/// The crowd that these rates make. A thread that is not computing and not waiting for a core or a lock is at a
+/// memory, or waits for its turn or for delegates.
 fn meet(
     model: &Model,
     control: &Control,
@@ -368,7 +368,7 @@ fn meet(
     let mut held_at = vec![0.0f64; places];
     for (index, (each, operation)) in alike.iter().zip(operations).enumerate() {
         let rate = shares[index];
-        // Who waits for others in lockstep is nowhere.
+        // A thread that waits for others in lockstep is at no memory.
         let held = match each.demand.lockstep {
             Some(_) => 0.0,
             None => held_shares[index],

@@ -2,11 +2,9 @@
 //!
 //! ```text
 //!   core of a node       thread-time/s: computing and accesses in flight occupy one
-//!   a memory             service time/s: a byte takes 1 / (bandwidth with so many accessors), more from another node
-//!   lane of a link       bytes/s, each way
-//!   delegates of a node  thread-time/s: as many as there are
-//!   turns at a memory    access time/s: as many as are admitted at once
-//!   a lock               held time/s: 1
+//! a memory             service time/s: a byte takes 1 / (bandwidth with that number of accessors), more from another
+//!   node lane of a link       bytes/s, each way delegates of a node  thread-time/s: as many as there are turns at a
+//!   memory    access time/s: as many as are admitted at once a lock               held time/s: 1
 //! ```
 //!
 //! What one access takes is defined once, in [`egeria_machine::costs`]; here is what many get at once.
@@ -138,7 +136,7 @@ impl Model {
         self.turn_resource(self.costs.places.len()) + lock
     }
 
-    /// Capacity of every resource; delegates and turns as given, per node and per memory; and so many locks.
+    /// Capacity of every resource; delegates and turns as given, per node and per memory; and `locks` locks.
     pub(crate) fn capacities(
         &self,
         delegates: f64,

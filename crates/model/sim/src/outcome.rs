@@ -22,7 +22,7 @@ pub enum Allocation {
 /// How a run is made.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// Who decides, and how.
+    /// Which system decides, and how.
     pub planner: Settings,
     /// Where written data goes.
     pub allocation: Allocation,
@@ -122,8 +122,8 @@ pub struct WindowOutcome {
     pub groups: Vec<GroupWindow>,
     /// Which threads were moved at its end.
     pub moves: Vec<MoveOutcome>,
-    /// What else was decided at its end: memory, limits, delegation, files; one line each. What stays as it was is
-    /// told once.
+    /// Other decisions at its end: memory, limits, delegation, files; one line each. A decision that stays is printed
+    /// once.
     pub steps: Vec<String>,
 }
 
@@ -136,7 +136,7 @@ pub struct NodeOutcome {
     pub read_bytes_s: f64,
     /// Written to its memories, bytes/s.
     pub written_bytes_s: f64,
-    /// The same for each of them.
+    /// The traffic of each of its memories.
     pub memories: Vec<MemoryOutcome>,
     /// Share of its cores in use by threads; 0 on a node without cores.
     pub busy_share: f64,

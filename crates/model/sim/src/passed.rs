@@ -58,7 +58,7 @@ impl Passed {
         self.groups.iter().map(|group| group.bytes).sum()
     }
 
-    /// What somebody who is no thread moved.
+    /// Adds bytes that were moved by copies, and not by a thread.
     pub(crate) fn add_moved(&mut self, model: &Model, demand: &Demand, operations: f64) {
         let bytes = operations * demand.request_bytes as f64;
         for kind in [AccessKind::Read, AccessKind::Write] {

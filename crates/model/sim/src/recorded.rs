@@ -1,8 +1,8 @@
 //! A recording as a workload: what threads did, window by window, to be done again elsewhere.
 //!
 //! A recording says how many bytes each thread read and wrote, where, and how long it ran; not in how many
-//! operations. Their size is the caller's word. What a thread ran beyond its accesses, at the speed of the machine it was
-//! recorded on, it computes again; when it did not run, it waits again.
+//! operations. Their size is the caller's word. What a thread ran beyond its accesses, at the speed of the machine it
+//! was recorded on, it computes again; when it did not run, it waits again.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -43,8 +43,8 @@ struct Story {
 }
 
 impl Workload {
-    /// What was recorded on a machine, in operations of so many bytes. Threads that read and wrote nothing are left out.
-    /// Each uses the file it used most; who used the same then share it.
+    /// The workload recorded on a machine, in operations of `request_bytes`. Threads that read and wrote nothing are
+    /// left out. Each uses the file it used most; threads that used the same file then share it.
     ///
     /// # Errors
     /// When nothing was recorded, or nothing read or written.
@@ -89,7 +89,7 @@ impl Workload {
 }
 
 impl Workload {
-    /// The same on another machine: what names a node that this does not have names one that it has.
+    /// The workload on another machine: nodes that this machine lacks are replaced by nodes that it has.
     #[must_use]
     pub fn onto(mut self, machine: &Machine) -> Workload {
         let count = machine.nodes.len();
@@ -202,7 +202,7 @@ impl Story {
             nodes: nodes.map(|node| machine.nodes[node].id).collect(),
             ..FileGroup::default()
         });
-        // How large it was nobody recorded: as much as was used of it, at most 1 TiB.
+        // Its size was not recorded: as much as was used of it, at most 1 TiB.
         group.bytes = group.bytes.max(bytes.min(1 << 40));
         file
     }
@@ -254,7 +254,7 @@ impl Story {
     }
 }
 
-/// What an access took on the machine of the recording when it waited for nobody, in the mean, ns.
+/// What an access took on the machine of the recording without contention, in the mean, ns.
 fn mean_access_ns(
     model: &Model,
     home: usize,

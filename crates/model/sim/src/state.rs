@@ -82,11 +82,11 @@ fn left(of_s: f64, passed_s: f64) -> f64 {
 /// What is decided about large accesses and small ones.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Thresholds {
-    /// Reads of so many bytes of striped files go to delegates.
+    /// Reads of at least this number of bytes of striped files go to delegates.
     pub(crate) min_read_bytes: u64,
-    /// Writes likewise.
+    /// Writes of at least this number of bytes of striped files go to delegates.
     pub(crate) min_write_bytes: u64,
-    /// Accesses above so many bytes wait for their turn.
+    /// Accesses above this number of bytes wait for their turn.
     pub(crate) bypass_bytes: u64,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct State {
     pub(crate) threads: Vec<Thread>,
     allocation: Allocation,
     pub(crate) allowed: CpuSet,
-    /// CPUs of each node, for those whose owner bound them.
+    /// CPUs of each node, for threads that their owner bound.
     pub(crate) cpus: Vec<CpuSet>,
 }
 
@@ -130,7 +130,7 @@ impl State {
         state
     }
 
-    /// The files of a group that somebody uses: one that stands for all where somebody uses all alike.
+    /// The files of a group that are in use; a single one stands for all if all are used alike.
     fn add_files(
         &mut self,
         model: &Model,
@@ -332,7 +332,7 @@ impl State {
         passed
     }
 
-    /// Counters begin anew.
+    /// Sets the counters to 0.
     pub(crate) fn begin_window(&mut self) {
         for thread in &mut self.threads {
             thread.read_bytes.fill(0.0);

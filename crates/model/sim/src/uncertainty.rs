@@ -1,9 +1,10 @@
-//! How far a prediction may be off, from what the model was off where somebody measured.
+//! How far a prediction may be off, from the model's errors where measurements exist.
 //!
-//! The errors are of measurements that calibrate nothing: the validation set (docs/explanation/validation.md) for speeds, and
-//! the numbers of the four papers in which two systems are compared for how much faster one is than another. They lie
-//! in `data/errors.toml`, written by the crate that runs the model on them, whose test keeps both alike.
-//! Each kind of prediction gets the range, as times the prediction, in which four of five measurements were. Where the model is too high more often than too low, that range lies below the prediction.
+//! The errors are of measurements that calibrate nothing. For speeds this is the validation set
+//! (docs/explanation/validation.md). For gains it is the numbers of the four papers that compare two systems. They lie
+//! in `data/errors.toml`, written by the crate that runs the model on them; its test keeps both alike. Each kind of
+//! prediction gets a range of factors of the prediction that contained four of five measurements. If the model is too
+//! high more often than too low, that range lies below the prediction.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -28,11 +29,11 @@ const MOST: f64 = 0.9;
 pub struct KnownErrors {
     /// Of speeds.
     pub speed: Vec<SpeedError>,
-    /// Of one system's speed beside another's.
+    /// Errors of one system's speed compared with another's.
     pub gain: Vec<GainError>,
 }
 
-/// The model beside one measured speed.
+/// The model compared with one measured speed.
 #[derive(Deserialize, Serialize, Clone, PartialEq, Debug)]
 pub struct SpeedError {
     /// What was accessed.
@@ -42,11 +43,11 @@ pub struct SpeedError {
     pub ratio: f64,
 }
 
-/// The model beside one measured gain.
+/// The model compared with one measured gain.
 #[derive(Deserialize, Serialize, Clone, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct GainError {
-    /// Whose: `NThread`, `PATS`, `OdinFS` or `AsymSched`.
+    /// The paper: `NThread`, `PATS`, `OdinFS` or `AsymSched`.
     pub paper: String,
     /// The model's over the measured gain; of a loss, the other way round.
     pub ratio: f64,
@@ -144,7 +145,7 @@ impl Uncertainty {
         speed(&KNOWN, TrafficKind::of(outcome))
     }
 
-    /// Of one system's speed beside another's.
+    /// Uncertainty of one system's speed compared with another's.
     pub fn of_gain(one: System, other: System) -> Uncertainty {
         if one == other {
             Uncertainty {
@@ -187,7 +188,7 @@ pub fn known_errors() -> &'static KnownErrors {
     &KNOWN
 }
 
-/// Whose paper compares two systems; `None`: not a single one.
+/// The paper that compares two systems; `None`: not a single one.
 fn paper_of(one: System, other: System) -> Option<&'static str> {
     match (one, other) {
         (System::Off, system) | (system, System::Off) => paper(system),
@@ -195,7 +196,7 @@ fn paper_of(one: System, other: System) -> Option<&'static str> {
     }
 }
 
-/// Whose paper measured a system; `None` of none, or of all of them.
+/// The paper that measured a system; `None` if none did, or all of them.
 fn paper(system: System) -> Option<&'static str> {
     match system {
         System::Rl | System::Cpu | System::Nm | System::Full => Some("NThread"),

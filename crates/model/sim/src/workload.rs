@@ -23,16 +23,16 @@
 //!     count = 2
 //!     files = "tables"           # thread i uses file i; `shared = true`: every thread uses them all
 //!     start_node = 1             # default: where the fewest threads are
-//!     pinned = false             # nobody may move it
+//!     pinned = false             # true: must not be moved
 //!     lockstep = false           # true: they wait for each other after every operation, as at a barrier
 //!     [[threads.phases]]         # in turn, again and again
 //!     seconds = 1.0              # default: for ever
 //!     read_share = 0.8           # of the operations; the rest writes
 //!     request_bytes = 4096
 //!     think_ns = 1000.0          # computing per operation
-//!     idle_ns = 0.0              # waiting for somebody else per operation, off the core
+//!     idle_ns = 0.0              # waiting for other work per operation, off the core
 //!     serial_ns = 0.0            # of both, under a lock that all threads of the table share
-//!     write_overhead = 0.0       # written beside each byte: 1.0 where a file system zeroes new blocks first
+//!     write_overhead = 0.0       # extra bytes per byte written: 1.0 where a file system zeroes new blocks first
 //!     pattern = "sequential"     # default "random": what matters below a medium's granularity
 //!     at_once = true             # default false: no access waits for the one before it
 //!
@@ -50,7 +50,8 @@
 //! ```
 //!
 //! Instead of `node`, files may name several `nodes`, over which they are spread; instead of `start_node`, threads may
-//! name several `start_nodes`, on which they start in turn. Unknown keys are refused, so that a misspelt one cannot pass unnoticed.
+//! name several `start_nodes`, on which they start in turn. Unknown keys are refused, so that a misspelt one cannot
+//! pass unnoticed.
 
 use egeria_machine::costs::Pattern;
 use egeria_machine::{Machine, NodeId};
@@ -187,7 +188,7 @@ pub struct Phase {
     /// Of computing and waiting, how much is under a lock that the threads of the group share, ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub serial_ns: f64,
-    /// What is written to the medium beside each byte of an operation that writes, bytes: journals, blocks zeroed before
+    /// Extra bytes written to the medium for each byte of an operation that writes: journals, blocks zeroed before
     /// they are filled. The program does not see it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub write_overhead: f64,

@@ -79,7 +79,8 @@ struct Batch {
 /// The addresses in the attributes must be of what the command expects there.
 unsafe fn bpf<T>(command: libc::c_long, attributes: &mut T) -> io::Result<libc::c_long> {
     let bytes = size_of::<T>();
-    // SAFETY: the structure lives and may be written as long as the call lasts; for what it points to the caller answers.
+    // SAFETY: the structure lives and may be written as long as the call lasts; for what it points to the caller
+    // answers.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, bytes) };
     match answer {
         -1 => Err(io::Error::last_os_error()),
@@ -131,7 +132,7 @@ pub(crate) fn create_numbers() -> io::Result<OwnedFd> {
     unsafe { open(MAP_CREATE, attributes) }
 }
 
-/// The sum of what [`create_numbers`] made, for so many CPUs that the kernel may have.
+/// The sum of the counters made by [`create_numbers`], over `cpus` CPUs that the kernel may have.
 ///
 /// # Safety
 /// The kernel must not have more.
@@ -158,7 +159,7 @@ pub(crate) fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
         name: *b"egeria_files\0\0\0\0",
         ..ProgramLoad::default()
     };
-    // SAFETY: so many instructions and a text with its end, which live until the call is over.
+    // SAFETY: the pointers are to this number of instructions and a terminated text; both live until the call is over.
     unsafe { open(PROGRAM_LOAD, attributes) }
 }
 
@@ -196,8 +197,8 @@ pub(crate) fn take_all<const KEY: usize, const VALUE: usize>(
             map: map.as_raw_fd(),
             ..Batch::default()
         };
-        // SAFETY: the table was made for keys and values of these sizes, there is room for as many as are asked for, and a
-        // place in a table of this kind has four bytes.
+        // SAFETY: the table was made for keys and values of these sizes, there is room for as many as are asked for,
+        // and a place in a table of this kind has four bytes.
         let answer = unsafe { bpf(MAP_LOOK_UP_AND_DELETE_BATCH, &mut batch) };
         let is_end = match answer {
             Ok(_) => false,

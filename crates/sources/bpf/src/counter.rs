@@ -19,7 +19,7 @@ const MAX_USES: u32 = 1 << 16;
 /// The inode of the first pid namespace.
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
-/// What one thread did with one file while somebody counted.
+/// What one thread did with one file while calls were counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileUse {
     /// The kernel's process id.
@@ -41,7 +41,7 @@ pub struct FileUse {
 /// What was counted since the last time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// For how long was counted; the rest of the time nobody did.
+    /// How long calls were counted; in the rest of the time they were not.
     pub counted: Duration,
     /// Each thread and file; their order does not matter.
     pub uses: Vec<FileUse>,
@@ -95,10 +95,10 @@ impl FileCounter {
         FileCounter::with(Pace::default())
     }
 
-    /// For windows of so many ns: in each, it counts at least twice.
+    /// For windows of `window_ns`: in each, it counts at least twice.
     ///
     /// # Errors
-    /// As [`FileCounter::begin`].
+    /// Those of [`FileCounter::begin`].
     pub fn begin_in_windows_of(window_ns: u64) -> Result<FileCounter> {
         FileCounter::with(Pace::in_windows_of(Duration::from_nanos(window_ns)))
     }
@@ -106,7 +106,7 @@ impl FileCounter {
     /// At this pace: the longer it is attached, the more the machine's calls cost.
     ///
     /// # Errors
-    /// As [`FileCounter::begin`].
+    /// Those of [`FileCounter::begin`].
     pub fn with(pace: Pace) -> Result<FileCounter> {
         if !cfg!(target_arch = "x86_64") {
             return Err(BpfError::Cpu);
@@ -181,7 +181,7 @@ struct Turns {
     stopped: Receiver<()>,
 }
 
-/// Nobody wants to know any more.
+/// The counts are not wanted any more.
 struct Stopped;
 
 impl Turns {

@@ -3,8 +3,8 @@
 //! * [`FileCounter`]: attached for a part of the time, so that what is watched loses little; [`Pace`]: for which.
 //! * [`btf`]: where the running kernel has the fields that the program needs.
 //!
-//! The program is assembled here for the running kernel, when it is loaded: so no compiler for it is needed, and none of its
-//! output is kept. The kernel's verifier checks it as any other.
+//! The program is assembled here for the running kernel, when it is loaded: so no compiler for it is needed, and none
+//! of its output is kept. The kernel's verifier checks it as any other.
 
 mod assembler;
 pub mod btf;

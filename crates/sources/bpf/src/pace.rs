@@ -1,18 +1,19 @@
-//! For how much of the time the program is attached.
+//! For what part of the time the program is attached.
 //!
-//! While it is, every call of every program takes the slow way out of the kernel. Few calls cost little: then it stays, and nothing is missed
-//! of programs that read now and then. Many show what is going on in a short while.
+//! While it is attached, every system call of every program takes the slow exit path of the kernel. With few calls
+//! this costs little: the program stays attached, and misses nothing of programs that read now and then. With many
+//! calls a short time is representative.
 
 use std::time::Duration;
 
 /// From one time to the next, at most.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Attached for one part in so many of it, at least.
+/// The program is attached for at least one part in this number of the period.
 const PARTS: u32 = 100;
-/// It is looked so often in a period whether calls are still few: a burst of them slows nobody down for longer than that.
+/// How often in a period to check whether calls are still few: a burst slows programs down no longer than that.
 const LOOKS: u32 = 10;
-/// What a call costs more, no more than this; a part of one CPU in so many may be spent on that. With more, who reads the counts of a thousand
-/// threads has more to do than they are worth.
+/// Upper bound of the extra cost of a call. One part in `CALL_PARTS` of one CPU may be spent on it. With more calls,
+/// the reader of the counts of a thousand threads has more work than they are worth.
 const CALL: Duration = Duration::from_micros(1);
 const CALL_PARTS: u32 = 2000;
 
@@ -23,7 +24,7 @@ pub struct Pace {
     pub period: Duration,
     /// Of it, attached at least.
     pub shortest: Duration,
-    /// And longer while there were no more calls than so many in this period.
+    /// And longer while there were at most this number of calls in the period.
     pub calls: u64,
 }
 
@@ -53,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// How much longer to stay after so many calls in so long; `None`: no longer in this period.
+    /// How much longer to stay after this time and number of calls; `None`: no longer in this period.
     pub(crate) fn further(&self, stayed: Duration, calls: u64) -> Option<Duration> {
         let left = self.period.saturating_sub(stayed);
         let calls_left = self.calls.saturating_sub(calls);

@@ -66,8 +66,8 @@ impl Offsets {
     }
 }
 
-/// The program for raw tracepoint `sys_exit`, whose arguments are the registers of the call and its answer. It has a table of uses and one
-/// that counts, on each CPU, how often it ran.
+/// The program for raw tracepoint `sys_exit`. The arguments of the tracepoint are the registers of the call and its
+/// result. The program has a table of uses, and one that counts on each CPU how often it ran.
 pub(crate) fn assemble(offsets: &Offsets, uses: i32, runs: i32) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     let p = &mut program;

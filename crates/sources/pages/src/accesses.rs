@@ -1,7 +1,7 @@
 //! What the programs of a machine access in memory, per process and node.
 //!
-//! * [`Sampler`]: looks at processes; [`Sampled`] has samples of the PMU or of page faults, [`Referenced`] asks the page tables,
-//!   [`Recorded`] gives what it was given.
+//! * [`Sampler`]: looks at processes; [`Sampled`] has samples of the PMU or of page faults, [`Referenced`] asks the
+//!   page tables, [`Recorded`] gives what it was given.
 //! * [`Choice`]: the best of these that works here, and what it can see.
 //! * [`MemorySource`]: facts of processes, with what a sampler saw of them.
 //! * [`HotPages`]: which pages those were.

@@ -1,5 +1,5 @@
-//! What a process has mapped, as memory that may be moved: ranges, the size of their pages, and the nodes that their owner bound
-//! them to.
+//! The mappings of a process, as memory that may be moved: ranges, the size of their pages, and the nodes that their
+//! owner bound them to.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use egeria_proc::living;
 
 /// The kernel's lines are shorter: a path of 4 KiB, each byte escaped, and numbers.
 const MAX_LINE_BYTES: u64 = 1 << 16;
-/// More mappings than a process can have (`vm.max_map_count` is 65,530 unless somebody raised it).
+/// More mappings than a process can have (`vm.max_map_count` is 65,530 by default).
 const MAX_AREAS: usize = 1 << 22;
 
 /// One mapping.
@@ -19,7 +19,7 @@ const MAX_AREAS: usize = 1 << 22;
 pub struct Area {
     /// Its addresses.
     pub range: Range<usize>,
-    /// Size of its pages; huge pages that the kernel makes of small ones are told as small.
+    /// Size of its pages; huge pages that the kernel makes of small ones are reported as small.
     pub page_bytes: usize,
     /// Its owner wants its pages on these nodes; `None`: anywhere.
     pub bound_to: Option<Vec<NodeId>>,
@@ -46,7 +46,8 @@ pub fn of(process_id: u32) -> io::Result<Vec<Area>> {
     joined(facts, ranges)
 }
 
-/// Those of `numa_maps` with the ends that `maps` has. What only one of them knows came or went between.
+/// The mappings of `numa_maps` with the ends from `maps`. A mapping in only one of them appeared or vanished in
+/// between.
 fn joined(facts: impl BufRead, ranges: impl BufRead) -> io::Result<Vec<Area>> {
     let mut areas = HashMap::new();
     each_line(facts, |line| {
@@ -115,8 +116,8 @@ fn area(line: &str) -> Option<Area> {
     })
 }
 
-/// The nodes of `bind:0-1`, `interleave=static:0,2`, `prefer (many):1` or `weighted interleave:0-3`, which a line has behind its
-/// address; `None` of `default` and `local`.
+/// The nodes of `bind:0-1`, `interleave=static:0,2`, `prefer (many):1` or `weighted interleave:0-3`, which a line has
+/// behind its address; `None` of `default` and `local`.
 fn bound_to(rest: &str) -> Option<Vec<NodeId>> {
     let mut words = rest.split_ascii_whitespace();
     let first = words.next()?;
@@ -125,7 +126,7 @@ fn bound_to(rest: &str) -> Option<Vec<NodeId>> {
         _ => first,
     };
     let (name, list) = policy.split_once(':')?;
-    // `default` and what is no policy has no list.
+    // `default` and unknown policies have no list.
     let is_policy = |word: &str| name.starts_with(word);
     let known = ["bind", "interleave", "prefer", "(many)"];
     known.into_iter().any(is_policy).then(|| nodes(list))

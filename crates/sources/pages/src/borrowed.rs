@@ -1,5 +1,6 @@
-//! Files that processes have open, looked at by a copy of their descriptor. To open them anew, as by `/proc/PID/fd`, is an event
-//! that those see who watch the file (inotify, fanotify), and what watches files builds, copies or restarts on it.
+//! Files that processes have open, looked at by a copy of their descriptor. To open them again, as by `/proc/PID/fd`,
+//! is an event for processes that watch the file (inotify, fanotify), and such a process may build, copy or restart
+//! because of it.
 
 use std::fs::File;
 use std::io;
@@ -11,11 +12,13 @@ use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getf
 /// `PIDFD_THREAD`, since Linux 6.9: a descriptor of a thread that is not the first one.
 const OF_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as libc::c_uint);
 
-/// The regular file that a process has open by this descriptor: the same open file, so its position and its modes are those of the
-/// process, and must stay. Held for a moment only: as long as it is, a close of the process is not its last.
+/// The regular file that a process has open by this descriptor. It is the same open file description, so its position
+/// and modes belong to the process, and must not change. It is held only for a moment: during that, a close by the
+/// process is not the last close.
 ///
 /// # Errors
-/// `EPERM` where this process may not trace the other one, `ENOSYS` before Linux 5.6, those of the kernel when it is gone.
+/// `EPERM` where this process may not trace the other one, `ENOSYS` before Linux 5.6, those of the kernel when it is
+/// gone.
 pub fn file(process_id: u32, descriptor: u32) -> io::Result<File> {
     let gone = || io::Error::from_raw_os_error(libc::ESRCH);
     let thread = living::thread(process_id);

@@ -1,5 +1,5 @@
-//! How many pages of a file are cached, in parts: by `cachestat`, which costs as much as there is in the cache, or before
-//! Linux 6.5 and on overlayfs by `mincore`, which costs as much as there is in the file.
+//! How many pages of a file are cached, in parts. `cachestat` costs as much as there is in the cache; `mincore`, used
+//! before Linux 6.5 and on overlayfs, costs as much as there is in the file.
 
 use std::fs::File;
 use std::io;
@@ -91,14 +91,15 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Whether what is cached of a file belongs to another file below it: then `cachestat` finds nothing, and mappings show it.
+/// Whether the cached pages of a file belong to another file below it. Then `cachestat` finds nothing, but mappings
+/// show the pages.
 fn is_of_another(file: BorrowedFd<'_>) -> bool {
     let found = rustix::fs::fstatfs(file);
     found.is_ok_and(|found| found.f_type == libc::OVERLAYFS_SUPER_MAGIC)
 }
 
-/// Where the next part of a file begins, from `at` on, that has cached pages as far as the kernel tells it cheaply; the end of
-/// the file when none has. Parts begin at multiples of their length.
+/// Where the next part of a file begins, from `at` on, that has cached pages as far as the kernel tells it cheaply;
+/// the end of the file when none has. Parts begin at multiples of their length.
 ///
 /// # Errors
 /// When the kernel refuses to tell.
@@ -111,7 +112,7 @@ pub fn next_part(file: &File, at: u64, part_bytes: u64) -> io::Result<u64> {
             .map_or(size, |data| at.max(data.start / part_bytes * part_bytes)));
     }
     let mut at = at;
-    // Large steps over what is not cached, then smaller ones into the first that is.
+    // Large steps over uncached ranges, then smaller ones into the first cached range.
     let mut step_bytes = size.saturating_sub(at).next_power_of_two().max(part_bytes);
     while at < size {
         let range = at..at.saturating_add(step_bytes).min(size);

@@ -56,21 +56,21 @@ pub(crate) fn cachestat(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::R
 /// For [`nodes_of`] and [`move_to`].
 pub(crate) const THIS_PROCESS: u32 = 0;
 
-/// The node of each page at these addresses of a process, or a negative error number.
+/// Returns the node of each page at these addresses of a process, or a negative error number.
 ///
 /// # Errors
 /// When the kernel has no NUMA support, a sandbox forbids the call, or the process is gone or another user's.
 pub(crate) fn nodes_of(process_id: u32, addresses: &[usize]) -> io::Result<Vec<i32>> {
-    // Without nodes the call only asks.
+    // Without nodes the call only queries.
     match move_pages(process_id, addresses, None, 0)? {
         (0, status) => Ok(status),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Moves the pages at these addresses of a process to a node; the node where each is now, or a negative error number. Pages
-/// that other processes have mapped, too, only with `also_shared`. Those that the kernel did not come to, as it gives up
-/// when one does not move, are `-ENOENT`.
+/// Moves the pages at these addresses of a process to a node. Returns the present node of each, or a negative error
+/// number. Pages that other processes have mapped too are moved only with `also_shared`. The kernel stops at a page
+/// that does not move; the pages after it are `-ENOENT`.
 ///
 /// # Errors
 /// `EPERM` when pages of others may not be moved, `EACCES` or `ENODEV` when the node may not be used, `ESRCH`.
@@ -86,7 +86,7 @@ pub(crate) fn move_to(
     } else {
         MPOL_MF_MOVE
     };
-    // Above 0: so many were not moved, as their status says.
+    // Above 0: this number of pages were not moved, as their status says.
     move_pages(process_id, addresses, Some(&nodes), flags).map(|(_, status)| status)
 }
 
@@ -98,7 +98,7 @@ fn reached(process_id: u32) -> libc::pid_t {
     }
 }
 
-/// `move_pages`: what it answered, and the status of each page.
+/// `move_pages`: its result, and the status of each page.
 fn move_pages(
     process_id: u32,
     addresses: &[usize],
@@ -129,7 +129,7 @@ fn move_pages(
     }
 }
 
-/// Moves all pages of a process that are on one node to another, as one call; how many it could not.
+/// Moves all pages of a process on one node to another, by one call. Returns how many it could not move.
 ///
 /// # Errors
 /// As for [`move_to`].
@@ -167,7 +167,7 @@ pub(crate) fn allocate_on(node: NodeId) -> io::Result<()> {
     set_mempolicy(libc::MPOL_BIND, &mask)
 }
 
-/// From now on this thread gets new pages from where it runs, as at first.
+/// From now on this thread gets new pages from the node it runs on, the default.
 ///
 /// # Errors
 /// `EPERM` in a sandbox, `ENOSYS` without NUMA support.
@@ -178,7 +178,7 @@ pub(crate) fn allocate_anywhere() -> io::Result<()> {
 /// `set_mempolicy`, with the nodes as bits.
 fn set_mempolicy(policy: libc::c_int, nodes: &[libc::c_ulong]) -> io::Result<()> {
     let bits = std::mem::size_of_val(nodes) * 8;
-    // An address, even for no bits at all, is of nodes: EINVAL.
+    // With an address, the kernel expects nodes even for 0 bits (`EINVAL`), so no nodes are null.
     let nodes = match nodes {
         [] => std::ptr::null(),
         _ => nodes.as_ptr(),

@@ -1,8 +1,8 @@
 //! Where the cached pages of an open file lie.
 //!
-//! The pages of a file are counted in parts, parts with none are left out, and of the rest either all pages are located or,
-//! when there are more than the budget allows, a sample: groups of neighbours, or larger pieces, chosen by a hash of their
-//! place, so that no stripe width can hide from it. A sample's shares stand for the whole.
+//! The pages of a file are counted in parts, parts with none are left out, and of the rest either all pages are
+//! located or, when there are more than the budget allows, a sample: groups of neighbours, or larger pieces, chosen by
+//! a hash of their place, so that no stripe width can hide from it. A sample's shares stand for the whole.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
@@ -20,7 +20,7 @@ use crate::cached::Counter;
 use crate::device;
 use crate::mapping::{Mapping, Touch};
 
-/// Bytes mapped at once.
+/// Bytes that are mapped at a time.
 const LEAF_BYTES: u64 = 32 << 20;
 /// Pieces that are sampled when much more is cached than may be looked at.
 const PIECE_BYTES: u64 = 2 << 20;
@@ -59,7 +59,7 @@ impl Locator {
         })
     }
 
-    /// As [`Locator::for_one`], for many files: none uses the whole budget.
+    /// A locator for many files: none uses the whole budget.
     ///
     /// # Errors
     /// When there is no descriptor left.
@@ -87,24 +87,24 @@ pub enum Store {
     Dax,
 }
 
-/// Where a file lies.
+/// Where the content of a file lies.
 #[derive(Clone, Debug)]
 pub struct FilePages {
     /// What holds it.
     pub store: Store,
     /// Its size.
     pub size_bytes: u64,
-    /// What it has of its file system.
+    /// Bytes allocated for it on its file system.
     pub allocated_bytes: u64,
-    /// What is in memory; with DAX all that is allocated.
+    /// Bytes in memory; with DAX all allocated bytes.
     pub cached_bytes: u64,
-    /// Of that, not written yet; `None` when the kernel does not say.
+    /// Dirty bytes of these; `None` when the kernel does not report them.
     pub dirty_bytes: Option<u64>,
-    /// What each node holds; what was sampled stands for the whole.
+    /// Bytes on each node; a sample is scaled to the whole.
     pub by_node: NodeBytes,
-    /// In memory, but the node is not known.
+    /// Bytes in memory on an unknown node.
     pub unknown_bytes: u64,
-    /// The kernel said what is in memory; else `problem` says why not.
+    /// The kernel reported what is in memory; otherwise `problem` says why not.
     pub is_told: bool,
     /// `by_node` is extrapolated from a sample.
     pub sampled: bool,
@@ -115,7 +115,7 @@ pub struct FilePages {
 }
 
 impl FilePages {
-    /// Of a file whose place is known without looking at pages, as that of pools.
+    /// The pages of a file with a place that is known without looking at pages, as for pools.
     pub fn known(store: Store, metadata: &Metadata, by_node: NodeBytes) -> FilePages {
         FilePages {
             store,
@@ -133,7 +133,7 @@ impl FilePages {
     }
 }
 
-/// Opens a regular file to look at it: nothing else is opened, and times of access stay.
+/// Opens a regular file to look at it: no other kind is opened, and access times do not change.
 ///
 /// # Errors
 /// When it cannot be read, or is no regular file.
@@ -145,7 +145,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     if !found.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    // The file found, not what the path may name by now.
+    // The file found before; the path may name another one by now.
     let found = format!("/proc/self/fd/{}", found.as_raw_fd());
     let open = |flags| {
         let mut options = OpenOptions::new();
@@ -214,7 +214,7 @@ fn in_cache(
     metadata: &Metadata,
     locator: &mut Locator,
 ) -> io::Result<()> {
-    // The kernel says of other users' files that all pages are cached, and touching them would read them.
+    // For other users' files the kernel reports all pages as cached, and touching them would read them.
     if !may_see(file, metadata) {
         pages.is_told = false;
         pages.problem = Some(
@@ -227,7 +227,7 @@ fn in_cache(
     let all = 0..metadata.len();
     let mut counter = Counter::new(file.as_fd());
     let (cached, dirty) = match counter.count(&all) {
-        // Not everything that has a size has pages.
+        // Some files with a size have no pages.
         Err(error) if is_unmappable(&error) => {
             pages.is_told = false;
             pages.problem = Some(format!("its file system has no page cache: {error}"));
@@ -276,7 +276,7 @@ fn is_unmappable(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the kernel tells this process the truth about the file's pages.
+/// Whether the kernel reports the true state of the file's pages to this process.
 pub(crate) fn may_see(file: &File, metadata: &Metadata) -> bool {
     let user = rustix::process::geteuid();
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -292,7 +292,7 @@ struct Look<'a> {
     page_bytes: u64,
     budget: u64,
     located: u64,
-    /// One of so many groups or pieces is looked at.
+    /// One of this number of groups or pieces is looked at.
     stride: u64,
     touch: &'a Touch,
     found: NodeBytes,
@@ -338,7 +338,7 @@ impl Look<'_> {
     }
 
     fn leaf(&mut self, range: &Range<u64>, stride: u64) -> io::Result<()> {
-        // Twice the budget is a sample that was chosen badly, or a file that grew.
+        // More than twice the budget: a badly chosen sample, or a file that grew.
         if self.located / 2 >= self.budget {
             return Ok(());
         }
@@ -366,7 +366,7 @@ fn is_chosen(number: u64, stride: u64) -> bool {
     stride <= 1 || mixed(number).is_multiple_of(stride)
 }
 
-/// A number that has nothing to do with its neighbours' (the finalizer of SplitMix64).
+/// A number independent of its neighbours' (the finalizer of SplitMix64).
 fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,7 +1,8 @@
-//! Facts of processes, with what they read and write of files as the kernel counted it: by thread and file, for a part of each window,
-//! which stands for the whole of it.
+//! Facts of processes, with what they read and write of files as the kernel counted it: by thread and file. It counts
+//! for a part of each window, which stands for the whole.
 //!
-//! Which nodes the bytes came from is told by where the file's pages are, all alike; for direct I/O by the node of the device.
+//! The nodes of the bytes follow from where the file's pages are, with equal weight; for direct I/O it is the node of
+//! the device.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
@@ -36,7 +37,7 @@ impl FileCounts for FileCounter {
     }
 }
 
-/// Counts that are known already: gives one after the other, and then none.
+/// A counter with recorded counts: gives one after the other, and then none.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded(pub VecDeque<Counts>);
 
@@ -55,7 +56,7 @@ pub struct CountedFiles<I, C> {
     places: HashMap<FileKey, Place>,
     found: FoundFiles,
     last: Counts,
-    /// The last counts were not all.
+    /// The last counts are incomplete.
     is_full: bool,
 }
 
@@ -100,7 +101,7 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
         self.is_full = self.last.is_full;
         let window = &mut facts.window;
         for (node, of_machine) in window.nodes.iter_mut().zip(&self.inner.machine().nodes) {
-            // What is written anew goes to the memory of the node where that happens.
+            // New data is written to the memory of the node of the writing thread.
             node.has_pool = of_machine.memory_bytes > 0;
         }
         let by_thread: HashMap<(u32, u32), usize> = window
@@ -191,7 +192,7 @@ fn moved(each: &FileUse) -> u64 {
     each.read_bytes.saturating_add(each.written_bytes)
 }
 
-/// Where the file is that a process has open by this descriptor; `None` when it has another one by now.
+/// Where the file lies that a process has open by this descriptor; `None` when the descriptor is another file by now.
 fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
     let (process, descriptor) = (each.process_id, each.descriptor);
     let open = users::open_as(process, descriptor)?;
@@ -275,7 +276,7 @@ fn spread(machine: &Machine, bytes: &NodeBytes, by_node: &mut [u64]) {
     }
 }
 
-/// What went through each node is what the threads did there.
+/// The traffic of each node is the sum of its threads'.
 pub(crate) fn sum_nodes(window: &mut Window) {
     for (at, node) in window.nodes.iter_mut().enumerate() {
         let of = |by_node: &[u64]| by_node.get(at).copied().unwrap_or(0);
@@ -373,7 +374,7 @@ mod tests {
         let empty = Counts::default();
         let recorded = Recorded([counts, empty].into());
         let mut source = CountedFiles::new(processes, recorded);
-        // The second window counted nothing, and is taken to be as the first.
+        // The second window counted nothing, and counts as equal to the first.
         for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(2));
             let facts = source.next_facts().unwrap().unwrap();

@@ -1,7 +1,9 @@
-//! Facts of processes, with what they read and write of files: an estimate, for where nothing counts it by file and node.
+//! Facts of processes, with what they read and write of files: an estimate, for machines where it is not counted by
+//! file and node.
 //!
-//! The kernel counts per thread how many bytes its calls read and wrote (`/proc/PID/task/TID/io`), pipes and sockets included, mappings not.
-//! Which file they were of it does not say; so they are taken to be of what the page cache holds of the files that the process has open, all alike.
+//! The kernel counts per thread how many bytes its calls read and wrote (`/proc/PID/task/TID/io`). Pipes and sockets
+//! are included, mappings are not. It does not report the files. So the bytes are assumed to be spread evenly over the
+//! cached pages of the files that the process has open.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -35,7 +37,7 @@ struct Counts {
 }
 
 impl<I: LiveSource> FileIo<I> {
-    /// Adds to the facts of a source. Of threads not seen before the first window knows nothing.
+    /// Adds the estimates to the facts of a source. Threads not seen before have none in their first window.
     pub fn new(inner: I) -> FileIo<I> {
         FileIo {
             inner,

@@ -1,4 +1,4 @@
-//! Files that were found in use, for whoever acts on them.
+//! Files that were found in use, for code that acts on them.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ pub struct FoundFiles(Arc<Mutex<HashMap<FileKey, FoundFile>>>);
 /// How a file is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundFile {
-    /// What it was called.
+    /// Its path when it was found.
     pub(crate) path: PathBuf,
     /// The process that has it open, and by which descriptor.
     pub(crate) process_id: u32,
@@ -33,7 +33,7 @@ pub(crate) struct FoundFile {
     pub(crate) age: u32,
 }
 
-/// Windows that a file is remembered for: not every window sees everybody.
+/// Windows for which a file is remembered: not every window sees all processes.
 const MAX_AGE: u32 = 10;
 
 /// The link of a process to what it has open.
@@ -42,7 +42,7 @@ pub(crate) fn link_of(process_id: u32, descriptor: u32) -> PathBuf {
 }
 
 impl FoundFiles {
-    /// What a file was called when somebody had it open.
+    /// The path of a file when a process had it open.
     pub fn path(&self, file: FileKey) -> Option<PathBuf> {
         self.all().get(&file).map(|found| found.path.clone())
     }
@@ -50,12 +50,12 @@ impl FoundFiles {
     /// Opens a file for looking and moving its pages.
     ///
     /// # Errors
-    /// `ENOENT` when it was not found, or the process that had it open has another one by now; what opening fails with.
+    /// `ENOENT` when it was not found, or when the descriptor is another file by now; errors of opening.
     pub fn open(&self, file: FileKey) -> io::Result<File> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let found = self.all().get(&file).cloned().ok_or_else(gone)?;
-        // By its path it could be on a file system that another user serves, who answers when he likes; by the descriptor,
-        // too, if that is another file by now.
+        // The path could be on a file system that another user serves, which may never answer. So could the
+        // descriptor, if it is another file by now.
         let is_it = users::open_as(found.process_id, found.descriptor)
             .is_some_and(|open| open.inode == found.inode);
         if !is_it || !mount::answers(found.process_id, found.device) {
@@ -69,7 +69,7 @@ impl FoundFiles {
         }
     }
 
-    /// Those of a window; others of windows before are kept for a while.
+    /// Keeps the files of a window; files of earlier windows are kept for a while.
     pub(crate) fn keep(&self, found: HashMap<FileKey, FoundFile>) {
         let mut all = self.all();
         all.retain(|_, file| {
@@ -112,7 +112,7 @@ mod tests {
             files.keep(HashMap::new());
             assert!(files.path(key).is_some());
         }
-        // Found again, it begins anew.
+        // Found again: its age is 0.
         files.keep(seen());
         for _ in 1..MAX_AGE {
             files.keep(HashMap::new());

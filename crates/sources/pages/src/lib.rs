@@ -1,4 +1,4 @@
-//! Which nodes hold the pages of files and processes, and who uses them from where.
+//! Which nodes hold the pages of files and processes, and which threads use them from where.
 //!
 //! * [`file`]: the page cache of an open file, page by page.
 //! * [`numa_maps`] and [`process`]: the memory of a process.
@@ -11,7 +11,7 @@
 //! * [`accesses`]: what processes access of it.
 //! * [`file_counts`] and [`file_io`]: what they read and write of files, counted by the kernel or estimated.
 //! * [`borrowed`]: files that processes have open, without an open that others see.
-//! * [`found_files`]: the files among these, for who acts on them.
+//! * [`found_files`]: the files among these, for code that acts on them.
 //! * [`room`]: how much of a node's memory can be had for that.
 //!
 //! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] and [`migrate`] do.

@@ -1,8 +1,9 @@
 //! A piece of a file, mapped to ask the kernel which node has its pages.
 //!
-//! The kernel tells the node of a page that this process has mapped. A page gets mapped when it is touched, which would read
-//! it if it were not cached; so only pages that `mincore` calls cached are touched. `MADV_RANDOM` makes the kernel neither read
-//! ahead nor take a touch for use. A page that is dropped between the two calls is read again; that cannot be excluded.
+//! The kernel tells the node of a page that this process has mapped. A page gets mapped when it is touched, which
+//! would read it if it were not cached; so only pages that `mincore` calls cached are touched. `MADV_RANDOM` makes the
+//! kernel neither read ahead nor take a touch for use. A page that is dropped between the two calls is read again;
+//! that cannot be excluded.
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -125,15 +126,15 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and nobody has a reference into it.
+        // SAFETY: the range was mapped by `new`, and there is no reference into it.
         unsafe {
             libc::munmap(self.start as *mut libc::c_void, self.length);
         }
     }
 }
 
-/// Touches pages by having the kernel copy a byte of each into a pipe: where a file was cut meanwhile that is
-/// an error, and not a signal.
+/// Touches pages by having the kernel copy a byte of each into a pipe. If the file was truncated in the meantime, that
+/// is an error, and not a signal.
 pub(crate) struct Touch {
     reader: OwnedFd,
     writer: OwnedFd,

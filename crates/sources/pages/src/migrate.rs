@@ -1,8 +1,9 @@
 //! Moves the memory of a process to other nodes: all of it, by several workers, or single pages.
 //!
-//! The mappings are cut into pieces of so many pages, and each worker takes the next piece: finds its pages, moves those that
-//! are elsewhere, and asks afterwards where each one is. The process goes on meanwhile; a thread that touches a page just being copied
-//! waits for that page. Left, and counted, is what others have mapped, too, what is pinned, and what its owner bound.
+//! The mappings are cut into pieces of a number of pages, and each worker takes the next piece. It finds its pages,
+//! moves those that are elsewhere, and asks afterwards where each one is. The process continues during this; a thread
+//! that touches a page being copied waits for that page. Pages that other processes have mapped too, pinned pages, and
+//! pages bound by their owner are left, and counted.
 
 mod kernel;
 mod outcome;
@@ -26,9 +27,9 @@ use outcome::Purse;
 use piece::Piece;
 pub use target::Target;
 
-/// What a worker takes at once, unless told otherwise: 32 MiB.
+/// Pages that a worker takes at once, by default: 32 MiB.
 pub const PIECE_PAGES: usize = 8192;
-/// Workers, unless told otherwise: more hardly help, as they wait for the same locks of the kernel.
+/// Workers, by default: more hardly help, as they wait for the same locks of the kernel.
 const WORKERS_OF_NODE: usize = 4;
 const MAX_WORKERS: usize = 64;
 const SMALL_PAGE: usize = 4096;
@@ -38,11 +39,11 @@ const HUGE_BYTES: usize = 2 << 20;
 /// What is to be moved, where to, and how much at most.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Whose memory.
+    /// The process whose memory it is.
     pub process_id: u32,
-    /// When it began, so that it is not another one with its number.
+    /// When it began, to distinguish it from a later process with the same id.
     pub start_ticks: u64,
-    /// Where to.
+    /// The nodes that get the memory.
     pub target: Target,
     /// Move pages that other processes have mapped, too.
     pub also_shared: bool,
@@ -57,7 +58,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// All of a process, however long it takes.
+    /// An order for all memory of a process, without a time limit.
     pub fn of(process_id: u32, start_ticks: u64, target: Target) -> Order {
         Order {
             process_id,
@@ -72,29 +73,29 @@ impl Order {
     }
 }
 
-/// How far it is, and whether it should stop; for those who look on.
+/// How far it is, and whether it should stop; for threads that monitor it.
 #[derive(Default)]
 pub struct Progress {
     /// Bytes of address space done.
     pub done_bytes: AtomicU64,
-    /// Of so many.
+    /// The total of `done_bytes`.
     pub all_bytes: AtomicU64,
     /// Set to end it soon.
     pub stop: AtomicBool,
 }
 
-/// What was done.
+/// The result of a migration.
 #[derive(Clone, Debug)]
 pub struct Migration {
-    /// What came of the pages.
+    /// The results of single pages.
     pub outcome: Outcome,
-    /// Who worked.
+    /// The number of workers.
     pub workers: usize,
-    /// How long, without finding the mappings.
+    /// Duration, without finding the mappings.
     pub took: Duration,
-    /// The process ended meanwhile.
+    /// The process ended during the migration.
     pub is_ended: bool,
-    /// The time or a stop cut it short: not all pages were looked at.
+    /// The time limit or a stop ended it early: not all pages were looked at.
     pub is_cut: bool,
 }
 
@@ -105,11 +106,11 @@ struct Part<'a> {
     pages: usize,
 }
 
-/// Moves, then looks at every page. What was done when it is stopped stays.
+/// Moves memory, then looks at every page. If it is stopped, finished moves stay.
 ///
 /// # Errors
-/// `ENOENT` without NUMA support, `ESRCH` when the process is gone at the beginning, `EACCES` or `EPERM` when it is another user's,
-/// `EACCES`, `EINVAL` or `ENODEV` when it may not have memory of a node.
+/// `ENOENT` without NUMA support, `ESRCH` when the process is gone at the beginning, `EACCES` or `EPERM` when it is
+/// another user's, `EACCES`, `EINVAL` or `ENODEV` when it may not have memory of a node.
 pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<Migration> {
     let areas = areas::of(order.process_id)?;
     let pagemap = File::open(living::path(order.process_id, "pagemap"))?;
@@ -144,7 +145,7 @@ pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<
     })
 }
 
-/// The same by one `migrate_pages`, to compare; how many pages it left.
+/// Moves the memory by one call of `migrate_pages`, for comparison. Returns how many pages it left.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -152,7 +153,7 @@ pub fn by_system_call(process_id: u32, from: NodeId, to: NodeId) -> io::Result<u
     calls::migrate(process_id, from, to)
 }
 
-/// The mappings in pieces, huge pages undivided; of single pages those with some of them.
+/// The mappings in pieces, huge pages undivided. For single pages, only mappings that contain some of them.
 fn parts<'a>(areas: &'a [Area], target: &Target, piece_pages: usize) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
     for area in areas {
@@ -172,7 +173,7 @@ fn parts<'a>(areas: &'a [Area], target: &Target, piece_pages: usize) -> Vec<Part
             _ => area.range.clone(),
         };
         let mut start = range.start / area.page_bytes * area.page_bytes;
-        // No huge page is cut, neither such as the mapping is made of, nor such as the kernel made.
+        // No huge page is cut, neither of a hugetlbfs mapping nor of the kernel's own making.
         let whole_bytes = area.page_bytes.max(HUGE_BYTES);
         let piece_bytes =
             (piece_pages.clamp(1, 1 << 20) * SMALL_PAGE).next_multiple_of(whole_bytes);
@@ -272,7 +273,7 @@ impl Queue<'_> {
                     return Ok(outcome);
                 }
                 Err(error) => {
-                    // The others need not find out as well.
+                    // Other workers need not find this out too.
                     self.purse.close();
                     self.progress.stop.store(true, Ordering::Relaxed);
                     return Err(error);
@@ -306,7 +307,7 @@ impl Queue<'_> {
     }
 }
 
-/// Runs where pages go to, as far as it may: copies are short then, but it is not needed.
+/// Runs on the target nodes, if it may: copies are faster there, but it is not needed.
 fn settle(cpus: &[CpuId]) {
     let thread = rustix::thread::gettid().as_raw_pid() as u32;
     let Ok(allowed) = task::affinity(thread) else {

@@ -19,8 +19,9 @@ pub fn file_system(file: &File) -> Option<String> {
     type_of(&mounts, mount.trim())
 }
 
-/// Whether a file of this device, which a process has open, can be asked for its pages without waiting for a file system that
-/// another user serves: such a user answers when he likes. What nobody has mounted is not asked.
+/// Whether a file of this device, which a process has open, can be asked for its pages without a wait for a file
+/// system that another user serves. The server of that user may never answer. A device that is not mounted is not
+/// asked.
 pub(crate) fn answers(process_id: u32, (major, minor): (u32, u32)) -> bool {
     let device = format!("{major}:{minor}");
     let own = rustix::process::geteuid().as_raw();
@@ -39,13 +40,13 @@ pub(crate) fn answers(process_id: u32, (major, minor): (u32, u32)) -> bool {
 pub(crate) struct Mounts(Vec<u8>);
 
 impl Mounts {
-    /// Those there are now; none where this process may not look.
+    /// The present mounts; none if this process may not look.
     pub(crate) fn of(process_id: u32) -> Mounts {
         Mounts(fs::read(living::path(process_id, "mountinfo")).unwrap_or_default())
     }
 
-    /// As [`answers`], of what a process has open by a descriptor. A mount that is not listed is not asked either, but the kernel's
-    /// own of anonymous files.
+    /// Whether a file that a process has open by a descriptor can be asked for its pages without a wait (see
+    /// [`answers`]). A mount that is not listed is not asked, except the kernel's own mount of anonymous files.
     pub(crate) fn answer(&self, process_id: u32, descriptor: u32) -> bool {
         let own = rustix::process::geteuid().as_raw();
         let mount = mount_of(process_id, descriptor);
@@ -65,7 +66,7 @@ impl Mounts {
     }
 }
 
-/// The number of the mount that an open file of a process is on.
+/// The id of the mount that an open file of a process is on.
 fn mount_of(process_id: u32, descriptor: u32) -> Option<String> {
     let facts =
         fs::read_to_string(living::path(process_id, &format!("fdinfo/{descriptor}"))).ok()?;
@@ -82,12 +83,12 @@ fn is_anonymous(process_id: u32, descriptor: u32) -> bool {
     target.as_os_str().as_bytes().starts_with(b"/memfd:")
 }
 
-/// Words of a line that name a file system.
+/// The words of a line that identify a file system.
 const NUMBER: usize = 0;
 const DEVICE: usize = 2;
 
-/// Whether the file system of the mount with this word in its line is served by another user than root and this one; `None` where there
-/// is none.
+/// Whether the file system of the mount with this word in its line is served by another user than root and this one;
+/// `None` where there is none.
 fn is_another_s(mounts: &[u8], place: usize, named: &str, own: u32) -> Option<bool> {
     let lines = mounts.split(|byte| *byte == b'\n');
     let mut lines = lines.map(|line| line.split(|byte| *byte == b' '));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use egeria_machine::NodeId;
 
-/// How many bytes each node holds; nodes that hold none are not there.
+/// How many bytes each node holds; nodes without any are left out.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct NodeBytes(BTreeMap<NodeId, u64>);
 
@@ -41,7 +41,7 @@ impl NodeBytes {
         self.0.iter().map(|(node, bytes)| (*node, *bytes))
     }
 
-    /// A sample as what it stands for: the same shares, `total` bytes together.
+    /// Scales a sample to `total` bytes, with the same shares.
     #[must_use]
     pub fn scaled_to(&self, total: u64) -> NodeBytes {
         let sampled = u128::from(self.total().max(1));
@@ -50,7 +50,7 @@ impl NodeBytes {
             let share = u128::from(bytes) * u128::from(total) / sampled;
             scaled.add(node, u64::try_from(share).unwrap_or(u64::MAX));
         }
-        // What rounding lost goes to the node that holds most.
+        // The rounding error goes to the node that holds most.
         let lost = total.saturating_sub(scaled.total());
         if let Some((node, _)) = self.iter().max_by_key(|(_, bytes)| *bytes) {
             scaled.add(node, lost);

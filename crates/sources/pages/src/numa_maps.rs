@@ -1,7 +1,7 @@
 //! `/proc/PID/numa_maps`: what each mapping of a process has on each node.
 //!
-//! A line is `ADDRESS POLICY [file=PATH] [heap] [stack] [huge] [anon=N] [dirty=N] … N0=N N1=N kernelpagesize_kB=N`. Numbers are
-//! pages of that size, also of transparent huge pages.
+//! A line is `ADDRESS POLICY [file=PATH] [heap] [stack] [huge] [anon=N] [dirty=N] … N0=N N1=N kernelpagesize_kB=N`.
+//! Numbers are pages of that size, also of transparent huge pages.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -10,7 +10,7 @@ use egeria_machine::{MAX_NODES, NodeId};
 
 use crate::NodeBytes;
 
-/// Files that are told apart; what others have is counted as memory of files.
+/// Files that are counted separately; the memory of further files is counted as memory of files.
 const MAX_FILES: usize = 1 << 16;
 /// The kernel's lines are shorter: a path of 4 KiB, each byte escaped, and numbers.
 const MAX_LINE_BYTES: u64 = 1 << 16;
@@ -53,7 +53,8 @@ impl Memory {
         self.mappings += 1;
         let pages = line.nodes.iter().map(|(_, pages)| *pages);
         let all = pages.fold(0_u64, u64::saturating_add);
-        // A private mapping of a file has both kinds; the line does not say where which of them are, so each node gets its share.
+        // A private mapping of a file has both kinds. The line does not say on which nodes each kind is, so each node
+        // gets its share.
         let of_all = match line.path {
             None => all,
             Some(_) => line.anonymous.min(all),
@@ -82,7 +83,7 @@ impl Memory {
         }
     }
 
-    /// What all nodes have.
+    /// The bytes on all nodes.
     pub fn by_node(&self) -> NodeBytes {
         let mut all = self.anonymous.clone();
         all.add_all(&self.files);

@@ -1,4 +1,4 @@
-//! `/proc/PID/pagemap`: which addresses have pages. Of large mappings with few, this is what makes them cheap.
+//! `/proc/PID/pagemap`: which addresses have pages. This makes large mappings with few pages cheap.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,5 @@
-//! Whether the kernel answers what this crate asks it. Nothing changes: policies and masks are set on a thread that ends.
+//! Whether the kernel answers what this crate asks it. Nothing changes: policies and masks are set on a thread that
+//! ends.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,7 +15,7 @@ use crate::calls;
 pub fn cachestat() -> io::Result<()> {
     let own = std::fs::File::open("/proc/self/exe")?;
     match calls::cachestat(own.as_fd(), 0, 1) {
-        // Newer kernels tell it only to those who may write the file; then the call is there.
+        // Newer kernels answer this only to a process that may write the file. But then the call exists.
         Err(error) if error.raw_os_error() == Some(libc::EPERM) && !is_forbidden() => Ok(()),
         counted => counted.map(drop),
     }
@@ -39,7 +40,7 @@ pub fn page_nodes() -> io::Result<()> {
 /// Choosing the node of new pages.
 ///
 /// # Errors
-/// As [`page_nodes`].
+/// Those of [`page_nodes`].
 pub fn memory_policy() -> io::Result<()> {
     on_thread(calls::allocate_anywhere)
 }

@@ -9,7 +9,8 @@ use crate::borrowed;
 use crate::mount::Mounts;
 use crate::numa_maps::Memory;
 
-/// What a process has mapped, by node. The kernel walks all its page tables for that, which takes about a second for 100 GiB.
+/// What a process has mapped, by node. The kernel walks all its page tables for that, which takes about a second for
+/// 100 GiB.
 ///
 /// # Errors
 /// `ENOENT` or `ESRCH` when it is gone or the kernel has no NUMA support, `EACCES` when it is another user's.
@@ -18,8 +19,8 @@ pub fn memory(process_id: u32) -> io::Result<Memory> {
     Memory::read(BufReader::with_capacity(1 << 16, file))
 }
 
-/// Open regular files of a process, each once, at most `max`; not those of file systems that another user serves, who answers when
-/// he likes.
+/// Open regular files of a process, each once, at most `max`. Files of file systems that another user serves are left
+/// out, because their server may never answer.
 ///
 /// # Errors
 /// When it is gone or another user's.

@@ -65,7 +65,7 @@ impl Look {
         look
     }
 
-    /// What they did since, by process in the order given.
+    /// What they did since then, by process in the order given.
     pub fn end(self, machine: &Machine) -> Vec<Threads> {
         let processes = self.processes.into_iter();
         let threads = processes.map(|process| {
@@ -104,8 +104,8 @@ impl Threads {
         }
     }
 
-    /// The share of accesses that go to another node, 0 to 1, if each thread accesses all of these bytes alike. Threads count
-    /// by how long they ran, or all alike when none did. `None` without threads or bytes.
+    /// The share of accesses that are remote, 0 to 1, if each thread accesses all of these bytes alike. Threads are
+    /// weighted by their running time, or equally if none ran. `None` without threads or bytes.
     pub fn remote_share(&self, bytes: &NodeBytes) -> Option<f64> {
         let total = bytes.total();
         let ran_ns: u64 = self.by_node.values().map(|on| on.busy_ns).sum();

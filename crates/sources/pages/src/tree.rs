@@ -15,7 +15,7 @@ use rustix::io::Errno;
 /// Entries looked at.
 pub const MAX_ENTRIES: u64 = 1 << 20;
 
-/// What was passed by.
+/// What was left out.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub struct Walked {
     /// Entries of all kinds.
@@ -28,8 +28,8 @@ pub struct Walked {
     pub is_cut: bool,
 }
 
-/// Calls `visit` for each file, once however many names it has. Mounts below are found by asking the kernel alone: the file system
-/// that is mounted there may never answer.
+/// Calls `visit` for each file, once even if it has several names. Mounts below are found by asking only the kernel:
+/// the file system that is mounted there may never answer.
 ///
 /// # Errors
 /// When the directory itself cannot be read, and those of `visit`.
@@ -122,14 +122,15 @@ fn found(directory: &File, name: &CStr) -> Found {
     }
 }
 
-/// Opens what is below a directory and on the same mount; a mount point is `XDEV`, a link at the end itself.
+/// Opens an entry below a directory on the same mount; a mount point is `XDEV`. A link as the last part is opened
+/// itself.
 fn below(directory: &File, path: &Path, flags: OFlags) -> Result<File, Errno> {
     let flags = flags | OFlags::NOFOLLOW;
     let stays = ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
     match openat2(directory, path, flags, Mode::empty(), stays) {
         // Before Linux 5.6, and in sandboxes that do not know the call.
         Err(Errno::NOSYS | Errno::PERM) => {
-            // As a path alone first: to open what is mounted there asks its file system.
+            // First as a path only: opening a mount point would ask its file system.
             let seen = openat(directory, path, OFlags::PATH | flags, Mode::empty())?.into();
             if mount_of(&seen) != mount_of(directory) {
                 return Err(Errno::XDEV);

@@ -1,7 +1,7 @@
 //! Which processes have a file open or mapped.
 //!
-//! Nothing is asked of the file system of any file, which may not answer: descriptors are compared by what `/proc/PID/fdinfo`
-//! says of them, mappings by their lines.
+//! A file system that may not answer is never asked. Descriptors are compared by `/proc/PID/fdinfo`, mappings by their
+//! lines.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -17,7 +17,7 @@ use crate::mount::Mounts;
 /// Descriptors and mappings looked at, of all processes together.
 const MAX_LOOKED_AT: u64 = 2_000_000;
 
-/// Whose users are looked for.
+/// The file or directory to find users of.
 pub enum Used {
     /// One file, by any of its names.
     File {
@@ -43,14 +43,14 @@ pub struct User {
     pub mapped: u64,
 }
 
-/// Who uses files, as far as this process may see.
+/// Users of files, as far as this process may see them.
 #[derive(Default, Debug)]
 pub struct Users {
     /// Those found.
     pub found: Vec<User>,
-    /// Processes of others, that may not be looked at.
+    /// Processes of other users that may not be looked at.
     pub hidden: u64,
-    /// There was more than could be looked at.
+    /// There was more than the limit.
     pub is_cut: bool,
 }
 
@@ -114,7 +114,7 @@ impl Used {
                 let told = inode_of(&living::path(process_id, &format!("fdinfo/{number}")));
                 match told {
                     Some(told) if told != *inode => false,
-                    // Another file system may have the same number: that is asked, if it is known to answer.
+                    // Another file system may have the same inode number: it is asked, if it is known to answer.
                     Some(_) => {
                         answers(process_id, link, *device)
                             && fs::metadata(link)
@@ -149,7 +149,8 @@ impl Used {
     }
 }
 
-/// Whether the file system of an open file may be asked: it does not wait for another user, or is the one that was asked already.
+/// Whether the file system of an open file may be asked: it does not wait for another user, or is the one that was
+/// asked already.
 fn answers(process_id: u32, link: &Path, device: u64) -> bool {
     borrowed::number(link).is_some_and(|descriptor| {
         let mounts = Mounts::of(process_id);
@@ -189,14 +190,14 @@ fn value<'a>(facts: &'a str, name: &str) -> Option<&'a str> {
     Some(value.trim())
 }
 
-/// What a descriptor is of.
+/// The file of a descriptor.
 pub(crate) struct Open {
     pub(crate) inode: u64,
     /// Past the page cache (`O_DIRECT`).
     pub(crate) is_direct: bool,
 }
 
-/// What a process has open by a descriptor; `None` when it is gone, and before Linux 5.14.
+/// The file that a process has open by a descriptor; `None` when it is gone, and before Linux 5.14.
 pub(crate) fn open_as(process_id: u32, descriptor: u32) -> Option<Open> {
     let facts =
         fs::read_to_string(living::path(process_id, &format!("fdinfo/{descriptor}"))).ok()?;

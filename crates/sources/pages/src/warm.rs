@@ -1,8 +1,9 @@
 //! Brings files into the page cache of chosen nodes.
 //!
-//! Files are cut into stripes, and each stripe has a node. The workers of a node take its stripes: pages that are cached elsewhere
-//! are moved, if no other process has them mapped; what is not cached is read, with a memory policy that takes pages of this
-//! node only. Holes are left holes. A second pass then looks at every page, since the kernel may have dropped some meanwhile.
+//! Files are cut into stripes, and each stripe has a node. The workers of a node take its stripes. They move pages
+//! that are cached elsewhere, if no other process has them mapped. They read pages that are not cached, with a memory
+//! policy that takes pages of this node only. Holes are left holes. A second pass then looks at every page, since the
+//! kernel may have dropped some during the first.
 
 mod stripe;
 
@@ -25,23 +26,23 @@ use stripe::{Piece, STRIPE_BYTES, Stripe};
 
 /// Reads under way at once, for each node: a device needs several to be fast.
 const WORKERS_OF_NODE: usize = 4;
-/// Times that all is done when pages were dropped meanwhile: the kernel may at any time.
+/// How often all is repeated if pages were dropped during it; the kernel may drop them at any time.
 const ROUNDS: usize = 3;
-/// Failures that are told.
+/// Failures that are reported.
 const MAX_FAILURES: usize = 10;
 
-/// What is to be brought where.
+/// Which stripes go to which node.
 pub struct Plan {
     files: Vec<PathBuf>,
     /// For each node its stripes.
     nodes: Vec<(NodeId, Vec<Stripe>)>,
     /// Also move pages that other processes have mapped.
     pub also_mapped: bool,
-    /// Read nothing: what is not cached stays so.
+    /// Read nothing: only cached pages are moved.
     pub only_cached: bool,
 }
 
-/// How far it is, and whether it should stop; for those who look on.
+/// How far it is, and whether it should stop; for threads that monitor it.
 #[derive(Default)]
 pub struct Progress {
     /// Bytes done: each counts when it is read, and when it is verified.
@@ -50,12 +51,12 @@ pub struct Progress {
     pub stop: AtomicBool,
 }
 
-/// Files that something went wrong with, and what; the first few.
+/// Files with failures, and the failures; the first few.
 #[derive(Default)]
 pub struct Failures(Mutex<Vec<(PathBuf, String)>>);
 
 impl Plan {
-    /// Nothing yet, for these nodes.
+    /// An empty plan for these nodes.
     pub fn for_nodes(nodes: &[NodeId], also_mapped: bool) -> Plan {
         Plan {
             files: Vec::new(),
@@ -65,7 +66,7 @@ impl Plan {
         }
     }
 
-    /// Adds a file: its stripes go to the nodes in turn, and which begins is its own.
+    /// Adds a file: its stripes go to the nodes in turn. Its first node depends on its inode number.
     ///
     /// # Errors
     /// When it cannot be opened, or lies in no page cache.
@@ -128,7 +129,7 @@ impl Plan {
             let round =
                 both.map(|((node, brought), (_, verified))| (node, brought.then(&verified)));
             let round: Vec<_> = round.collect();
-            // Of a later round only what it added counts, and where pages are then.
+            // Of a repeated round, only the additional bytes count, and where pages are afterwards.
             all = if all.is_empty() {
                 round
             } else {
@@ -217,17 +218,18 @@ pub fn check_movable(file: &File) -> io::Result<()> {
     }
 }
 
-/// Moves what is cached of open files, part by part. Nothing is read, and what other processes have mapped stays.
+/// Moves the cached pages of open files, part by part. Nothing is read, and pages that other processes have mapped
+/// stay.
 pub struct CachedPages {
     touch: Touch,
 }
 
-/// What became of the cached pages of a part.
+/// The result for the cached pages of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MovedPages {
     /// On their new node, as the kernel says.
     pub moved_bytes: u64,
-    /// Still on the old one: mapped by others, pinned, in use, or there was no room.
+    /// Still on the old one: mapped by other processes, pinned, in use, or there was no room.
     pub left_bytes: u64,
 }
 
@@ -374,7 +376,7 @@ impl Queue<'_> {
         Ok(outcome)
     }
 
-    /// New pages come from the node; running there, too, makes copies short, but is not needed.
+    /// New pages come from the node. Running there makes copies faster too, but is not needed.
     fn settle(&self, machine: &Machine) -> io::Result<()> {
         let cpus = machine
             .node(self.node)

@@ -30,7 +30,7 @@ pub enum PerfError {
         "no room for samples of {cpus} CPUs: {error}; raise the limit of open files (ulimit -n) or kernel.perf_event_mlock_kb"
     )]
     Room {
-        /// So many are needed.
+        /// The number needed.
         cpus: usize,
         /// The kernel's answer.
         error: io::Error,

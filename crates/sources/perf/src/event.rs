@@ -31,7 +31,7 @@ pub struct Event {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) selection: Selection,
-    /// What must be counted beside it for the PMU to give addresses.
+    /// The event that must be counted in the same group for the PMU to give addresses.
     pub(crate) leader: Option<Selection>,
     /// How near the address of the instruction must be: what asks for PEBS.
     pub(crate) precise: u64,

@@ -9,7 +9,8 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Puts a value where a format says, as `config:0-7,32-35`. `None` for what is no format, or a value that has no room there.
+    /// Puts a value where a format says, as `config:0-7,32-35`. `None` for what is no format, or a value that has no
+    /// room there.
     pub(crate) fn set(&mut self, format: &str, value: u64) -> Option<()> {
         let (word, ranges) = format.trim().split_once(':')?;
         let (mut placed, mut left) = (0_u64, value);
@@ -34,7 +35,8 @@ impl Words {
         (left == 0).then_some(())
     }
 
-    /// A description as `event=0xcd,umask=0x1,ldlat=3`; `format` gives the format of each name, and `replaced` another value for some.
+    /// A description as `event=0xcd,umask=0x1,ldlat=3`; `format` gives the format of each name, and `replaced` another
+    /// value for some.
     pub(crate) fn described(
         text: &str,
         format: impl Fn(&str) -> Option<String>,

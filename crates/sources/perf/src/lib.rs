@@ -1,4 +1,5 @@
-//! Accesses to memory as the performance events of the kernel sample them: by which thread, on which CPU, to which address.
+//! Accesses to memory as the performance events of the kernel sample them: by which thread, on which CPU, to which
+//! address.
 //!
 //! * [`Event`]: what is sampled. Loads on Intel (PEBS), operations on AMD (IBS), page faults on every machine.
 //! * [`EventSampler`]: samples the whole machine, each CPU into a ring of its own; memory and time are bounded.

@@ -1,5 +1,5 @@
-//! Records, as the kernel writes them into a ring. Nothing of them is trusted: what makes no sense ends what can be read, and is
-//! counted.
+//! Records, as the kernel writes them into a ring. Nothing of them is trusted: what makes no sense ends what can be
+//! read, and is counted.
 
 use perf_event_open_sys::bindings;
 
@@ -33,7 +33,7 @@ pub enum Served {
 /// One sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// The kernel's process id, in the namespace of who samples.
+    /// The kernel's process id, in the namespace of the sampling process.
     pub process_id: u32,
     /// The kernel's thread id.
     pub thread_id: u32,
@@ -143,8 +143,8 @@ fn sample(body: &[u8]) -> Option<Access> {
     })
 }
 
-/// Whether it is memory of a process: the upper half of the addresses is the kernel's, and 0 is where none is named. What the
-/// kernel does for a process, as copying what it read of a file, counts as the process's own.
+/// Whether it is memory of a process: the upper half of the addresses is the kernel's, and 0 is where none is named.
+/// What the kernel does for a process, as copying what it read of a file, counts as the process's own.
 fn is_of_process(address: u64) -> bool {
     address != 0 && address >> 63 == 0
 }

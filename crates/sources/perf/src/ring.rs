@@ -24,7 +24,7 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps the ring of an event, of so many pages, a power of two.
+    /// Maps the ring of an event, with `pages` pages, a power of two.
     pub(crate) fn map(event: OwnedFd, pages: usize) -> Result<Ring, Errno> {
         let page_bytes = rustix::param::page_size();
         let data_bytes = page_bytes * pages;
@@ -51,7 +51,8 @@ impl Ring {
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the first page of the mapping is this structure, whose words are aligned; the kernel accesses them as we do.
+        // SAFETY: the first page of the mapping is this structure, and its words are aligned; the kernel too accesses
+        // them atomically.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
 
@@ -65,7 +66,8 @@ impl Ring {
         for piece in pieces.iter().flatten() {
             let length = piece.len();
             into.reserve(length);
-            // SAFETY: the piece lies within the data, which the kernel does not write before `tail` moves; there is room for it.
+            // SAFETY: the piece lies within the data, which the kernel does not write before `tail` moves; there is
+            // room for it.
             unsafe {
                 let from = self.start.as_ptr().add(self.page_bytes + piece.start);
                 let to = into.as_mut_ptr().add(into.len());
@@ -82,12 +84,13 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         let bytes = self.page_bytes + self.data_bytes;
-        // SAFETY: our mapping, which nobody refers to any more.
+        // SAFETY: our mapping, and there is no reference to it any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), bytes) };
     }
 }
 
-/// Where in a ring the bytes from `tail` to `head` are: up to its end, and on from its beginning. `None` when it cannot hold so many.
+/// Where in a ring the bytes from `tail` to `head` are: up to its end, and on from its beginning. `None` when it is
+/// too small for them.
 fn pieces(tail: u64, head: u64, ring_bytes: usize) -> Option<[Range<usize>; 2]> {
     let length = usize::try_from(head.wrapping_sub(tail)).ok()?;
     if length > ring_bytes || ring_bytes == 0 {

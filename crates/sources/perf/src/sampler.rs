@@ -25,11 +25,11 @@ const WANTED_SAMPLES: u64 = 20_000;
 const MAX_SAMPLES_S: u64 = 1000;
 /// Bytes of a sample with all that is asked for.
 const SAMPLE_BYTES: usize = 64;
-/// AMD counts in steps of so many.
+/// AMD counts in steps of this size.
 const PERIOD_STEP: u64 = 16;
 
-/// Samples the accesses of all processes, on all CPUs. Between two looks the kernel writes into rings whose memory is fixed; what
-/// finds no room is counted. How many events a sample stands for follows from how many there were.
+/// Samples the accesses of all processes, on all CPUs. Between two looks the kernel writes into rings of fixed size;
+/// samples that find no room are counted. The weight of a sample follows from the number of events.
 pub struct EventSampler {
     kind: Kind,
     rings: Vec<CpuRing>,
@@ -62,7 +62,7 @@ impl EventSampler {
             for cpu in online.iter().filter(has) {
                 match open(event, *cpu, period, pages) {
                     Ok(ring) => rings.push(ring),
-                    // It went offline meanwhile.
+                    // It went offline in the meantime.
                     Err(Errno::NODEV) if !rings.is_empty() => {}
                     Err(errno) => {
                         return Err(PerfError::of_open(event.name(), online.len(), errno));
@@ -80,10 +80,10 @@ impl EventSampler {
         })
     }
 
-    /// Whether this user may, and the kernel can.
+    /// Whether this user may sample, and the kernel supports it.
     ///
     /// # Errors
-    /// As [`EventSampler::begin`].
+    /// Those of [`EventSampler::begin`].
     pub fn check(events: &[Event]) -> Result<()> {
         let event = events.first().ok_or(PerfError::NoPmu)?;
         let online = online(Path::new("/"))?;
@@ -258,7 +258,8 @@ fn open_event(
     let cpu = i32::try_from(cpu).map_err(|_| Errno::INVAL)?;
     let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
     let flags = u64::from(bindings::PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: the structure lives until the call is over and says how long it is; the kernel opened the descriptor for us.
+    // SAFETY: the structure lives until the call is over and says how long it is; the kernel opened the descriptor for
+    // us.
     unsafe {
         let opened = perf_event_open_sys::perf_event_open(attributes, -1, cpu, leader, flags);
         match opened {

@@ -21,12 +21,13 @@ pub struct Taken {
     pub took: Duration,
     /// The samples; those of a CPU in the order they were made.
     pub accesses: Vec<Access>,
-    /// What was beside them in the rings.
+    /// What else was in the rings.
     pub tally: Tally,
 }
 
 impl Taken {
-    /// By how much more there was than what was sampled, 1 or more: samples that were lost are taken to be as the others.
+    /// By how much more there was than what was sampled, 1 or more: samples that were lost are taken to be as the
+    /// others.
     pub fn lost_factor(&self) -> f64 {
         let seen = self.accesses.len() as f64;
         if self.accesses.is_empty() {

@@ -1,7 +1,7 @@
 //! Facts of processes and threads, without a volume.
 //!
 //! * [`processes`]: windows of facts, from `/proc`; [`Scope`]: of which processes.
-//! * [`task`]: what `/proc` says of one thread; [`living`]: where it shows a process whose first thread has ended.
+//! * [`task`]: what `/proc` says of one thread; [`living`]: the same if the first thread of the process has ended.
 //! * [`masks`]: the CPUs of threads, as their owners allowed them and as applied.
 //! * [`migration_times`]: what migration of memory took of each process.
 

@@ -9,8 +9,8 @@ use crate::masks::SharedMasks;
 
 /// Decides which threads may be acted upon.
 pub trait Membership: Send + Sync {
-    /// Whether this is still the same thread, and one that may be acted upon. To be called right before an action: ids are
-    /// reused, and a process may have become another program.
+    /// Whether this is still the same thread, and one that may be acted upon. To be called right before an action: ids
+    /// are reused, and a process may have become another program.
     fn holds(&self, thread: ThreadKey) -> bool;
 }
 
@@ -19,7 +19,7 @@ pub trait LiveSource: FactSource<Error = Infallible> + Send {
     /// Host ns per ns of the machine's clock; 1 where the machine is real.
     fn dilation(&self) -> f64;
 
-    /// Starts the window anew, and counts windows from 0.
+    /// Starts a new window, and counts windows from 0.
     fn start_over(&mut self);
 
     /// The CPUs of the threads watched.

@@ -1,5 +1,5 @@
-//! Processes whose first thread has ended while others run on. `/proc/PID` is then that of a thread without memory, files and
-//! mounts: what the process has is seen through any of the others.
+//! Processes with a first thread that has ended while others run on. `/proc/PID` then shows a thread without memory,
+//! files and mounts. What the process has is seen through any of the other threads.
 
 use std::path::PathBuf;
 

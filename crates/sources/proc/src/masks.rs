@@ -23,11 +23,11 @@ pub struct AppliedMask {
 /// The masks of all threads watched.
 #[derive(Debug, Default)]
 pub struct Masks {
-    /// Those of a process lie beside each other.
+    /// Threads of a process are next to each other.
     threads: BTreeMap<ThreadKey, Mask>,
     /// What is applied in each process, once per kind: a new thread is compared with these, not with all threads.
     kinds: HashMap<u32, Vec<Kind>>,
-    /// Of threads that ended: what they started goes on with their masks. One of each kind per process.
+    /// Masks of threads that ended: threads that they started keep these masks. One of each kind per process.
     ended: Vec<AppliedMask>,
 }
 
@@ -39,7 +39,7 @@ struct Mask {
     pinned: bool,
 }
 
-/// A mask applied to threads whose owner allowed the same.
+/// A mask applied to threads with the same mask from their owner.
 #[derive(Debug)]
 struct Kind {
     applied: CpuSet,
@@ -69,8 +69,8 @@ impl Masks {
         self.threads.get(&thread).is_some_and(|mask| mask.pinned)
     }
 
-    /// A thread has these CPUs now; returns what its owner allows. A new thread inherits its parent's mask: where that was
-    /// applied by us, its owner allowed what the parent's did. Of a known one see [`Masks::look`].
+    /// A thread has these CPUs now; returns what its owner allows. A new thread inherits its parent's mask. If that
+    /// mask was applied by us, its owner allowed what the parent's did. For a known thread see [`Masks::look`].
     pub fn meet(&mut self, thread: ThreadKey, now: &CpuSet) -> CpuSet {
         self.look(thread, now);
         if let Some(original) = self.original(thread) {
@@ -86,7 +86,7 @@ impl Masks {
         original
     }
 
-    /// What the owner of a thread's parent allowed, if the thread has what was applied to that.
+    /// What the owner of a thread's parent allowed, if the thread has the mask that was applied to the parent.
     fn inherited(&self, thread: ThreadKey, now: &CpuSet) -> Option<CpuSet> {
         if self.kinds.is_empty() {
             return None;
@@ -119,8 +119,8 @@ impl Masks {
         first.is_some_and(|first| *original != first && original.is_subset(&first))
     }
 
-    /// A known thread has these CPUs now. When they are neither what its owner allowed nor what was applied, its owner
-    /// has decided anew: returns whether that is so.
+    /// A known thread has these CPUs now. If they are neither what its owner allowed nor what was applied, its owner
+    /// changed them: returns whether that is so.
     pub fn look(&mut self, thread: ThreadKey, now: &CpuSet) -> bool {
         let Some(mask) = self.threads.get_mut(&thread) else {
             return false;
@@ -176,7 +176,7 @@ impl Masks {
         }
     }
 
-    /// A thread may have ended with a mask that was applied: what it started has that mask.
+    /// A thread may have ended with an applied mask: threads that it started have that mask.
     pub fn remember_ended(&mut self, applied: AppliedMask) {
         let kind = |each: &AppliedMask| (each.thread.process_id, each.applied.clone());
         if !self.ended.iter().any(|each| kind(each) == kind(&applied)) {
@@ -184,7 +184,7 @@ impl Masks {
         }
     }
 
-    /// Forgets threads that are not among the living, but not what those they started may have of them.
+    /// Forgets threads that are not in `living`, but keeps the masks that their children may have.
     pub fn retain(&mut self, living: &HashSet<ThreadKey>) {
         let mut applied: Vec<AppliedMask> = Vec::new();
         self.threads.retain(|thread, mask| {

@@ -1,5 +1,5 @@
-//! How long the memory of processes has been migrated, and whose migration has come to its end with what is known of it. Held once, and
-//! shared by the source of facts and the actuator.
+//! How long the memory of processes has been migrated, and which migrations have ended as far as is known. Held once,
+//! and shared by the source of facts and the actuator.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,12 +31,13 @@ impl MigrationTimes {
         self.lock().spent_ns.get(&process).copied().unwrap_or(0)
     }
 
-    /// Asks for another look at a process: some of its memory should go elsewhere, and what is known to be used is there already.
+    /// Asks for another look at a process: some of its memory should go elsewhere, and what is known to be used is
+    /// there already.
     pub fn want_look(&self, process: ProcessKey) {
         self.lock().wanted.insert(process);
     }
 
-    /// Whether somebody asked for a look at it since the last time, for which this counts.
+    /// Whether a look at it was requested since the last time; the request counts as served.
     pub fn take_wanted(&self, process: ProcessKey) -> bool {
         self.lock().wanted.remove(&process)
     }

@@ -1,5 +1,5 @@
-//! Facts of processes as the kernel sees them: where threads run and for how long. No volume is needed, and nothing is
-//! known of what they read and write.
+//! Facts of processes as the kernel sees them: where threads run and for how long. No volume is needed. Their reads
+//! and writes are not known.
 
 use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use crate::nodes::CpuTimes;
 use crate::scope::Scope;
 use crate::task::{self, CpuUse};
 
-/// Processes under watch: those in scope.
+/// The watched processes: those in scope.
 pub struct ProcessSource {
     machine: Machine,
     members: Arc<InScope>,
@@ -25,7 +25,7 @@ pub struct ProcessSource {
     bounds: Bounds,
     /// Threads without a file that is open, in this window.
     unkept: u64,
-    /// Windows in which each of these is looked at once.
+    /// Number of windows in which each of these is looked at once.
     turns: u64,
     number: u64,
     started: Instant,
@@ -55,23 +55,24 @@ impl Known {
         let windows = u64::from(std::mem::take(&mut self.skipped)) + 1;
         match self.cpu.of_same_ns() {
             Some(Some(ran_ns)) => Ran::For(ran_ns / windows),
-            // It ended; another one may have its number.
+            // It ended; another thread may have its number.
             Some(None) => Ran::New,
             None => Ran::Unknown,
         }
     }
 }
 
-/// Threads that ran for less of a window than one part in so many are where they were: that they hardly ran is known from a file
-/// that is open already, and where they are from one that has to be opened.
+/// Threads that ran for less than one part in this number of a window have not moved. That they hardly ran is known
+/// from a file that is already open; to know where they are, another has to be opened.
 const IDLE_PARTS: u64 = 1000;
-/// Even those are looked at closely once in so many windows.
+/// Even those are looked at closely once in this number of windows.
 const MAX_AGE: u32 = 16;
-/// Of the threads of a process with so many, those that were idle for so many windows are asked in turn, each once in so many.
+/// In a process with at least `MANY` threads, those that were idle for `IDLE_WINDOWS` windows are asked in turn, each
+/// once in `IDLE_TURNS` windows.
 const MANY: usize = 64;
 const IDLE_WINDOWS: u32 = 4;
 const IDLE_TURNS: u32 = 4;
-/// Of threads without such a file so many are looked at in one window, the others in turn: each takes some 10 us.
+/// Most threads without such a file that are looked at in one window, the others in turn: each takes some 10 us.
 const MAX_OPENED: u64 = 2048;
 
 /// What a look may take.
@@ -84,7 +85,7 @@ struct Bounds {
 
 /// What is known of a thread without opening a file.
 enum Ran {
-    /// For so many ns.
+    /// For this number of ns.
     For(u64),
     /// No file of it is open.
     Unknown,
@@ -98,9 +99,9 @@ struct InScope {
     reach: Reach,
 }
 
-/// Whose threads may be acted upon.
+/// Which threads may be acted upon.
 enum Reach {
-    /// Everybody's, because nothing is done to them.
+    /// All threads, because nothing is done to them.
     Looking,
     /// Those of this user alone, and of no program with other rights.
     User(u32),
@@ -135,8 +136,8 @@ impl Membership for InScope {
 }
 
 impl ProcessSource {
-    /// Begins to watch: the first window starts now. Root's source has the threads of all users, that of another user only
-    /// his own.
+    /// Begins to watch: the first window starts now. For root it covers the threads of all users, for another user
+    /// only its own.
     pub fn begin(machine: Machine, scope: Scope) -> ProcessSource {
         let reach = if reaches_all_users() {
             Reach::AllUsers
@@ -146,7 +147,8 @@ impl ProcessSource {
         ProcessSource::of(machine, scope, reach)
     }
 
-    /// The same of everybody's processes, as far as the kernel shows them; only to look at them.
+    /// The same facts for processes of all users, as far as the kernel shows them; nothing may be done to these
+    /// threads.
     pub fn looking(machine: Machine, scope: Scope) -> ProcessSource {
         ProcessSource::of(machine, scope, Reach::Looking)
     }
@@ -213,8 +215,8 @@ impl ProcessSource {
         processes
     }
 
-    /// The threads of a process. To list them takes as long as all else: while those that are known live and there are no more,
-    /// they are the same. One that took the place of another that was idle is met a few windows later.
+    /// The threads of a process. Listing them takes as long as all other work. So while the known ones live and there
+    /// are no more, the list is reused. A new thread in place of an idle one is found a few windows later.
     fn threads_of(&mut self, process_id: u32) -> Vec<u32> {
         let all = (process_id, 0)..=(process_id, u32::MAX);
         let is_large = self.known.range(all.clone()).nth(MANY - 1).is_some();
@@ -242,7 +244,7 @@ impl ProcessSource {
         }
     }
 
-    /// What a thread did; of one that ran for less than `idle_ns`, where it was.
+    /// The facts of a thread; if it ran for less than `idle_ns`, its node is the former one.
     fn facts(&mut self, process_id: u32, thread_id: u32, idle_ns: u64) -> Option<ThreadFacts> {
         let ids = (process_id, thread_id);
         let ran_ns = match self.ran(ids) {
@@ -278,13 +280,13 @@ impl ProcessSource {
         }
         let known = self.known.get_mut(&ids)?;
         (known.node, known.name, known.age) = (node, now.name, 0);
-        // What it ran in the windows of which this was its turn is of all of them alike.
+        // Its running time since its last turn is spread evenly over these windows.
         let busy_ns = ran_ns.unwrap_or_else(|| known.cpu.since_last_ns() / self.turns);
         self.masks.lock().meet(key, &mask);
         self.as_it_was(ids, busy_ns)
     }
 
-    /// For how long a thread ran, as far as a file tells that is open.
+    /// How long a thread ran, if an open file tells that.
     fn ran(&mut self, ids: (u32, u32)) -> Ran {
         let ran = self.known.get_mut(&ids).map(|known| {
             let asked = known.ran.take();
@@ -297,7 +299,7 @@ impl ProcessSource {
         ran
     }
 
-    /// The facts of a known thread as it was when it was looked at closely.
+    /// The facts of a known thread, as of the last close look.
     fn as_it_was(&self, ids: (u32, u32), busy_ns: u64) -> Option<ThreadFacts> {
         let known = self.known.get(&ids)?;
         let masks = self.masks.lock();

@@ -7,17 +7,17 @@ use egeria_facts::ProcessKey;
 
 use crate::{living, task};
 
-/// Where the hierarchy of control groups (version 2) is mounted: alone, or beside that of version 1.
+/// Where the hierarchy of control groups (version 2) is mounted: alone, or next to that of version 1.
 const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// Whose threads are watched.
+/// Which threads are watched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// All that use the volume, but for mounts; without a volume, all.
     All,
     /// This process and its descendants.
     Tree(u32),
-    /// Several such. Their numbers may be others' one day, so each is named with its begin.
+    /// Several trees. Process ids may be reused, so each root is named with its start time.
     Trees(Vec<ProcessKey>),
     /// The processes of a control group and those below, by its path within the hierarchy, as `/system.slice`.
     ControlGroup(String),
@@ -29,7 +29,7 @@ impl Scope {
         self.holds_by(process_id, task::parent)
     }
 
-    /// Leaves those that it holds; each parent is looked up once.
+    /// Keeps only the processes in scope; each parent is looked up once.
     pub fn retain(&self, processes: &mut Vec<u32>) {
         let mut parents = HashMap::new();
         let mut parent = |process| {
@@ -56,7 +56,7 @@ impl Scope {
         }
     }
 
-    /// Whether there is still something that it names, or whose descendants it names.
+    /// Whether something that it names still exists, or descendants of it may exist.
     pub fn is_there(&self) -> bool {
         match self {
             Scope::All | Scope::Tree(_) => true,
@@ -76,7 +76,7 @@ fn descends(
     is_root: impl Fn(u32) -> bool,
     mut parent: impl FnMut(u32) -> Option<u32>,
 ) -> bool {
-    // Bounded: a chain of parents that changes under us must not hold us.
+    // Bounded, because the chain of parents may change during the loop.
     let mut process = Some(process_id);
     for _ in 0..64 {
         match process {
@@ -88,8 +88,8 @@ fn descends(
     false
 }
 
-/// A control group (version 2) by its path within the hierarchy, with or without the place where that is mounted: its path
-/// within; `None` when there is no such group.
+/// A control group (version 2) by its path within the hierarchy, with or without the place where that is mounted: its
+/// path within; `None` when there is no such group.
 pub fn control_group(path: &Path) -> Option<String> {
     let hierarchy = hierarchy()?;
     let inside = path.strip_prefix(&hierarchy).unwrap_or(path);

@@ -25,12 +25,12 @@ pub fn began(process_id: u32) -> Option<u64> {
     start_ticks(process_id, process_id)
 }
 
-/// Whether a thread is still the one it was when its start was looked up: ids come again.
+/// Whether a thread is still the same as when its start was looked up: ids are reused.
 pub fn is_still(key: ThreadKey) -> bool {
     start_ticks(key.process_id, key.thread_id) == Some(key.start_ticks)
 }
 
-/// Whether the process of a thread lives: one that began later has only its number.
+/// Whether the process of a thread lives. A process that began later only has the same id.
 pub fn is_process_of(thread: ThreadKey) -> bool {
     began(thread.process_id).is_some_and(|began| began <= thread.start_ticks)
 }
@@ -68,7 +68,7 @@ pub fn is_of_kernel(process_id: u32) -> Option<bool> {
     Some(flags & OF_KERNEL != 0)
 }
 
-/// Whether a thread has ended, also where it waits to be asked for its status or for other threads of its process.
+/// Whether a thread has ended, even if its status was not collected yet or other threads of its process run on.
 pub fn has_ended(process_id: u32, thread_id: u32) -> bool {
     let line = StatLine::of_thread(process_id, thread_id);
     let state = line.and_then(|line| line.field::<char>(StatLine::STATE));
@@ -81,7 +81,7 @@ pub struct Now {
     pub start_ticks: u64,
     /// The CPU that it runs on or ran on last.
     pub cpu: CpuId,
-    /// As [`name`]; it changes when another program is executed.
+    /// The name, as [`name`] returns it; it changes when another program is executed.
     pub name: String,
 }
 
@@ -180,8 +180,8 @@ pub fn process_of(thread_id: u32) -> Option<u32> {
     u32::try_from(status(&format!("/proc/{thread_id}/status"))?.tgid).ok()
 }
 
-/// What a process and thread of another pid namespace, as (inode of the namespace, process id, thread id), are called in
-/// this one; `None` when it is not a namespace inside this one, or they are gone.
+/// The ids in this pid namespace of a process and thread of another one, given as (inode of the namespace, process id,
+/// thread id). `None` when that is not a namespace inside this one, or they are gone.
 pub fn ids_here((pid_namespace, process_id, thread_id): (u64, u32, u32)) -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
     let is_there = |process: &u32| {
@@ -256,8 +256,8 @@ pub struct CpuUse {
     before_ns: u64,
 }
 
-/// A clock that stays open. Of the files that this process may have open these take a quarter at most, and [`MAX_KEPT`]: with more
-/// threads the files of the others are opened for each look.
+/// A clock that stays open. Such files use at most a quarter of the open files allowed for this process, and
+/// [`MAX_KEPT`]. With more threads, the files of the others are opened for each look.
 #[derive(Debug)]
 struct Kept(CpuClock);
 
@@ -272,7 +272,8 @@ pub fn max_kept() -> usize {
     (limit / 4).min(MAX_KEPT)
 }
 
-/// Lets this process have as many files open as it may: each thread watched needs one. What it starts from then on inherits that.
+/// Raises this process's limit of open files to the maximum: each watched thread needs one. Child processes started
+/// later inherit that.
 pub fn keep_many_open() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -280,7 +281,7 @@ pub fn keep_many_open() {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // Without it threads are looked at all the same, at a higher price.
+    // Without it threads are still looked at, at a higher cost.
     let _ = setrlimit(Resource::Nofile, more);
 }
 
@@ -305,12 +306,12 @@ impl Drop for Kept {
 }
 
 impl CpuUse {
-    /// From now on.
+    /// Begins to count now.
     pub fn begin(process_id: u32, thread_id: u32) -> CpuUse {
         CpuUse::keeping(process_id, thread_id, max_kept())
     }
 
-    /// From now on, with a file that stays open unless this process keeps as many as `max_kept`.
+    /// Begins to count now, with a file that stays open unless this process keeps `max_kept` already.
     pub fn keeping(process_id: u32, thread_id: u32, max_kept: usize) -> CpuUse {
         let mut clock = CpuUse {
             process_id,
@@ -322,8 +323,8 @@ impl CpuUse {
         clock
     }
 
-    /// Since the last call, ns, and of the very same thread: a file that is open does not become another one's. `None` when its file
-    /// is not kept open.
+    /// Running time since the last call, ns, of the same thread: an open file never refers to another thread. `None`
+    /// when its file is not kept open.
     pub fn of_same_ns(&mut self) -> Option<Option<u64>> {
         let Kept(clock) = self.kept.as_ref()?;
         let now_ns = clock.read_ns();
@@ -332,7 +333,7 @@ impl CpuUse {
         Some(ran_ns)
     }
 
-    /// Since the last call, ns; 0 when the kernel does not say.
+    /// Running time since the last call, ns; 0 when the kernel does not report it.
     pub fn since_last_ns(&mut self) -> u64 {
         let now_ns = match &self.kept {
             Some(Kept(clock)) => clock.read_ns(),
@@ -381,7 +382,7 @@ pub fn affinity(thread_id: u32) -> io::Result<CpuSet> {
 /// Let a thread use these CPUs only.
 ///
 /// # Errors
-/// `ESRCH` when it is gone, `EPERM` when it is somebody else's, `EINVAL` when its cpuset has none of them.
+/// `ESRCH` when it is gone, `EPERM` when it is another user's, `EINVAL` when its cpuset has none of them.
 pub fn set_affinity(thread_id: u32, cpus: &CpuSet) -> io::Result<()> {
     let mut mask = [0u64; MASK_WORDS];
     for cpu in cpus.iter() {

@@ -1,5 +1,5 @@
-//! Facts of threads that come through a mount: programs without the library, static ones, and those in other namespaces.
-//! The mount counts bytes for each calling thread, which the kernel names in its own pid namespace.
+//! Facts of threads that come through a mount: programs without the library, static ones, and those in other
+//! namespaces. The mount counts bytes for each calling thread, which the kernel names in its own pid namespace.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use egeria_proc::Scope;
 use egeria_proc::masks::SharedMasks;
 use egeria_proc::task::{self, CpuUse};
 
-/// What is known of callers.
+/// The known calling threads.
 #[derive(Default)]
 pub(crate) struct Callers {
-    /// By slot and how often that was given to another thread.
+    /// By slot and the number of threads that had it before.
     known: HashMap<(u32, u64), Known>,
 }
 
@@ -27,7 +27,7 @@ struct Known {
     before: CallerReport,
 }
 
-/// What callers are looked at with.
+/// The context for looking at callers.
 pub(crate) struct Look<'a> {
     pub(crate) volume: &'a Volume,
     pub(crate) machine: &'a Machine,
@@ -39,8 +39,8 @@ pub(crate) struct Look<'a> {
 }
 
 impl Callers {
-    /// Adds the threads that came through mounts to the window, with what they moved since the last look. One that also
-    /// uses the library is there already: its bytes are added.
+    /// Adds the threads that came through mounts to the window, with the bytes moved since the last look. If a thread
+    /// also uses the library, it is already in the window, and its bytes are added.
     pub(crate) fn add_to(&mut self, window: &mut Window, look: &Look<'_>) {
         let mut known = HashMap::new();
         for report in look.volume.callers() {
@@ -70,7 +70,7 @@ impl Callers {
 }
 
 impl Known {
-    /// A thread seen for the first time; `None` when it is not to be watched.
+    /// A thread seen for the first time; `None` if it must not be watched.
     fn meet(report: &CallerReport, look: &Look<'_>) -> Option<Known> {
         let thread_id = report.thread_id;
         let process_id = task::process_of(thread_id)?;
@@ -88,12 +88,12 @@ impl Known {
             key,
             name: task::name(process_id, thread_id),
             cpu: CpuUse::begin(process_id, thread_id),
-            // What it did before it was met belongs to no window.
+            // Its counts before that belong to no window.
             before: report.clone(),
         })
     }
 
-    /// What it did since the last look; `None` when it is gone.
+    /// Its counts since the last look; `None` when it is gone.
     fn facts(&mut self, report: &CallerReport, look: &Look<'_>) -> Option<ThreadFacts> {
         let ThreadKey {
             process_id,

@@ -1,5 +1,5 @@
-//! What goes through the DRAM of each node, where anybody counts that: an emulated machine does; of a real one the kernel tells by
-//! memory bandwidth monitoring (resctrl), as far as the CPU has it.
+//! Traffic of each node's DRAM, if it is counted. An emulated machine counts it. On a real machine the kernel reports
+//! it by memory bandwidth monitoring (resctrl), if the CPU has that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use egeria_machine::{CpuId, Machine};
 const RESCTRL: &str = "/sys/fs/resctrl";
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Who counts.
+/// The source of the counts.
 pub(crate) enum DramCounters {
     Emulation,
     Monitoring(Monitoring),
@@ -22,7 +22,7 @@ pub(crate) struct Monitoring {
     domains: Vec<Domain>,
 }
 
-/// What the CPUs behind one last-level cache move.
+/// The traffic of the CPUs behind one last-level cache.
 struct Domain {
     directory: PathBuf,
     /// Position of its node in the machine.
@@ -30,7 +30,7 @@ struct Domain {
 }
 
 impl DramCounters {
-    /// Whoever counts on this machine.
+    /// The source of counts on this machine.
     pub(crate) fn of(volume: &Volume, machine: &Machine) -> DramCounters {
         if volume.emulation().is_configured() {
             return DramCounters::Emulation;
@@ -41,7 +41,8 @@ impl DramCounters {
         }
     }
 
-    /// Bytes so far by position of the node, all of its memory controllers' where `is_with_pm`; `None` where nobody counts.
+    /// Bytes so far by position of the node; those of all its memory controllers if `is_with_pm`. `None` if not
+    /// counted.
     pub(crate) fn bytes(&self, volume: &Volume, machine: &Machine) -> Option<DramBytes> {
         match self {
             DramCounters::Emulation => {
@@ -71,7 +72,7 @@ pub(crate) struct DramBytes {
 }
 
 impl DramBytes {
-    /// Of a node's DRAM since an earlier time; `pm_bytes` went to persistent memory there.
+    /// Bytes of a node's DRAM since an earlier time; `pm_bytes` went to persistent memory there.
     pub(crate) fn since(&self, before: &DramBytes, node: usize, pm_bytes: u64) -> Option<u64> {
         let moved = self
             .by_node
@@ -105,8 +106,8 @@ impl Monitoring {
             .then_some(Monitoring { domains })
     }
 
-    /// What a node's own CPUs move there. With two nodes, what those of one move beyond goes to the other; with more nobody knows
-    /// where to, and it is left out.
+    /// The bytes that a node's own CPUs move there. With two nodes, the remote bytes of one go to the other. With more
+    /// nodes their target is unknown, and they are left out.
     fn bytes(&self, nodes: usize) -> Option<Vec<u64>> {
         let mut by_node = vec![0u64; nodes];
         for domain in &self.domains {
@@ -128,7 +129,7 @@ fn bytes_in(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The node whose CPUs are behind a last-level cache.
+/// The node of the CPUs that share this last-level cache.
 fn node_of_cache(machine: &Machine, cpus: &Path, id: u32) -> Option<usize> {
     let is_behind = |cpu: &CpuId| {
         let path = cpus.join(format!("cpu{}/cache/index3/id", cpu.0));

@@ -1,4 +1,4 @@
-//! Facts of the files of a volume: who read how much of them from where, and where they lie.
+//! Facts of the files of a volume: which threads read how much of them from which node, and where the files lie.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ const MAX_FILES: usize = 64;
 /// Blocks of a file that are looked at for where it lies.
 const MAX_LOOKS: u64 = 1 << 14;
 
-/// What was done with one file.
+/// The uses of one file.
 struct Use {
     read_bytes: Vec<u64>,
     written_bytes: u64,
 }
 
-/// The files used most in a window. Where a thread read from a file is not counted: its reads are taken to be spread over the file
-/// as its bytes are over the nodes.
+/// The files used most in a window. The node of each read is not counted: reads are assumed to be spread over the
+/// nodes as the file's bytes are.
 pub(crate) fn of_window(volume: &Volume, machine: &Machine, window: &Window) -> Vec<FileFacts> {
     let nodes = machine.nodes.len();
     let mut uses: HashMap<FileKey, Use> = HashMap::new();

@@ -1,5 +1,5 @@
-//! Who uses a session. Its slots name processes and threads, but whoever may write to the session can write
-//! any number there; so the kernel is asked whether that process has the session's user and memory.
+//! Processes that use a session. Its slots name processes and threads, but any process that may write to the session
+//! can write any number there. So the kernel is asked whether that process has the session's user and memory.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -21,9 +21,9 @@ struct MappedFile {
     inode: u64,
 }
 
-/// How to tell who uses a session.
+/// How to recognize processes that use a session.
 pub(crate) struct Members {
-    /// Whose the session is: nobody attaches a session of another user.
+    /// The user of the session: no process attaches a session of another user.
     user: u32,
     segment: Vec<MappedFile>,
     /// Ids in other namespaces name other processes here.
@@ -37,7 +37,7 @@ pub(crate) struct Members {
 pub(crate) struct Asked(HashMap<u32, bool>);
 
 impl Members {
-    /// Those of the session that this process has attached.
+    /// The members of the session that this process has attached.
     pub(crate) fn of(volume: &Volume) -> Members {
         let name = volume.uuid().simple().to_string();
         let own = mapped_files(std::process::id());
@@ -56,8 +56,8 @@ impl Members {
         self.is_of_user(process_id, thread_id) && self.is_mapped_by(process_id)
     }
 
-    /// The threads that came through a mount, as that says. It belongs to the session's user, who could do himself what
-    /// is done to these threads: they must be his.
+    /// The threads that came through a mount, as the mount reports them. The mount belongs to the session's user, so
+    /// this accepts only threads of the same user: that user could do the same to them.
     pub(crate) fn set_callers(&self, threads: impl Iterator<Item = ThreadKey>) {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         callers.clear();
@@ -92,7 +92,7 @@ impl Membership for Members {
 }
 
 impl Asked {
-    /// As [`Members::holds`].
+    /// Whether a thread is one of the session's user and its process maps the session; each process is asked once.
     pub(crate) fn holds(&mut self, members: &Members, process_id: u32, thread_id: u32) -> bool {
         let mapped = || members.is_mapped_by(process_id);
         members.is_of_user(process_id, thread_id)
@@ -160,14 +160,14 @@ mod tests {
         assert!(!is_segment("/dev/shm/egeria-cd-34", "ab12"));
     }
 
-    /// A process that has what this one has mapped, and only waits; killed when dropped.
+    /// A child with the same mappings as this process that only waits; killed when dropped.
     struct Waiting(Forked);
 
     impl Waiting {
         fn with_user(user: u32) -> Waiting {
             let waiting = Forked::run(|| {
                 let user = Some(Uid::from_raw(user));
-                // The call itself, for the child has no other threads.
+                // The system call itself, because the child has no other threads.
                 let _ = rustix::thread::set_thread_res_uid(None, user, None);
                 loop {
                     rustix::event::pause();
@@ -216,7 +216,7 @@ mod tests {
             eprintln!("SKIPPED: only root can become another user");
             return;
         }
-        // As a program with another user's rights, that this user started, is.
+        // The same as for a set-user-id program that this user started.
         let other = Waiting::with_user(65_534);
         while task::user_ids(other.id(), other.id()) == Some([0; 4]) {
             std::thread::yield_now();

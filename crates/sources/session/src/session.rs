@@ -24,13 +24,13 @@ use egeria_proc::nodes::CpuTimes;
 use egeria_proc::task::{self, CpuUse};
 use egeria_proc::{LiveSource, Membership};
 
-/// A thread's affinity is looked at once in so many windows.
+/// A thread's affinity is read once in this number of windows.
 const AFFINITY_TURNS: u64 = 8;
 
-/// A session under watch.
+/// A session that is watched.
 ///
-/// Each thread that uses the volume is known by its place in the session and how often that was taken
-/// before, so threads that come and go and ids used again are never confused. Ends noting when dropped.
+/// Each thread that uses the volume is identified by its place in the session and how often that was taken before. So
+/// threads that come and go, and reused ids, are never confused. Dropping it ends the recording of counts.
 pub struct SessionSource {
     volume: Arc<Volume>,
     machine: Machine,
@@ -51,7 +51,7 @@ pub struct SessionSource {
     /// What went through the DRAM of each node, where it is counted.
     dram_bytes: Option<DramBytes>,
     cpu_times: CpuTimes,
-    /// Of the window that ended last.
+    /// Facts of media in the window that ended last.
     media: Vec<MediumFacts>,
     watches_files: bool,
 }
@@ -92,12 +92,12 @@ impl SessionSource {
         watch
     }
 
-    /// From now on facts of files are given, too.
+    /// Adds facts of files from now on.
     pub fn watch_files(&mut self) {
         self.watches_files = true;
     }
 
-    /// Whether anybody counts what goes through the DRAM of nodes.
+    /// Whether the traffic of the nodes' DRAM is counted.
     pub fn measures_dram(&self) -> bool {
         !matches!(self.dram, DramCounters::Nobody)
     }
@@ -128,13 +128,13 @@ impl SessionSource {
         }
     }
 
-    /// Start the window anew, as when nothing was worth watching for a while.
+    /// Start a new window, as after a time in which nothing was watched.
     pub fn forget_time(&mut self) {
         let _ = self.take();
         self.number = 0;
     }
 
-    /// End the window and begin the next: what happened in it.
+    /// Ends the window and begins the next. Returns the facts of the ended window.
     pub fn take(&mut self) -> Window {
         let reports = self.volume.threads(self.session_window);
         let totals = self.volume.counters();
@@ -153,7 +153,8 @@ impl SessionSource {
         );
         window.nodes = self.nodes(&totals, &cpu_times);
         let mut asked = Asked::default();
-        // While all who may have started them are known, those that ended meanwhile too.
+        // Do this while the threads that may have started others are all known, including those that ended in this
+        // window.
         for report in &reports {
             let place = (report.slot, report.incarnation);
             if !self.known.contains_key(&place) {
@@ -224,7 +225,7 @@ impl SessionSource {
         nodes.collect()
     }
 
-    /// What was asked of each node's pools, while somebody has that measured.
+    /// The requests to each node's pools, if they are measured.
     fn media(
         &self,
         totals: &Counters,
@@ -270,7 +271,7 @@ impl SessionSource {
         nodes.filter_map(medium).collect()
     }
 
-    /// A thread seen for the first time; `None` when it is not ours to watch.
+    /// A thread seen for the first time; `None` if it must not be watched.
     fn meet(&self, report: &ThreadReport, asked: &mut Asked) -> Option<Known> {
         let (mut process_id, mut thread_id) = (report.process_id, report.thread_id);
         if report.pid_namespace != self.members.pid_namespace {
@@ -282,7 +283,7 @@ impl SessionSource {
         if is_own || report.on_behalf || !self.scope.holds(process_id) {
             return None;
         }
-        // Whoever may write to the session may have written any number there.
+        // A process that may write to the session may have written any number there.
         if !asked.holds(&self.members, process_id, thread_id) {
             return None;
         }
@@ -298,7 +299,7 @@ impl SessionSource {
             name: task::name(process_id, thread_id),
             node: self.machine.nodes[0].id,
             cpu: CpuUse::begin(process_id, thread_id),
-            // What it did before it was met belongs to no window.
+            // Its counts before that belong to no window.
             before: ThreadReport {
                 read_bytes: [0; MAX_POOLS],
                 written_bytes: [0; MAX_POOLS],
@@ -323,11 +324,11 @@ impl SessionSource {
             true => report
                 .emulated_busy_ns
                 .saturating_sub(known.before.emulated_busy_ns),
-            // Who moves nothing is not looked at: thousands of idle threads should cost nothing.
+            // Threads that move no data are not looked at: thousands of idle threads should cost nothing.
             false if facts.moved_total() == 0 => 0,
             false => known.cpu.since_last_ns(),
         };
-        // Each thread in turn; who moves it looks again.
+        // Each thread in turn; an actuator that moves the thread reads its affinity again.
         if self.number % AFFINITY_TURNS == u64::from(report.slot) % AFFINITY_TURNS {
             let now = task::affinity(known.key.thread_id).ok()?;
             facts.allowed_cpus = self.masks.lock().meet(known.key, &now);
@@ -364,7 +365,7 @@ impl FactSource for SessionSource {
         if self.watches_files {
             facts.files = files::of_window(&self.volume, &self.machine, &facts.window);
         }
-        // Whoever maps the session may write any counter into it.
+        // A process that maps the session may write any counter into it.
         Ok(Some(match facts.validate(&self.machine) {
             Ok(()) => facts,
             Err(_) => Facts::of(Window {
@@ -400,7 +401,7 @@ impl Drop for SessionSource {
     }
 }
 
-/// The means, whatever somebody wrote into the session.
+/// The mean values, valid for any content of the session.
 fn mix(asked: AskedOfPool) -> Mix {
     let requests = asked.requests.max(1) as f64;
     Mix {
@@ -417,7 +418,7 @@ fn busy_of_threads(window: &mut Window) {
             .threads
             .iter()
             .filter(|thread| thread.node == node.node);
-        // A wait that ends in the next window was accounted in this one.
+        // A wait that ends in the next window was counted in this one.
         let within = |thread: &ThreadFacts| thread.busy_ns.min(window.duration_ns);
         node.busy_ns = here.map(within).sum();
     }

@@ -16,7 +16,7 @@ use crate::{MAX_CELLS, MAX_CPU_SETS, MAX_PEOPLE};
 /// Bytes that the longest name may take.
 const MAX_NAME_BYTES: usize = MAX_NAME_CHARS * 4;
 
-/// What the frames before have told.
+/// What the frames before contained.
 #[derive(Default)]
 pub(crate) struct Known {
     cpu_sets: Vec<CpuSet>,

@@ -12,7 +12,7 @@ use crate::record::{
 };
 use crate::{KIND_WINDOW, MAX_CELLS, MAX_CPU_SETS};
 
-/// Gone threads that may be kept beside those of a window before all is said afresh.
+/// Gone threads that may be kept in addition to those of a window, before all threads are written again.
 const SPARE_PEOPLE: usize = 1024;
 
 /// What readers know so far.
@@ -99,7 +99,7 @@ fn attempt(window: &Window, machine: &Machine, known: &mut Known) -> Result<Vec<
 }
 
 impl Known {
-    /// The number of a thread as it is now, told if it is new or has changed.
+    /// The number of a thread as it is now; the thread is written if it is new or has changed.
     fn number_of(&mut self, facts: &ThreadFacts, news: &mut News) -> Result<u32, TooManySets> {
         let is_same = |person: &&Person| {
             person.name == facts.name

@@ -90,7 +90,7 @@ pub enum TraceError {
         /// The path.
         path: PathBuf,
     },
-    /// Somebody records to it.
+    /// Another process records to it.
     #[error("{} is being recorded by another process; choose another name", path.display())]
     InUse {
         /// The path.

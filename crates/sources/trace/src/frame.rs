@@ -15,7 +15,7 @@ pub(crate) enum Next {
     Frame,
     /// The file ends here.
     End,
-    /// The file ends within a frame, which lost so many bytes of what is left.
+    /// The file ends within a frame; this number of the remaining bytes is lost.
     Cut(u64),
     /// It is not what was written.
     Damaged(String),

@@ -20,7 +20,7 @@ pub struct TraceHeader {
     pub volume: Option<Uuid>,
     /// The command that was run, as text; empty when a volume was watched. Long ones are cut.
     pub command: Vec<String>,
-    /// The policy that moved threads meanwhile, as `off` or `full`.
+    /// The policy that moved threads during the recording, as `off` or `full`.
     pub policy: String,
     /// When the recording began, ns since 1970 on the wall clock.
     pub started_unix_ns: u64,
@@ -38,7 +38,8 @@ struct Document {
     source: Source,
     /// A machine file (TOML): reading it checks it.
     machine: String,
-    /// The CPUs that emulated nodes stood on when there were fewer than nodes, in order: a machine file cannot say that.
+    /// The CPUs that emulated nodes stood on when there were fewer than nodes, in order: a machine file cannot say
+    /// that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     shared_cpus: Vec<CpuId>,
 }

@@ -35,7 +35,7 @@ pub const MAGIC: [u8; 8] = *b"\x89EGERIA\n";
 /// Largest frame, bytes.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// Largest frame of facts beside file I/O, bytes.
+/// Largest frame of facts other than file I/O, bytes.
 pub const MAX_OTHER_FACTS_BYTES: usize = 16 << 20;
 
 /// Largest header, bytes.
@@ -54,5 +54,5 @@ const MAX_PEOPLE: usize = 1 << 22;
 const KIND_HEADER: u8 = 1;
 const KIND_WINDOW: u8 = 2;
 const KIND_END: u8 = 3;
-/// What there is beside file I/O about the window in the next frame: JSON, so that later versions can add to it.
+/// Other facts than file I/O, of the window in the next frame: JSON, so that later versions can add to it.
 const KIND_OTHER_FACTS: u8 = 4;

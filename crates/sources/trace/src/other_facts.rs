@@ -1,4 +1,4 @@
-//! Facts beside file I/O: accesses to memory, persistent memory, files.
+//! Facts other than file I/O: accesses to memory, persistent memory, files.
 
 use egeria_facts::{AccessWindow, Facts, FileFacts, MediumFacts, Window};
 use serde::{Deserialize, Serialize};

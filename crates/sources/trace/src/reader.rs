@@ -30,7 +30,7 @@ pub enum Ending {
     StillRecording,
     /// Its recorder was killed between two windows.
     Unfinished,
-    /// Its recorder was killed within a window, or the file was cut: so many bytes are of no use.
+    /// Its recorder was killed within a window, or the file was cut: the last bytes are of no use.
     Cut {
         /// Bytes behind the last whole frame.
         lost_bytes: u64,

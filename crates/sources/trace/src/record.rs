@@ -20,7 +20,7 @@ pub(crate) const WRITTEN: u8 = 1 << 2;
 pub(crate) const FILES: u8 = 1 << 3;
 pub(crate) const DISPLACED: u8 = 1 << 4;
 pub(crate) const SHARED: u8 = 1 << 5;
-/// Flags that nobody sets.
+/// Flags that have no meaning.
 pub(crate) const UNKNOWN: u8 = !(BUSY | READ | WRITTEN | FILES | DISPLACED | SHARED);
 
 #[derive(Serialize, Deserialize)]

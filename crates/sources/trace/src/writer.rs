@@ -197,8 +197,8 @@ fn open(path: &Path) -> Result<File, TraceError> {
     Ok(file)
 }
 
-/// Lock the file. A child that this process has just forked keeps the lock of a file closed meanwhile until it
-/// becomes another program: that is over in a moment.
+/// Lock the file. A child that this process has just forked keeps a closed file locked until it executes another
+/// program; that takes only a moment.
 fn lock_soon(file: &File) -> Result<(), TryLockError> {
     const LOOKS: u32 = 20;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! What requests are answered from.
+//! The state from which requests are answered.
 
 use crate::LeaseTiming;
 use crate::coherence::Coherence;
@@ -14,7 +14,7 @@ use egeria_engine::Volume;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// What requests are answered from.
+/// The state from which requests are answered.
 pub(crate) struct Adapter {
     pub volume: Arc<Volume>,
     pub coherence: Arc<Coherence>,

@@ -1,4 +1,4 @@
-//! `stat`, and changing what it shows.
+//! `stat`, and changing attributes.
 
 use crate::adapter::Adapter;
 use crate::coherence::Range;
@@ -12,7 +12,7 @@ use fuser::FileAttr;
 use std::time::Duration;
 
 impl Adapter {
-    /// With how long the kernel may remember them.
+    /// Attributes, and how long the kernel may cache them.
     pub(crate) fn attributes(
         &self,
         ino: InodeNumber,
@@ -31,7 +31,7 @@ impl Adapter {
         is_new: bool,
         asker: Asker,
     ) -> Outcome<(Attributes, Option<Epoch>)> {
-        // Before they are read: what changes after it is recalled.
+        // Grant before reading: a later change is then recalled.
         let granted = self.leases.grant_attributes(ino);
         let attributes = self.volume.attributes(ino)?;
         let granted = granted
@@ -56,8 +56,8 @@ impl Adapter {
         let changed = self.set_beside(&held, change);
         self.changed(ino);
         let (changed, keeping) = changed?;
-        // The kernel takes these in whatever happens meanwhile: so they are not to be remembered, but the next are. What is
-        // changed is no error any more.
+        // The kernel stores these attributes even if they change in the meantime. So they must not be cached, but the
+        // next ones may be. An error here is ignored, because the change was made.
         let shown = self.leased_attributes(ino, false, caller.asker());
         let attributes = shown.map_or(changed, |(attributes, _)| attributes);
         if let Some(size_bytes) = change.size_bytes {
@@ -74,7 +74,7 @@ impl Adapter {
         Ok(convert::file_attributes(&attributes))
     }
 
-    /// Change attributes; of a file that changes its size, beside stores through mappings.
+    /// Change attributes. If the size changes, merge the change with stores through mappings.
     fn set_beside(
         &self,
         held: &Held<'_>,
@@ -89,9 +89,9 @@ impl Adapter {
         }
     }
 
-    /// Set-user-id and set-group-id bits that go: with a change of owner always, with one of size when the caller is not
-    /// privileged. A request to change nothing is a `chown` without a new owner. (Capabilities the kernel removes itself before
-    /// either.)
+    /// Set-user-id and set-group-id bits to clear. A change of owner always clears them, a change of size only if the
+    /// caller is not privileged. A request to change nothing is a `chown` without a new owner. (The kernel itself
+    /// removes capabilities before both.)
     fn clears(&self, caller: Caller, held: &Held<'_>, change: &AttributeChange) -> Outcome<u32> {
         let owner = change.uid.is_some() || change.gid.is_some();
         let owner = owner || *change == AttributeChange::default();
@@ -102,7 +102,7 @@ impl Adapter {
         Ok(if owner {
             caller.clears_with_owner(&attributes)
         } else {
-            // Capabilities are looked up in /proc: only where something goes without them.
+            // Capabilities are read from /proc, so only if there is a bit that depends on them.
             match caller.clears_with_content(&attributes) {
                 0 => 0,
                 _ if caller.keeps_setid() => 0,
@@ -111,8 +111,8 @@ impl Adapter {
         })
     }
 
-    /// The content is about to change: capabilities go, and set-user-id and set-group-id bits of callers without
-    /// `CAP_FSETID`, for whom `is_unprivileged` answers.
+    /// The content is about to change: remove capabilities, and set-user-id and set-group-id bits of callers without
+    /// `CAP_FSETID`, as `is_unprivileged` reports.
     pub(crate) fn clear_privileges(
         &self,
         caller: Caller,
@@ -130,7 +130,7 @@ impl Adapter {
                 ..AttributeChange::default()
             };
             self.volume.set_attributes(file.ino(), &change)?;
-            // The kernel asked for a change of content, and believes the mode to be as before.
+            // The kernel asked for a change of content, and assumes that the mode is unchanged.
             self.kernel.forget_attributes(file.ino());
         }
         Ok(())

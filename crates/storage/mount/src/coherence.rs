@@ -1,30 +1,29 @@
 //! Coherence with the kernel's page cache.
 //!
-//! Every open is direct, so the kernel keeps pages of a file only for those who need pages:
-//! `mmap`, `sendfile`, programs being executed. It asks for them in READ requests without a
-//! lock owner and writes them back in WRITE requests marked so. What holds then:
+//! Every open is direct, so the kernel caches pages of a file only where it must: `mmap`, `sendfile`, programs being
+//! executed. It reads them with READ requests without a lock owner and writes them back with WRITE requests marked so.
+//! The rules:
 //!
-//! 1. Before such a request is answered, and when the preload library says that a file will be
-//!    mapped, the inode is marked kernel-cached, once per open handle: from then on preload goes
-//!    through the kernel, which keeps its own `read` and `write` coherent with its pages.
-//! 2. A change the mount makes to a marked inode is followed by an invalidation, in case a page
-//!    was read between the kernel's own invalidation and the change. A writer has its answer
-//!    after that, so what returned is seen by every mapping. Until then, stores through mappings
-//!    are merged with it (module `merge`).
-//! 3. What depends on stores into holes, of which no request tells (`st_blocks`, `SEEK_DATA`, `SEEK_HOLE`), is answered
-//!    after an invalidation, which has the kernel write its pages back; at most once for each time it got pages of holes.
-//! 4. When a handle with a mark is released, the pages are dropped first, then the mark, then
-//!    the open.
+//! 1. Before such a request is answered, and when the preload library says that a file will be mapped, the inode is
+//!    marked kernel-cached, once per open handle. From then on preload goes through the kernel, which keeps its own
+//!    `read` and `write` coherent with its pages.
+//! 2. After the mount changed a marked inode, it invalidates the pages: a page may have been read between the kernel's
+//!    own invalidation and the change. The writer gets its answer after that, so every mapping sees a write that
+//!    returned. Until then, stores through mappings are merged with the write (module `merge`).
+//! 3. No request reports stores into holes, but `st_blocks`, `SEEK_DATA` and `SEEK_HOLE` depend on them. These are
+//!    answered after an invalidation, which makes the kernel write its pages back. This happens at most once each time
+//!    the kernel got pages of holes.
+//! 4. When a marked handle is released, first the pages are dropped, then the mark is removed, then the file is
+//!    closed.
 //!
-//! Invalidations wait for pages that are locked while their READ is being served, and write
-//! dirty pages back: whoever sends one must not be among those who serve. Hence one thread of
-//! their own, which sends answers too. Truncations are answered first, since the kernel holds
-//! write-back of the file until then; so are writes without a lock owner, whose pages it holds.
-//! The thread itself waits for a process that waits in the kernel (module `notifiers`), so it can be killed.
+//! An invalidation waits for pages that are locked while their READ is served, and it writes dirty pages back. So no
+//! thread that serves requests may send one: a separate thread does, and it sends the answers too. Truncations are
+//! answered first, since the kernel blocks write-back of the file until then. The same holds for writes without a lock
+//! owner, because the kernel locks their pages. This thread waits for a helper process that waits in the kernel
+//! (module `notifiers`), so it can be killed.
 //!
-//! Other users of the engine in this process call [`Coherence::changed`]
-//! ([`crate::MountHandle::invalidate`]). Those in other processes are noticed by time stamps
-//! ([`Coherence::watch`], twice a second).
+//! Other users of the engine in this process call [`Coherence::changed`] ([`crate::MountHandle::invalidate`]). Changes
+//! by other processes are noticed by time stamps ([`Coherence::watch`], twice a second).
 
 use crate::leases::Leases;
 use crate::merge::Merge;
@@ -68,7 +67,7 @@ enum Job {
     Stop,
 }
 
-/// A marked inode: its number of changes when last looked at, its marks, and writes beside its pages.
+/// A marked inode: its change number at the last check, its marks, and writes that are merged with cached pages.
 #[derive(Default)]
 struct Watched {
     marks: u32,
@@ -77,8 +76,8 @@ struct Watched {
     merge: Arc<Merge>,
 }
 
-/// How often the kernel was given pages of holes, which programs may store into, and up to which of these it has written
-/// back and dropped them.
+/// How often the kernel got pages of holes, which programs may store into, and how many of these it has written back
+/// and dropped.
 #[derive(Default)]
 struct GivenHoles {
     given: AtomicU64,
@@ -91,8 +90,8 @@ impl GivenHoles {
     }
 }
 
-/// A write of this mount to an inode whose pages the kernel did not have when it began, and does not get before it is
-/// done: so it must not wait for long.
+/// A write to an inode of which the kernel has no pages. The kernel gets none until the write is done, so the write
+/// must not wait for long.
 pub(crate) struct Unmarked<'a> {
     coherence: &'a Coherence,
     ino: u64,
@@ -112,9 +111,9 @@ impl Drop for Unmarked<'_> {
 
 /// How a write is to be made.
 pub(crate) enum Writing<'a> {
-    /// Keeping what the kernel's pages may come back with.
+    /// Keep the old pages, because the kernel may write its cached pages back.
     Beside(Arc<Merge>),
-    /// Nobody has pages.
+    /// The kernel has no pages.
     Alone(Unmarked<'a>),
 }
 
@@ -127,7 +126,7 @@ pub(crate) struct Coherence {
     unmarked: Mutex<HashMap<u64, u32>>,
 }
 
-/// The mark of one open handle: at most one.
+/// The mark of one open handle, set at most once.
 #[derive(Default)]
 pub(crate) struct Mark {
     /// The kernel may have pages.
@@ -171,9 +170,9 @@ impl Coherence {
                 drop(marked);
                 mark.counted.store(true, Ordering::Release);
             }
-            // Writes that did not see the mark keep nothing: what the kernel gets must be of after them, whoever
-            // asks for it through this handle. They end soon, and wait for the inode only without a note: its
-            // holder may wait for the very page that is held back here.
+            // A write that did not see the mark keeps no old pages. So every page that the kernel gets through this
+            // handle must be read after such writes. They end soon. They wait for the inode only after giving up their
+            // note, since the holder of the inode may wait for the page that is delayed here.
             wait_within_patience(|| !locked(&self.unmarked).contains_key(&ino.0))?;
             mark.set.store(true, Ordering::Release);
         }
@@ -182,7 +181,7 @@ impl Coherence {
 
     /// How to write to an inode now.
     pub(crate) fn writing(&self, ino: InodeNumber) -> Writing<'_> {
-        // Noted before the mark is looked at; the mark is set before notes are.
+        // Record the write before checking the mark; [`Coherence::mark`] marks first and checks these records then.
         *locked(&self.unmarked).entry(ino.0).or_insert(0) += 1;
         let alone = Unmarked {
             coherence: self,
@@ -194,7 +193,7 @@ impl Coherence {
         }
     }
 
-    /// Where writes beside pages of the kernel meet; `None`: it has none.
+    /// The state that merges writes with cached pages of the kernel. `None`: the kernel has no pages.
     pub(crate) fn merge(&self, ino: InodeNumber) -> Option<Arc<Merge>> {
         let marked = locked(&self.marked);
         marked.get(&ino.0).map(|watched| watched.merge.clone())
@@ -205,7 +204,7 @@ impl Coherence {
         marked.get(&ino.0).map(|watched| watched.holes.clone())
     }
 
-    /// The kernel gets pages of holes; whether it had none.
+    /// Record that the kernel gets pages of holes. Returns whether it had none.
     pub(crate) fn note_given_hole(&self, ino: InodeNumber) -> bool {
         self.holes(ino).is_some_and(|holes| {
             let is_first = !holes.is_any_left();
@@ -224,11 +223,11 @@ impl Coherence {
         let holes = self.holes(ino).unwrap_or_default();
         let given = holes.given.load(Ordering::Acquire);
         kernel.forget_pages(ino, 0, 0);
-        // Pages that it got since may be there still.
+        // Pages that it got since then may still be there.
         holes.dropped.fetch_max(given, Ordering::AcqRel);
     }
 
-    /// The handle is gone, and so is `open` of it: drops pages, mark and open, in this order. `keeps_pages`: under a
+    /// The handle is closed: drops pages, mark and open file, in this order. `keeps_pages`: the pages stay, under a
     /// lease.
     pub(crate) fn retire(&self, ino: InodeNumber, mark: &Mark, keeps_pages: impl FnOnce() -> bool) {
         if !mark.counted.load(Ordering::Acquire) {
@@ -269,14 +268,14 @@ impl Coherence {
         }
     }
 
-    /// Somebody changed the range: invalidate, if need be, some time soon.
+    /// The range was changed: invalidate soon, if the kernel has pages.
     pub(crate) fn changed(&self, ino: InodeNumber, file: FileReference, range: Range) {
         if self.volume.is_kernel_cached(file) {
             self.send(ino, range, None);
         }
     }
 
-    /// Invalidate marked inodes that changed since the last look, by whomever.
+    /// Invalidate marked inodes that any process changed since the last check.
     pub(crate) fn watch(&self) {
         let inodes: Vec<u64> = locked(&self.marked).keys().copied().collect();
         for ino in inodes {
@@ -297,7 +296,7 @@ impl Coherence {
         }
     }
 
-    /// Ends [`send_invalidations`] when it has done what was asked before.
+    /// Ends [`send_invalidations`] after all earlier jobs.
     pub(crate) fn stop(&self) {
         let _ = locked(&self.jobs).send(Job::Stop);
     }
@@ -306,7 +305,7 @@ impl Coherence {
         let unsent = locked(&self.jobs)
             .send(Job::Invalidate { ino, range, after })
             .err();
-        // The thread is gone, and with it the mount: nothing to invalidate.
+        // The thread and the mount have ended: nothing to invalidate.
         if let Some(Job::Invalidate {
             after: Some(after), ..
         }) = unsent.map(|error| error.0)
@@ -331,7 +330,7 @@ pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Kernel, leases: 
         kernel.forget_pages(ino, offset, length);
         if let Some(after) = after {
             leases.work_for_kernel();
-            // Others wait for this thread: what would have to wait for a lock is left to later.
+            // Other threads wait for this one, so work that would have to wait for a lock is postponed.
             let _ = within_patience(AFTER_PATIENCE, || {
                 after();
                 Ok(())

@@ -1,4 +1,4 @@
-//! Control calls: `ioctl` on a descriptor of the mount, which leads a program past the kernel.
+//! Control calls: `ioctl` on a descriptor of the mount, by which a program learns how to bypass the kernel.
 
 use crate::adapter::Adapter;
 use crate::privilege::Caller;
@@ -8,7 +8,7 @@ use egeria_engine::control::{
 };
 use egeria_engine::{Errno, Outcome};
 
-/// What came with an `ioctl`.
+/// The arguments of an `ioctl`.
 pub(crate) struct ControlCall {
     pub caller: Caller,
     pub command: u32,
@@ -19,7 +19,7 @@ pub(crate) struct ControlCall {
 }
 
 impl Adapter {
-    /// The answer to a control call; `ENOTTY` for a command of no mount.
+    /// The answer to a control call; `ENOTTY` for a command that is unknown.
     pub(crate) fn control(&self, handle: u64, call: &ControlCall) -> Outcome<Vec<u8>> {
         match call.command {
             MARK_REQUEST => self.mark(handle).map(|()| Vec::new()),

@@ -1,4 +1,4 @@
-//! Words of FUSE and words of the engine.
+//! Conversions between the types of FUSE and of the engine.
 
 use crate::failures;
 use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, Outcome, TimeChange};
@@ -7,10 +7,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the kernel must ask for again: no lease covers it.
+/// Validity of answers that the kernel must not cache, because no lease covers them.
 pub(crate) const NO_TIME: Duration = Duration::ZERO;
 
-/// Inode 0 in an answer to a look-up: there is nothing of this name, which may be remembered.
+/// Inode 0 in an answer to a look-up: the name does not exist, and this may be cached.
 pub(crate) const NOTHING: FileAttr = FileAttr {
     ino: INodeNo(0),
     size: 0,
@@ -32,7 +32,7 @@ pub(crate) const NOTHING: FileAttr = FileAttr {
 /// Longest name of an entry, bytes. The kernel lets FUSE have longer ones.
 const NAME_BYTES: usize = 255;
 
-/// What a reply about one inode says.
+/// The data of a reply about one inode.
 pub(crate) struct Entry {
     pub attributes: FileAttr,
     pub generation: Generation,
@@ -49,7 +49,7 @@ pub(crate) fn inode(number: INodeNo) -> InodeNumber {
     InodeNumber(number.0)
 }
 
-/// Every reply with an error comes by here; `EIO` is logged (module `failures`).
+/// Every reply with an error goes through here; `EIO` is logged (module `failures`).
 pub(crate) fn errno(error: Errno) -> fuser::Errno {
     if error.0 == libc::EIO {
         failures::note_answer();
@@ -107,9 +107,9 @@ fn system_time(since_epoch_ns: i64) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// A time to set, kept within the years 1677 to 2262 that the volume can hold.
+/// A time to set, limited to the years 1677 to 2262 that the volume can hold.
 ///
-/// fuser makes of the kernel's (−s, +ns) the time −(s + ns); that is undone here.
+/// fuser turns the kernel's (−s, +ns) into the time −(s + ns); this function reverses it.
 pub(crate) fn time_change(time: TimeOrNow) -> TimeChange {
     let time = match time {
         TimeOrNow::Now => return TimeChange::Now,

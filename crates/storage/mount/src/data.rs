@@ -12,14 +12,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes one request may carry: what is asked of the kernel at the start, and more than
-/// it gives.
+/// Most bytes one request may carry: the maximum requested from the kernel at the start.
 pub(crate) const REQUEST_BYTES: usize = 1 << 20;
 
 /// Most bytes one COPY_FILE_RANGE copies before it answers; the caller asks again.
 const COPY_BYTES: u64 = 64 << 20;
 
-/// How long a write waits for its inode while pages are held back from the kernel for it.
+/// How long a write waits for its inode while the kernel gets no pages because of it.
 const ALONE_PATIENCE: Duration = Duration::from_millis(5);
 
 thread_local! {
@@ -27,15 +26,14 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What of a WRITE is not its place and data.
+/// The properties of a WRITE request other than its range and data.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteManner {
     pub caller: Caller,
     pub write_flags: WriteFlags,
     /// Flags of the open file now, `F_SETFL` included.
     pub open_flags: i32,
-    /// It came from a caller's memory, not through pages, which the kernel keeps locked until
-    /// the answer.
+    /// It came from a caller's memory, not through pages. The kernel keeps pages locked until the answer.
     pub direct: bool,
 }
 
@@ -43,12 +41,12 @@ pub(crate) struct WriteManner {
 pub(crate) struct Changed {
     open: Arc<OpenFile>,
     range: Range,
-    /// Let go of once announced.
+    /// Dropped after the announcement.
     _keeping: Vec<Keeping>,
 }
 
 impl Changed {
-    /// What is kept may begin before the range, at the old end of file.
+    /// The kept pages may begin before the range, at the old end of file.
     fn new(open: Arc<OpenFile>, range: Range, keeping: Vec<Keeping>) -> Changed {
         let from = keeping.iter().map(|keeping| keeping.from_bytes).min();
         let before = from.map_or(0, |from| range.offset_bytes.saturating_sub(from));
@@ -126,7 +124,7 @@ impl Adapter {
         Ok(read)
     }
 
-    /// Write; durable when answered. Pages the kernel writes back are no news to its mappings.
+    /// Write; durable when answered. Write-back of the kernel's own pages needs no invalidation.
     pub(crate) fn write(
         &self,
         handle: u64,
@@ -154,7 +152,7 @@ impl Adapter {
         })
     }
 
-    /// Tell the kernel of a change, then `answer`.
+    /// Notify the kernel of a change, then call `answer`.
     pub(crate) fn after_invalidation(
         &self,
         changed: Option<Changed>,
@@ -171,7 +169,7 @@ impl Adapter {
             });
     }
 
-    /// Where it landed, and how much; with what is kept for pages of the kernel. An append lands at the end the
+    /// Returns where the data landed, how much, and the pages kept for the merge. An append lands at the end that the
     /// engine knows; the kernel's may be old.
     fn write_now(
         &self,
@@ -202,11 +200,11 @@ impl Adapter {
         })
     }
 
-    /// Change the content so that pages of the kernel, which may come back with stores, do not undo it.
+    /// Change the content so that pages that the kernel writes back later do not undo it.
     ///
-    /// While a change is alone, pages are held back. It may be alone only as long as it waits for nobody: who holds the
-    /// inode may take what he writes from a mapping, and wait for such a page; or be stopped, for long. So it waits
-    /// with pages let through, and then looks again whether the kernel has any.
+    /// If the kernel has no pages, it gets none during the change. This is safe only while the change does not wait.
+    /// The process that holds the inode may write from a mapping and need such a page, or it may be stopped for long.
+    /// So this waits for the inode with pages allowed, and then checks again whether the kernel has any.
     pub(crate) fn change_beside<T>(
         &self,
         (ino, file): (InodeNumber, FileReference),
@@ -229,8 +227,8 @@ impl Adapter {
         }
     }
 
-    /// A dirty page comes back. What lies beyond the end, because somebody truncated the file
-    /// past the kernel, is dropped as the kernel drops it.
+    /// A dirty page is written back. Bytes beyond the end, after a truncation past the kernel, are dropped, as the
+    /// kernel does.
     fn write_back(&self, open: &OpenFile, offset_bytes: u64, data: &[u8]) -> Outcome<(u64, usize)> {
         self.coherence.mark(open.ino, &open.mark)?;
         let room_bytes = self
@@ -248,22 +246,22 @@ impl Adapter {
         Ok((offset_bytes, data.len()))
     }
 
-    /// Pages could not be written back: each handle is told once, those of the kernel by the kernel.
+    /// Pages could not be written back. Each handle gets the error once; handles of the kernel get it from the kernel.
     pub(crate) fn note_lost_stores(&self, operation: Operation, ino: InodeNumber, errno: Errno) {
         self.volume.note_write_back_error(ino, errno);
         self.failures.log_lost_stores(operation, errno);
     }
 
-    /// Whether programs may have stored into holes through mappings, of which no request has told yet.
+    /// Whether programs may have stored into holes through mappings, which no request has reported yet.
     pub(crate) fn may_have_stores(&self, ino: InodeNumber) -> bool {
         self.coherence.has_given_holes(ino) && self.leases.has_writers(ino)
     }
 
-    /// The kernel gets pages of this range. Stores into holes change what attributes show, and no request tells of them: so
-    /// the kernel remembers none.
+    /// The kernel gets pages of this range. Stores into holes change attributes, and no request reports such stores.
+    /// So the kernel must not cache attributes.
     fn note_given(&self, open: &OpenFile, offset_bytes: u64, bytes: usize) {
         let end = offset_bytes.saturating_add(bytes as u64);
-        // What is stored behind the end of file is no data.
+        // Data stored behind the end of file does not count.
         let end = self
             .volume
             .size_bytes(open.file)
@@ -277,8 +275,8 @@ impl Adapter {
         }
     }
 
-    /// `fallocate`. The kernel drops the pages of a hole itself; what was read of it meanwhile
-    /// is dropped here.
+    /// `fallocate`. The kernel drops the pages of a hole itself; pages that it read during the change are dropped
+    /// here.
     pub(crate) fn allocate(
         &self,
         caller: Caller,
@@ -310,8 +308,8 @@ impl Adapter {
         i64::try_from(found).map_err(|_| Errno(libc::EOVERFLOW))
     }
 
-    /// Copy inside the volume. Left to the kernel, it would read the source through its page
-    /// cache, and everybody would have to go through the kernel for it meanwhile.
+    /// Copy inside the volume. The kernel would read the source through its page cache, and during the copy every
+    /// process would have to go through the kernel for it.
     pub(crate) fn copy(&self, caller: Caller, copy: &Copy) -> Outcome<Written> {
         let to = self.files.get(copy.to)?;
         let from = self.files.get(copy.from)?;
@@ -329,8 +327,7 @@ impl Adapter {
         })
     }
 
-    /// Bytes copied: fewer than asked for at the end of the source, or when a part did not
-    /// work after others did.
+    /// Returns the bytes copied. These are fewer than requested at the end of the source, or if a later part failed.
     fn copy_between(
         &self,
         from: &OpenFile,

@@ -11,13 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
 impl Adapter {
-    /// Fill the reply with entries after the cookie. A stream ends at what was there when it began, or was
-    /// rewound: else a program that renames what it reads would never come to an end.
+    /// Fill the reply with entries after the cookie. A stream ends at the entries that existed when it began, or was
+    /// rewound. Otherwise a program that renames entries while reading would never finish.
     pub(crate) fn list(&self, handle: u64, cookie: u64, reply: &mut ReplyDirectory) -> Outcome<()> {
         let directory = self.files.get(handle)?;
         if directory.keeps_listing && !self.leases.cover_listing(directory.ino, cookie == 0) {
-            // The kernel compares modification times before it uses the listing again; it is not to use it for long. A
-            // recall waits for this answer.
+            // The kernel compares modification times before it uses the listing again, so it must not use it for long.
+            // A recall waits for this answer.
             self.volume.ask_for_recall_of(directory.ino);
         }
         if directory.keeps_listing {

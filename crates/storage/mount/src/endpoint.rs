@@ -1,8 +1,8 @@
 //! Making the mount: the device descriptor whose other end is the mount point.
 //!
-//! fuser can mount too, but it unmounts by path when its session ends, also when somebody has
-//! unmounted already and mounted anew there; and it hides the kernel's reasons in texts. So
-//! this is ours, and fuser is given the descriptor.
+//! fuser can mount too, but it unmounts by path when its session ends. That would hit another mount, if this one was
+//! unmounted and its path was mounted again. It also hides the kernel's reasons in texts. So this crate mounts itself,
+//! and gives fuser the descriptor.
 
 use crate::data::REQUEST_BYTES;
 use crate::error::MountError;
@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// A mount that nobody serves yet.
+/// A mount that is not served yet.
 pub(crate) struct Endpoint {
     /// `/dev/fuse`, bound to the mount.
     pub device: OwnedFd,
@@ -25,8 +25,8 @@ pub(crate) struct Endpoint {
     pub guardian: Option<helper::Guardian>,
 }
 
-/// Have the kernel read ahead as much as one request carries, after the connection has begun. Only root may; for others it
-/// reads ahead as for a disk, by 128 KiB.
+/// Make the kernel read ahead as much as one request carries, after the connection has begun. Only root may do this;
+/// for other users the kernel reads ahead as for a disk, by 128 KiB.
 pub(crate) fn read_ahead_a_request(directory: &Path) {
     let ours = mountinfo::mounted_at(directory).ok().flatten();
     if let Some(ours) = ours.filter(|mount| mount.kind == mountinfo::OUR_KIND) {
@@ -71,11 +71,11 @@ pub(crate) fn make(
     })
 }
 
-/// The path of a directory to mount on, without links; root follows none of another user's. Nothing is asked of what
-/// is mounted there.
+/// The path of a directory to mount on, without links; root follows no links of other users. The file system mounted
+/// there is not asked.
 ///
 /// # Errors
-/// [`MountError::Missing`], [`MountError::NotADirectory`], [`MountError::DeadEndpoint`]; why it cannot be reached.
+/// [`MountError::Missing`], [`MountError::NotADirectory`], [`MountError::DeadEndpoint`]; or why it cannot be reached.
 pub fn mount_point(directory: &Path) -> Result<PathBuf, MountError> {
     open(directory).map(|place| place.path)
 }
@@ -119,7 +119,7 @@ fn refused(directory: PathBuf, error: io::Error) -> MountError {
     }
 }
 
-/// `mount(2)`, as only root may.
+/// Mount with `mount(2)`, as only root may.
 fn mount_directly(
     device: &File,
     directory: &Path,

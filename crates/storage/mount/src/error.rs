@@ -61,15 +61,15 @@ pub enum MountError {
     NoPermission {
         /// The mount point.
         directory: PathBuf,
-        /// Who refused, and in what words.
+        /// Which program refused, and its message.
         cause: String,
     },
-    /// `allow_other` by somebody who is not root.
+    /// `allow_other` by a user other than root.
     #[error(
         "fusermount3 refuses allow_other; add the line user_allow_other to /etc/fuse.conf, or leave it out"
     )]
     AllowOtherForbidden,
-    /// The helper for users who are not root is missing.
+    /// The mount helper is missing, which all users but root need.
     #[error(
         "fusermount3 is not installed, and without it only root can mount and unmount; install the package fuse3"
     )]
@@ -90,7 +90,7 @@ pub enum MountError {
         /// Type of the file system mounted there.
         kind: String,
     },
-    /// Somebody uses the mount.
+    /// The mount is in use.
     #[error("{directory} is busy: held by {}; let go of it or end them, then unmount again", list(.holders, .mounts))]
     Busy {
         /// The mount point.

@@ -1,8 +1,8 @@
-//! Log lines of requests that are answered with `EIO`: which operation, on what, and why. A program gets no more than
-//! the number, and the operator should know of damage that no program reports.
+//! Log lines of requests that are answered with `EIO`: which operation, on what, and why. A program gets only the
+//! number, and the operator should know of damage that no program reports.
 //!
-//! Programs try again, some for ever, so there are only so many lines in a while; the rest is counted, and the count is
-//! logged.
+//! Programs may try again without end, so the number of lines per interval is limited. Further ones are counted, and
+//! the count is logged.
 
 use crate::request_counts::{ErrorCause, RequestCounts, RequestKind};
 use egeria_engine::{Errno, FailureCause, Volume, forget_failure_cause};
@@ -27,7 +27,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// An operation on an inode that begins now; of one that takes a name, its directory.
+    /// An operation that begins now, on an inode; for operations with a name, on its directory.
     pub(crate) fn of(kind: RequestKind, ino: fuser::INodeNo) -> Self {
         Operation {
             kind,
@@ -37,7 +37,7 @@ impl Operation {
         }
     }
 
-    /// The same, on a range of a file.
+    /// Adds the range of the file to the operation.
     pub(crate) fn at(self, offset_bytes: u64, length_bytes: u64) -> Self {
         Operation {
             range: Some((offset_bytes, length_bytes)),
@@ -59,7 +59,7 @@ impl fmt::Display for Operation {
 thread_local! {
     /// The request under way was answered with `EIO`.
     static ANSWERED: Cell<bool> = const { Cell::new(false) };
-    /// It goes on under another thread.
+    /// Another thread continues it.
     static HANDED_ON: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn note_answer() {
     ANSWERED.set(true);
 }
 
-/// Note that the request under way goes on under another thread, which answers it.
+/// Note that another thread continues the request under way, and answers it.
 pub(crate) fn note_handed_on() {
     HANDED_ON.set(true);
 }
@@ -136,14 +136,14 @@ impl Failures {
         }
     }
 
-    /// The same, whether it is over or not: the mount ends.
+    /// Log how many lines were left out, even if the window is not over: the mount ends.
     pub(crate) fn log_all_left_out(&self) {
         log_count(std::mem::take(&mut self.locked().left_out));
     }
 
     /// Log that stores through a mapping could not be written: the program that made them may have ended.
     pub(crate) fn log_lost_stores(&self, operation: Operation, errno: Errno) {
-        // `EIO` is logged with its cause, as of every request.
+        // `EIO` is logged with its cause, as for every request.
         if errno != Errno(libc::EIO) {
             let reason = rustix::io::Errno::from_raw_os_error(errno.0);
             self.log_line(&format!(

@@ -1,4 +1,4 @@
-//! `fusermount3`, the set-user-id helper that mounts and unmounts for those who are not root.
+//! `fusermount3`, the set-user-id helper that mounts and unmounts for users other than root.
 
 use crate::MountOptions;
 use crate::error::MountError;
@@ -13,13 +13,13 @@ use std::process::{Child, Command, Stdio};
 
 const PROGRAM: &str = "fusermount3";
 
-/// What came of an unmount.
+/// The result of an unmount.
 pub(crate) enum Unmounted {
     Done,
     Busy,
 }
 
-/// A helper that waits for our end of a socket to close, also by our death, and then unmounts.
+/// A helper process that waits until our end of a socket is closed, also by our death, and then unmounts.
 pub(crate) struct Guardian {
     socket: Option<UnixStream>,
     child: Child,
@@ -127,10 +127,10 @@ fn keep_over_exec(socket: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// The descriptor the helper sends with one byte; `None` when it hangs up instead.
+/// The descriptor that the helper sends with one byte; `None` when it closes the socket instead.
 fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0u8];
-    // Aligned as the kernel wants control messages.
+    // Aligned as the kernel requires for control messages.
     let mut control = [0u64; 8];
     let mut vector = libc::iovec {
         iov_base: byte.as_mut_ptr().cast(),

@@ -1,11 +1,10 @@
-//! Who keeps a mount busy, from `/proc`.
+//! Processes that keep a mount busy, from `/proc`.
 
 use crate::error::Holder;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Processes that hold something below the directory, each once. Only those of the same
-/// user can be seen by somebody who is not root.
+/// Processes that hold something below the directory, each once. A user other than root sees only its own processes.
 pub(crate) fn holders(directory: &Path) -> Vec<Holder> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();

@@ -1,9 +1,9 @@
-//! What a mount says of itself.
+//! The identity of a mount.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What is the same in every reply of a mount.
+/// The part that is equal in every reply of a mount.
 pub(crate) struct Identity {
     pub(crate) volume: [u8; 16],
     pub(crate) pool_path: [u8; 1024],

@@ -1,10 +1,9 @@
 //! Inode numbers the kernel remembers.
 //!
-//! The kernel names inodes by number alone, and may do so long after the last name and the
-//! last open of one is gone and its number given to another. So the mount keeps, for every
-//! number that the kernel got, the generation it meant, until the kernel forgets; and holds the
-//! inode of exactly that generation open while a request works on it. The session knows of these
-//! numbers too, so that none gets another life meanwhile, as long as there are others to be had.
+//! The kernel names inodes by number alone. It may do so long after the last name and the last open of an inode are
+//! gone and its number was reused. So the mount keeps the generation of every number that the kernel got, until the
+//! kernel forgets it. It holds the inode of exactly that generation open while a request works on it. The session
+//! knows these numbers too, so that it reuses none of them as long as other numbers are free.
 
 use crate::leases::Leases;
 use egeria_engine::{
@@ -15,28 +14,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const SHARDS: usize = 16;
-/// Longest time that requests for an earlier life of a number are waited for, when it had to get
-/// another. They were sent between the answer to a look-up and the end of what it was for.
+/// How long to wait for requests that mean an earlier generation of a number, when the number was reused. The kernel
+/// sent them between the answer to a look-up and its last use.
 const REST: Duration = Duration::from_millis(5);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Remembered {
     generation: u32,
-    /// Lookups answered with the number and not forgotten, over all its generations: the kernel
-    /// forgets by number too.
+    /// Look-ups answered with the number and not yet forgotten, over all its generations: the kernel forgets by number
+    /// too.
     lookups: u64,
-    /// Answers about to be given that will name the number. As long as there are any, the session keeps knowing of it.
+    /// Answers under way that name the number. While there are any, the session must know the number.
     answering: u64,
-    /// Held open here since it lost a name: somebody may use it without a request.
+    /// Held open here since it lost a name: a process may use it without a request.
     held: bool,
 }
 
-/// Every number the kernel remembers; the root it always does.
+/// Every number the kernel remembers. It always remembers the root.
 #[derive(Default)]
 pub(crate) struct KnownInodes {
     shards: [Mutex<HashMap<u64, Remembered>>; SHARDS],
-    /// Where the session learns of them; `None` when it has no room.
+    /// Where the session records them; `None` when it has no room.
     memory: Option<LookupReferences>,
     leases: Option<Arc<Leases>>,
 }
@@ -55,7 +54,7 @@ impl KnownInodes {
         self.shard(ino).contains_key(&ino.0)
     }
 
-    /// Whether the session learns of the numbers.
+    /// Whether the session records the numbers.
     pub(crate) fn tracks_lookups(&self) -> bool {
         self.memory.is_some()
     }
@@ -65,10 +64,10 @@ impl KnownInodes {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lookup of this inode is about to be answered; `ESTALE` when it is gone already, on which the
-    /// kernel looks again. When the kernel still remembers an earlier life of the number, requests that
-    /// mean that one may be on their way: they are let pass, or would be answered with the wrong file. Whether it is the
-    /// first that names the number.
+    /// A look-up of this inode is about to be answered; `ESTALE` when it is gone already, and then the kernel looks
+    /// again. If the kernel still remembers an earlier generation of the number, requests for that generation may be
+    /// on their way. This waits for them, because they would be answered with the wrong file. Returns whether this is
+    /// the first answer that names the number.
     pub(crate) fn add_lookup(&self, volume: &Volume, attributes: &Attributes) -> Outcome<bool> {
         let remember =
             |memory| volume.add_lookup_reference(memory, attributes.ino, attributes.generation);
@@ -89,13 +88,13 @@ impl KnownInodes {
             std::thread::sleep(LOOK_AGAIN);
         }
         let is_new = self.begin_lookup(attributes);
-        // Without the shard's lock: it may wait for the inode. Nobody forgets the number meanwhile.
+        // Without the shard's lock, because it may wait for the inode. The number is not forgotten during this time.
         let remembered = if is_new { remember() } else { Ok(()) };
         self.end_lookup(attributes, remembered.is_ok(), forget);
         remembered.map(|()| is_new)
     }
 
-    /// Keep the number from being forgotten; whether the session may not know of it yet.
+    /// Keep the number from being forgotten. Returns whether the session may not know it yet.
     fn begin_lookup(&self, attributes: &Attributes) -> bool {
         let mut shard = self.shard(attributes.ino);
         let known = shard.entry(attributes.ino.0).or_insert(Remembered {
@@ -118,7 +117,7 @@ impl KnownInodes {
             known.generation = attributes.generation;
             known.lookups += 1;
         } else if known.answering == 0 && known.lookups == 0 {
-            // One store, under the shard's lock as all forgetting is: the next lookup comes after it.
+            // One store, under the shard's lock like all forgetting, so the next look-up comes after it.
             forget();
             shard.remove(&attributes.ino.0);
         }
@@ -138,7 +137,7 @@ impl KnownInodes {
         }
     }
 
-    /// The lease first: without a reference the number may have another life.
+    /// End the lease first: without a reference the number may be reused.
     fn forget_in_session(&self, volume: &Volume, ino: InodeNumber) {
         if let Some(leases) = &self.leases {
             leases.forget(ino);
@@ -148,7 +147,7 @@ impl KnownInodes {
         }
     }
 
-    /// Whether it was held, and is to be closed.
+    /// Returns whether the inode was held, and must be closed.
     fn forgotten(&self, ino: InodeNumber, times: u64, forget: impl FnOnce()) -> bool {
         let mut shard = self.shard(ino);
         let Some(remembered) = shard.get_mut(&ino.0) else {
@@ -188,7 +187,7 @@ impl KnownInodes {
         }
     }
 
-    /// The generation meant by the number; `None` for the root, which has one only.
+    /// The generation that the kernel means by the number; `None` for the root, which has only one.
     fn generation(&self, ino: InodeNumber) -> Outcome<Option<u32>> {
         if ino == InodeNumber::ROOT {
             return Ok(None);
@@ -219,7 +218,7 @@ pub(crate) struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Keep it open beyond this request; `Volume::close` is then the caller's.
+    /// Keep it open beyond this request; the caller must then call `Volume::close`.
     pub(crate) fn keep(self) -> FileReference {
         let file = self.file;
         std::mem::forget(self);
@@ -299,7 +298,7 @@ mod tests {
         assert_eq!(known.generation(InodeNumber(7)), Ok(Some(2)));
     }
 
-    /// A reused number is answered as another life's only after a rest.
+    /// A reused number is answered with its new generation only after a rest.
     #[test]
     fn earlier_requests_are_let_pass() {
         const { assert!(!REST.is_zero()) };

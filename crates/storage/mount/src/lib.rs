@@ -1,20 +1,17 @@
 //! The mount: FUSE requests answered by the file system engine.
 //!
-//! A thin adapter. Semantics live in [`egeria_engine`]; permissions are the kernel's
-//! (`default_permissions`); what is left here is what only a FUSE server can do:
+//! A thin adapter. Semantics live in [`egeria_engine`]; permissions are the kernel's (`default_permissions`). This
+//! crate has what only a FUSE server can do:
 //!
-//! - coherence between the kernel's page cache and everybody who goes past the
-//!   kernel (module `coherence`),
-//! - what the kernel may remember of names and attributes
-//!   (modules `leases`, `recalls`, `notify`, `notifiers`),
-//! - the life of inode numbers the kernel remembers (module `known`),
-//! - the control call, by which a program learns how to go past the kernel
-//!   (module `control`),
-//! - the mount point itself: making it, and taking it away with an answer that
-//!   says who holds it (modules `endpoint`, `unmount`).
+//! - coherence between the kernel's page cache and processes that bypass the kernel (module `coherence`),
+//! - what the kernel may cache of names and attributes (modules `leases`, `recalls`, `notify`, `notifiers`),
+//! - the lifetime of inode numbers that the kernel remembers (module `known`),
+//! - the control call, by which a program learns how to bypass the kernel (module `control`),
+//! - the mount point itself: mounting, and unmounting with an error that lists its holders (modules `endpoint`,
+//!   `unmount`).
 //!
-//! One small file per family of requests: `names`, `open`, `data`, `attributes`,
-//! `directory`, `xattr`. Module `filesystem` only hands requests to them.
+//! One small file per family of requests: `names`, `open`, `data`, `attributes`, `directory`, `xattr`. Module
+//! `filesystem` only hands requests to them.
 
 mod adapter;
 mod attributes;
@@ -61,7 +58,7 @@ pub use unmount::{answers, unmount, unmount_lazily};
 /// How to mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Let users other than the one who mounts in (`allow_other`).
+    /// Let other users use the mount (`allow_other`).
     pub allow_other: bool,
     /// Refuse every change with `EROFS`. A volume attached read-only is always mounted so.
     pub read_only: bool,
@@ -69,13 +66,13 @@ pub struct MountOptions {
     pub threads: usize,
     /// Take the mount point away when this process dies, however it dies. Needs `fusermount3`.
     pub auto_unmount: bool,
-    /// Honour set-user-id programs and device files of the volume. Only root may ask for it,
-    /// and should only when nobody else can open the pools: who can, could make them at will.
+    /// Honour set-user-id programs and device files of the volume. Only root may set it. It is safe only when no other
+    /// user can open the pools, since a user that can could create such files.
     pub trust_privileged_files: bool,
     /// When the kernel may remember names and attributes.
     pub leases: LeaseTiming,
-    /// Bytes of files that the kernel may keep in its page cache for programs that only read them. `None`: a quarter of
-    /// the memory; nothing on an emulated machine, whose memory would not be read then.
+    /// Bytes of files that the kernel may keep in its page cache for programs that only read them. `None`: a quarter
+    /// of the memory; nothing on an emulated machine, because its memory would then not be read.
     pub page_cache_bytes: Option<u64>,
 }
 

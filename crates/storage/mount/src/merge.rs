@@ -1,8 +1,8 @@
-//! Writes through the mount beside stores through shared mappings of the same page.
+//! Merging of writes through the mount with stores through shared mappings of the same page.
 //!
-//! A `write` reaches the engine past the kernel's page; a store reaches it later, with the whole page around it as
-//! the kernel had it. So while a range that was written is not yet invalidated, what it held before is kept: of a
-//! page that comes back then, only bytes that differ from it were stored, and only they are written.
+//! A `write` reaches the engine past the kernel's page. A store reaches it later, with the whole page around it as the
+//! kernel had it. So until a written range is invalidated, its old content is kept. When the kernel writes such a page
+//! back, only the bytes that differ from the old content were stored, and only these are written.
 //!
 //! ```text
 //! write:      keep the old page; write; invalidate (dirty pages come back); let the old page go; answer
@@ -12,7 +12,7 @@
 //! The kernel lets one `write` at a time into a file that is mapped, so at most one old page is kept of each.
 //!
 //! What programs store behind the end of a file is not part of it. When the file grows, also by `ftruncate` or
-//! `fallocate`, the page of the old end is kept as well, and what comes back behind that end is not written.
+//! `fallocate`, the page of the old end is kept as well. What is written back behind that end is dropped.
 
 use egeria_engine::{Errno, FileReference, Outcome, Volume, lock_within_patience};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PAGE_BYTES: usize = 4096;
-/// Of longer changes only the pages at both ends are kept: those between lose all that they held.
+/// For longer changes, only the first and the last page are kept: the pages between are overwritten completely.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
 /// What a page held before a write that is under way.
@@ -37,7 +37,7 @@ struct Kept {
 /// Writes under way into one mapped file.
 #[derive(Default)]
 pub(crate) struct Merge {
-    /// Held while the engine is written to. Nobody waits for the kernel with it.
+    /// Held while the engine is written to. No thread waits for the kernel while it holds this.
     writing: Mutex<()>,
     kept: Mutex<HashMap<u64, Kept>>,
 }
@@ -59,7 +59,7 @@ fn pages_of(offset_bytes: u64, bytes: usize) -> std::ops::Range<u64> {
     offset_bytes / page..offset_bytes.saturating_add(bytes as u64).div_ceil(page)
 }
 
-/// Of a change: its pages, and the page of the end when the file may grow.
+/// The pages of a change, and the page of the old end if the file may grow.
 fn pages_to_keep(offset_bytes: u64, bytes: usize, size_bytes: u64) -> Vec<u64> {
     let mut pages: Vec<u64> = match (pages_of(offset_bytes, bytes), bytes) {
         (pages, ..=MAX_KEPT_BYTES) => pages.collect(),
@@ -133,7 +133,7 @@ impl Merge {
             None => _ = kept.insert(page, Kept { writes: 1, ..now }),
             Some(entry) => {
                 let writes = entry.writes + 1;
-                // Read anew, the kernel has the page as it is now.
+                // The kernel has read the page again, so its copy is current.
                 if entry.is_read_anew.load(Ordering::Acquire) {
                     *entry = Kept { writes, ..now }
                 } else {
@@ -145,7 +145,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Before pages are read for the kernel: those that it will have as they are after the write.
+    /// Call before pages are read for the kernel. Returns those that the kernel will have as they are after the write.
     pub(crate) fn begin_read(&self, offset_bytes: u64, bytes: usize) -> Vec<Arc<AtomicBool>> {
         let kept = locked(&self.kept);
         if kept.is_empty() {
@@ -193,7 +193,7 @@ impl Merge {
                 }
             };
             if written == Err(Errno(libc::EAGAIN)) {
-                // All of it again, by a thread that may wait.
+                // The thread that may wait repeats all of it.
                 return written;
             }
             outcome = outcome.and(written);
@@ -202,7 +202,7 @@ impl Merge {
         outcome
     }
 
-    /// Bytes from here on up to the next page of which something is kept.
+    /// Bytes from here up to the next page that is kept.
     fn plain_bytes(&self, offset_bytes: u64, data: &[u8]) -> usize {
         let kept = locked(&self.kept);
         let next = pages_of(offset_bytes, data.len())
@@ -213,7 +213,7 @@ impl Merge {
         })
     }
 
-    /// A part of a page as it is now with what was stored in it; `None`: nothing is kept of it.
+    /// A part of a page as it is now, merged with the stored bytes; `None`: the page is not kept.
     fn merged(
         &self,
         volume: &Volume,
@@ -232,7 +232,7 @@ impl Merge {
         };
         drop(kept);
         let mut merged = page_now(volume, file, page)?[within..end].to_vec();
-        // What was stored behind the end was not part of the file.
+        // Bytes stored behind the old end were not part of the file.
         let before_end = file_bytes.saturating_sub(within);
         let old = &old[within..end];
         for ((now, old), stored) in merged.iter_mut().zip(old).zip(stored).take(before_end) {

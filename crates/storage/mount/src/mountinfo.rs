@@ -16,7 +16,8 @@ pub struct Mounted {
     pub number: u64,
     /// Number of the device, as `major:minor`.
     pub device: String,
-    /// Who serves it, by the kernel's word; of FUSE mounts alone. All else is what that user wrote.
+    /// The user that serves the mount, as the kernel reports it; only for FUSE mounts. That user wrote all the other
+    /// fields.
     pub user: Option<u32>,
     /// Mount point.
     pub directory: PathBuf,

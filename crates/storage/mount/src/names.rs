@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// What the caller's new inode is made of.
+/// The attributes of a new inode, from the caller's.
 pub(crate) fn new_inode(caller: Caller, mode: u32, umask: u32, rdev: u32) -> NewInode {
     NewInode {
         mode: mode & !(umask & 0o777),
@@ -22,15 +22,15 @@ pub(crate) fn new_inode(caller: Caller, mode: u32, umask: u32, rdev: u32) -> New
     }
 }
 
-/// What a name means, and how long the kernel may remember it.
+/// The result of a look-up, and how long the kernel may cache it.
 pub(crate) enum LookedUp {
     /// An inode.
     Found(Found),
-    /// Nothing, which may be remembered.
+    /// No inode, and how long that may be cached.
     Missing(Duration),
 }
 
-/// An inode that a name means, and how long the kernel may remember that.
+/// An inode found by name, and how long the kernel may cache that.
 pub(crate) struct Found {
     pub entry: Entry,
     pub name_validity: Duration,
@@ -38,7 +38,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Not to be remembered.
+    /// An answer that must not be cached.
     pub(crate) fn once(attributes: &Attributes) -> Found {
         Found {
             entry: convert::entry(attributes),
@@ -51,7 +51,7 @@ impl Found {
 /// A directory, and a name in it.
 type Place<'n> = (InodeNumber, &'n [u8]);
 
-/// A file whose name the kernel has us change.
+/// A file that the kernel is renaming.
 struct MovingFile<'n> {
     file: InodeNumber,
     from: Place<'n>,
@@ -67,7 +67,7 @@ impl Adapter {
     ) -> Outcome<LookedUp> {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
-        // Before the look: what changes after it is recalled.
+        // Grant before the look-up: a later change is then recalled.
         let granted = self.leases.grant_names(parent.ino);
         let found = match (self.volume.lookup(parent.ino, name), granted) {
             (Err(Errno(libc::ENOENT)), Some(epoch)) => {
@@ -85,8 +85,8 @@ impl Adapter {
         Ok(LookedUp::Found(named?))
     }
 
-    /// How long the kernel may remember a name that was looked up under this grant, and the attributes of what it means,
-    /// which is counted as looked up.
+    /// How long the kernel may cache a name that was looked up under this grant, and the attributes of its inode. The
+    /// inode counts as looked up.
     fn remembered(
         &self,
         (parent, name): (InodeNumber, &[u8]),
@@ -95,8 +95,8 @@ impl Adapter {
         asker: Asker,
     ) -> Outcome<Found> {
         let (attributes, of_file) = self.leased_attributes(found.ino, is_new, asker)?;
-        // Before it changes or maps a file, the kernel relies on the owner and the size that a look-up brought: so the
-        // name goes with the attributes. Of directories it asks for what it checks.
+        // Before it changes or maps a file, the kernel relies on the owner and the size from the look-up. So the name
+        // is dropped together with the attributes. For directories the kernel asks for what it checks.
         let may_be_remembered = match found.kind() {
             FileKind::Directory => true,
             _ => {
@@ -113,8 +113,8 @@ impl Adapter {
         })
     }
 
-    /// The answer to a request that made an inode: the kernel remembers it until it forgets it, and its name as after a
-    /// look-up.
+    /// The answer to a request that made an inode. The kernel remembers the inode until it forgets it, and caches its
+    /// name as after a look-up.
     pub(crate) fn made(
         &self,
         parent: InodeNumber,
@@ -124,7 +124,7 @@ impl Adapter {
     ) -> Outcome<Found> {
         let is_new = self.known.add_lookup(&self.volume, made)?;
         self.leases.note_change_by_kernel(made.ino, made.ctime_ns);
-        // Looked up once more, under the grant: the name may mean something else by now.
+        // Look up once more under the grant: the name may mean another inode by now.
         let granted = self.leases.grant_names(parent);
         let is_same =
             |found: &Attributes| (found.ino, found.generation) == (made.ino, made.generation);
@@ -211,8 +211,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// What has this name, if the kernel remembers it and may let programs use it without asking
-    /// us: a working directory, an open fifo. (Not files: their space is wanted back at once.)
+    /// The inode with this name, if the kernel remembers it and programs may use it without a request: a working
+    /// directory, an open fifo. (Not files: their space must be freed at once.)
     fn used_unseen(&self, parent: InodeNumber, name: &[u8]) -> Option<Held<'_>> {
         let attributes = self.volume.lookup(parent, name).ok()?;
         match attributes.kind() {
@@ -235,7 +235,7 @@ impl Adapter {
             RenameMode::Replace => self.used_unseen(new_parent.ino, new_name),
             _ => None,
         };
-        // The kernel takes what it remembers of the name along.
+        // The kernel moves its cache entry of the name too.
         let (from, to) = ((parent.ino, name), (new_parent.ino, new_name));
         let mut moves = vec![self.begin_move(from, to)];
         if mode == RenameMode::Exchange {
@@ -253,7 +253,7 @@ impl Adapter {
         }
         self.changed(parent.ino);
         self.changed(new_parent.ino);
-        // What was there; after an exchange, under either name.
+        // The replaced inode; after an exchange, both inodes.
         for (directory, name) in [(new_parent.ino, new_name), (parent.ino, name)] {
             if let Ok(found) = self.volume.lookup(directory, name) {
                 self.changed(found.ino);
@@ -266,12 +266,12 @@ impl Adapter {
         Ok(())
     }
 
-    /// The kernel is about to be answered that it changed the inode.
+    /// The kernel is about to get the answer to its change of the inode.
     pub(crate) fn changed(&self, ino: InodeNumber) {
         self.leases.changed_by_kernel(ino, &self.kernel);
     }
 
-    /// `None`: not of a file.
+    /// `None`: it is no file.
     fn begin_move<'n>(&self, from: Place<'n>, to: Place<'n>) -> Option<MovingFile<'n>> {
         self.leases.note_moved_name(to.0);
         let moved = self.volume.lookup(from.0, from.1).ok();
@@ -282,14 +282,14 @@ impl Adapter {
         Some(MovingFile { file, from, to })
     }
 
-    /// The kernel remembers the inode until it forgets it.
+    /// The answer about an inode that the kernel now remembers until it forgets it.
     fn entry(&self, attributes: &Attributes) -> Outcome<Found> {
         self.known.add_lookup(&self.volume, attributes)?;
         Ok(Found::once(attributes))
     }
 }
 
-/// Whiteouts, and flags to come, are refused.
+/// Whiteouts and unknown flags are refused.
 fn rename_mode(flags: RenameFlags) -> Outcome<RenameMode> {
     if flags.is_empty() {
         Ok(RenameMode::Replace)

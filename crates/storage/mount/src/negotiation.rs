@@ -1,26 +1,26 @@
-//! What the mount and the kernel agree on when the connection begins.
+//! Features that the mount and the kernel agree on when the connection begins.
 
 use crate::data::REQUEST_BYTES;
 use fuser::{InitFlags, KernelConfig};
 
-/// What the kernel is asked to do, where it can.
+/// Features requested from the kernel, if it has them.
 ///
-/// Not `FUSE_ATOMIC_O_TRUNC`: with it the kernel has a file truncated when it is opened, and only then finds that it is a
+/// Not `FUSE_ATOMIC_O_TRUNC`: with it the kernel truncates a file when it opens it, and only then notices that it is a
 /// running program.
 const CAPABILITIES: [InitFlags; 8] = [
     // A symbolic link never has another target.
     InitFlags::FUSE_CACHE_SYMLINKS,
     // The control call on directories.
     InitFlags::FUSE_HAS_IOCTL_DIR,
-    // Pages go when `stat` shows another time or size.
+    // The kernel drops pages when `stat` shows another time or size.
     InitFlags::FUSE_AUTO_INVAL_DATA,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_PARALLEL_DIROPS,
-    // Who clears set-user-id bits: we do (module `privilege`).
+    // The mount clears set-user-id bits itself (module `privilege`).
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     // Shared mappings of files that are read and written directly.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-    // `name_to_handle_at` is refused: a handle could not be opened once the kernel forgot.
+    // `name_to_handle_at` is refused: a handle could not be opened after the kernel forgot the inode.
     InitFlags::FUSE_NO_EXPORT_SUPPORT,
 ];
 

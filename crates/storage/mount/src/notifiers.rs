@@ -1,12 +1,12 @@
 //! Processes that notify the kernel of names and pages to forget.
 //!
-//! That can wait for a directory or a page that a request holds in the kernel. A thread of the mount that waits there could not
-//! be killed: the connection would stay open with nobody to answer the request, and the request would stay. So small
-//! processes wait instead, each with one descriptor of the connection. When the mount dies, the requests it had read
-//! end with its own descriptors, and one more such process refuses the others until the notifiers are through; the
-//! connection ends with it.
+//! A notification can block on a directory or a page that a request holds in the kernel. A thread of the mount that
+//! blocks there could not be killed: the connection would stay open, with no process to answer the request. So small
+//! processes block instead, each with one descriptor of the connection. When the mount dies, the requests it had read
+//! end with its own descriptors. One more such process refuses the other requests until the notifiers have finished,
+//! and the connection ends with it.
 //!
-//! They are forked off a process of many threads, so they make system calls alone; what memory they need is there
+//! They are forked from a process with many threads, so they make only system calls; the memory they need is allocated
 //! before.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of one batch.
 pub(crate) const MAX_BATCH_BYTES: usize = 32 << 10;
-/// Each waits for one directory, or for pages of one file.
+/// Each of them waits for one directory, or for pages of one file.
 const MAX_MESSENGERS: usize = 64;
 /// A request with data, and its header.
 const REQUEST_BYTES: usize = (1 << 20) + (64 << 10);
@@ -36,19 +36,19 @@ const BATCH_FORGET: u32 = 42;
 /// `_IOR(229, 0, u32)`.
 const CLONE_DEVICE: libc::Ioctl = 0x8004_e500u32 as libc::Ioctl;
 
-/// What a notifier answers: the errno of its last notification.
+/// The answer of a notifier: the errno of its last notification.
 const ANSWER_BYTES: usize = 4;
 
 /// All notifiers of a mount.
 pub(crate) struct Notifiers {
     device: OwnedFd,
-    /// Closed by our end, however it comes; and its other end.
+    /// Closed when our process ends in any way; and its other end.
     life: Mutex<Option<OwnedFd>>,
     our_end: OwnedFd,
-    /// Closed by the end of the last notifier; and its other end.
+    /// Closed when the last notifier ends; and its other end.
     their_lives: Option<OwnedFd>,
     their_ends: OwnedFd,
-    /// Who refuses requests.
+    /// The process that refuses requests.
     refusing: Mutex<Pid>,
     idle: Mutex<Idle>,
     returned: Condvar,
@@ -75,10 +75,10 @@ impl Drop for Notifiers {
 }
 
 impl Notifiers {
-    /// The first one, and who refuses requests after the mount's death.
+    /// Start the first notifier, and the process that refuses requests after the mount's death.
     ///
     /// # Errors
-    /// Why they cannot be had: `/dev/fuse` cannot be opened, or is not what `device` is of.
+    /// They cannot be started: `/dev/fuse` cannot be opened, or is not the device of `device`.
     pub(crate) fn start(device: BorrowedFd<'_>) -> io::Result<Notifiers> {
         let (our_end, life) = pipe_with(PipeFlags::CLOEXEC)?;
         let (their_ends, their_lives) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -98,7 +98,7 @@ impl Notifiers {
         Ok(notifiers)
     }
 
-    /// The mount answers no more requests: those that notifiers wait for are refused.
+    /// The mount answers no more requests: requests that notifiers wait for are refused.
     pub(crate) fn end(&self) {
         drop(
             self.life
@@ -108,7 +108,7 @@ impl Notifiers {
         );
     }
 
-    /// Start anew who refuses requests, if somebody killed it.
+    /// Restart the process that refuses requests, if it was killed.
     pub(crate) fn look_after(&self) {
         let life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
         let mut refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +116,7 @@ impl Notifiers {
         if life.is_none() || is_there() {
             return;
         }
-        // If it cannot be done now: at the next look.
+        // If this fails, the next check tries again.
         if let Ok(anew) = start_refusing(self.device.as_fd(), &self.our_end, &self.their_ends) {
             *refusing = anew;
         }
@@ -129,7 +129,7 @@ impl Notifiers {
             SocketFlags::CLOEXEC,
             None,
         )?;
-        // As many bytes as the system has by default may be fewer than a batch.
+        // The default buffer of the system may be smaller than a batch.
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&ours, 2 * MAX_BATCH_BYTES);
         let own = clone_device(self.device.as_fd())?;
         let their_lives = self.their_lives.as_ref().ok_or(Errno::BADF)?;
@@ -170,8 +170,8 @@ impl Notifiers {
         }
     }
 
-    /// Send the kernel some notifications, one after the other; the errno of the last, 0: none. As long as one
-    /// waits, so does this.
+    /// Send the kernel some notifications, one after the other. Returns the errno of the last, 0: none. Blocks as long
+    /// as one of them blocks.
     pub(crate) fn send(&self, notifications: &[u8]) -> i32 {
         let mut answer = [0; ANSWER_BYTES];
         loop {
@@ -189,22 +189,22 @@ impl Notifiers {
                 self.give_back(socket);
                 return i32::from_ne_bytes(answer);
             }
-            // Somebody killed it, or there was no memory for the message. To forget twice does no harm.
+            // The notifier was killed, or there was no memory for the message. Sending it twice does no harm.
             self.idle().started -= 1;
             std::thread::sleep(TRY_AGAIN);
         }
     }
 }
 
-/// How long at least requests are refused after the mount's death: `fusermount3 -o auto_unmount` takes a mount away only
-/// if it then answers `ENOTCONN`, which a connection that is just being taken down does not.
+/// How long at least requests are refused after the mount's death. `fusermount3 -o auto_unmount` detaches a mount only
+/// if it then answers `ENOTCONN`. A connection that is just being closed does not.
 const UNTIL_NOTICED: Duration = Duration::from_secs(1);
 const LOOK_AT_TIME: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
-/// While no notifier can be started.
+/// Wait between attempts while no notifier can be started.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Another descriptor of the connection with a queue of its own.
@@ -220,14 +220,14 @@ fn clone_device(device: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     }
 }
 
-/// Run `body` in a process of its own that has these descriptors and no others.
+/// Run `body` in a child process that has these descriptors and no others.
 fn fork_off(
     descriptors: [&OwnedFd; 3],
     body: impl FnOnce([BorrowedFd<'static>; 3]),
 ) -> io::Result<Pid> {
     use std::os::fd::AsRawFd;
     let numbers = descriptors.map(|descriptor| descriptor.as_raw_fd());
-    // SAFETY: the child makes system calls alone, on memory that was there before, and ends.
+    // SAFETY: the child makes only system calls, on memory that was there before, and ends.
     let child = unsafe {
         match libc::fork() {
             0 => {
@@ -254,13 +254,13 @@ unsafe fn live_alone(numbers: [i32; 3]) {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, c"egeria-notify".as_ptr());
-        // First out of the way of each other.
+        // First move them away from each other's numbers.
         let high = numbers.map(|number| libc::fcntl(number, libc::F_DUPFD, 16));
         for (to, from) in (0..).zip(high) {
             libc::dup2(from, to);
         }
         if libc::close_range(3, u32::MAX, 0) != 0 {
-            // Linux before 5.9, or forbidden.
+            // Linux before 5.9, or `close_range` is forbidden.
             let end = libc::sysconf(libc::_SC_OPEN_MAX).min(1 << 20) as i32;
             (3..end).for_each(|number| _ = libc::close(number));
         }
@@ -324,7 +324,7 @@ fn refuse_after_death(
             PollFd::from_borrowed_fd(device, PollFlags::IN),
             PollFd::from_borrowed_fd(their_lives, PollFlags::IN),
         ];
-        // Their end is seen again and again.
+        // After the notifiers ended, `poll` would report that at every call.
         let awaited = if are_through { 1 } else { 2 };
         match poll(&mut events[..awaited], Some(&LOOK_AT_TIME)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -344,7 +344,7 @@ fn refuse_after_death(
 fn refuse_one(device: BorrowedFd<'_>, buffer: &mut [u8]) -> bool {
     let bytes = match rustix::io::read(device, &mut *buffer) {
         Ok(bytes) => bytes,
-        // The request was taken back.
+        // The request was interrupted.
         Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => return true,
         Err(_) => return false,
     };

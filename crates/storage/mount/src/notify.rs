@@ -1,5 +1,5 @@
-//! What the kernel is told to forget. fuser's notifications neither expire an entry nor say whether the kernel knew
-//! the inode, so these are written here.
+//! Notifications that make the kernel forget cached data. Those of fuser neither expire an entry nor report whether
+//! the kernel knew the inode, so they are written here.
 
 use crate::notifiers::{MAX_BATCH_BYTES, Notifiers};
 use egeria_engine::InodeNumber;
@@ -15,30 +15,30 @@ const EXPIRE_ONLY: u32 = 1;
 /// Stands for "attributes alone" where a first byte is expected.
 const NO_PAGES: i64 = -1;
 
-/// What becomes of a name that the kernel remembers.
+/// How the kernel forgets a cached name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Name {
-    /// It is forgotten. Descriptors that were opened by it show it as deleted.
+    /// It is removed. Descriptors that were opened by it show it as deleted.
     Dropped,
-    /// The kernel asks for it when it uses it next.
+    /// The kernel asks for it at its next use.
     Expired,
 }
 
-/// The way to the kernel.
+/// The connection to the kernel.
 pub(crate) struct Kernel {
     device: OwnedFd,
     notifiers: io::Result<Notifiers>,
     waits_for_lookups: bool,
 }
 
-/// What is to be forgotten, in order.
+/// Notifications to send, in order.
 pub(crate) struct Forgetting<'a> {
     kernel: &'a Kernel,
     notifications: Vec<u8>,
 }
 
 impl Kernel {
-    /// By a descriptor of the connection.
+    /// For a descriptor of the connection.
     pub(crate) fn new(device: OwnedFd) -> Kernel {
         Kernel {
             notifiers: Notifiers::start(device.as_fd()),
@@ -54,19 +54,19 @@ impl Kernel {
         }
     }
 
-    /// Some time now and then.
+    /// Check the notifiers; called from time to time.
     pub(crate) fn look_after_notifiers(&self) {
         if let Ok(notifiers) = &self.notifiers {
             notifiers.look_after();
         }
     }
 
-    /// Whether it can be told to forget names.
+    /// Whether the kernel can be notified to forget names.
     pub(crate) fn can_forget_names(&self) -> bool {
         self.notifiers.is_ok()
     }
 
-    /// Whether a name that the kernel does not know is looked for in a directory that no look-up holds.
+    /// Whether the kernel searches the directory for a name it does not know only when no look-up holds the directory.
     pub(crate) fn waits_for_lookups(&self) -> bool {
         self.waits_for_lookups
     }
@@ -83,18 +83,18 @@ impl Kernel {
         let _ = rustix::io::write(&self.device, &notification);
     }
 
-    /// Forget the attributes of an inode, and its pages from an offset on; length 0: to the end. Waits until pages that are
-    /// being read are there, and those that are being written have been taken.
+    /// Forget the attributes of an inode, and its pages from an offset on; length 0: to the end. Waits until pages
+    /// that are being read are there, and those that are being written have been taken.
     pub(crate) fn forget_pages(&self, ino: InodeNumber, offset_bytes: i64, length_bytes: i64) {
         let notification = about_range(ino, offset_bytes, length_bytes);
         match &self.notifiers {
             Ok(notifiers) => _ = notifiers.send(&notification),
-            // A mount that is killed meanwhile leaves programs waiting for its answers.
+            // If the mount is killed during this write, programs stay blocked on its answers.
             Err(_) => _ = rustix::io::write(&self.device, &notification),
         }
     }
 
-    /// Begin to collect what is to be forgotten.
+    /// Begin to collect notifications.
     pub(crate) fn forgetting(&self) -> Forgetting<'_> {
         Forgetting {
             kernel: self,
@@ -105,7 +105,7 @@ impl Kernel {
     fn send(&self, notifications: &[u8]) -> i32 {
         match &self.notifiers {
             Ok(notifiers) => notifiers.send(notifications),
-            // Then it never was told names.
+            // In this case the kernel never got names.
             Err(_) => libc::ENOENT,
         }
     }
@@ -131,8 +131,9 @@ impl Forgetting<'_> {
         self.notifications.extend(notification);
     }
 
-    /// Send the kernel what was collected. Waits until no look-up and no change in their directories is under way, if the
-    /// kernel has the first name or [`Kernel::waits_for_lookups`]. Errors mean that there is nothing to forget.
+    /// Send the kernel the collected notifications. Waits until no look-up and no change in their directories is under
+    /// way, if the kernel has the first name or [`Kernel::waits_for_lookups`]. Errors mean that there is nothing to
+    /// forget.
     pub(crate) fn send(&mut self) {
         if !self.notifications.is_empty() {
             self.kernel.send(&self.notifications);
@@ -147,7 +148,7 @@ impl Forgetting<'_> {
         if self.notifications.len() + notification.len() > MAX_BATCH_BYTES {
             self.send();
         }
-        // In one batch, as it follows at once on what had to be waited for.
+        // In one batch, because it must follow the other notifications at once.
         self.notifications.extend(notification);
         let error = self.kernel.send(&self.notifications);
         self.notifications.clear();
@@ -167,7 +168,7 @@ fn about_range(ino: InodeNumber, offset_bytes: i64, length_bytes: i64) -> Vec<u8
     notification(NOTIFY_INVAL_INODE, &body)
 }
 
-/// With its header: length, code, and 0 where a reply names its request.
+/// Adds the header: length, code, and 0 where a reply names its request.
 fn notification(code: i32, body: &[u8]) -> Vec<u8> {
     const HEADER_BYTES: usize = 16;
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());

@@ -40,7 +40,8 @@ impl Adapter {
         Ok((self.keep_open(held, flags, mark, open_flags), open_flags))
     }
 
-    /// Through the page cache if nobody else has the file open; marked before the kernel reads pages of it.
+    /// Flags of a handle that only reads: through the page cache, if no other process has the file open. The handle is
+    /// marked before the kernel reads pages.
     fn flags_of_reader(&self, ino: InodeNumber, mark: &Mark) -> FopenFlags {
         match self.leases.grant_pages(ino) {
             Some(are_good) if self.coherence.mark(ino, mark).is_ok() => {
@@ -54,7 +55,7 @@ impl Adapter {
         }
     }
 
-    /// With what the kernel may keep of the listing.
+    /// Open a directory. The flags say whether the kernel may keep its listing.
     pub(crate) fn open_directory(&self, ino: InodeNumber) -> Outcome<(u64, FopenFlags)> {
         let held = self.known.hold(&self.volume, ino)?;
         let end = self.volume.directory_end(ino)?;
@@ -65,8 +66,8 @@ impl Adapter {
         Ok((self.keep_directory_open(held, end, may_keep), flags))
     }
 
-    /// Make and open a regular file. When somebody else made it since the kernel looked, the
-    /// kernel must look again: it, not the mount, checks who may open what exists.
+    /// Make and open a regular file. If another process made it since the kernel's look-up, the kernel must look
+    /// again, because the kernel checks permissions on existing files, and the mount does not.
     pub(crate) fn create_file(
         &self,
         parent: InodeNumber,
@@ -97,7 +98,7 @@ impl Adapter {
         Ok((found, handle))
     }
 
-    /// The inode that a name in the root was made up for ([`Tickets`](crate::tickets::Tickets)).
+    /// The inode of a ticket, which is a name in the root ([`Tickets`](crate::tickets::Tickets)).
     fn number_to_open(
         &self,
         parent: InodeNumber,
@@ -108,8 +109,8 @@ impl Adapter {
         may_be_one.then(|| self.tickets.take(name.as_bytes()))?
     }
 
-    /// A name by which an inode is opened past its names, once. Only for root and the mount's own user, which
-    /// may open the pools and so every file.
+    /// A name by which an inode is opened once, independently of its own names. Only for root and the mount's own
+    /// user, which may open the pools and so every file.
     pub(crate) fn issue_ticket(
         &self,
         caller: Caller,
@@ -159,7 +160,7 @@ impl Adapter {
         }
     }
 
-    /// The mount ends: give back what the kernel did not.
+    /// The mount ends: close what the kernel did not release.
     pub(crate) fn release_all(&self) {
         for open in self.files.drain() {
             self.give_back(&open);
@@ -183,7 +184,7 @@ impl Adapter {
         if writes {
             self.leases.begin_writing(held.ino);
             if self.coherence.has_given_holes(held.ino) {
-                // It may store into them.
+                // The handle may store into holes of the file.
                 self.leases.changed_by_kernel(held.ino, &self.kernel);
             }
         }

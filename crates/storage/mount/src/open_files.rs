@@ -12,17 +12,17 @@ const SHARDS: usize = 16;
 pub(crate) struct OpenFile {
     pub ino: InodeNumber,
     pub file: FileReference,
-    /// Where programs that go past the kernel agree on the file position. Directories, and
-    /// files when there are too many, have none.
+    /// Holds the file position shared with programs that bypass the kernel. Directories, and files when there are too
+    /// many, have none.
     pub slot: Option<DescriptionSlot>,
     pub mark: Mark,
     /// It may change the file.
     pub writes: bool,
     /// Its reads go through the page cache, under a lease.
     pub keeps_pages: bool,
-    /// Names of a directory are listed up to here.
+    /// The directory is listed up to this position.
     pub end_cookie: AtomicU64,
-    /// The kernel keeps what it reads of the directory.
+    /// The kernel keeps the listing that it reads.
     pub keeps_listing: bool,
 }
 
@@ -48,7 +48,7 @@ impl OpenFiles {
         handle
     }
 
-    /// The open description; `EBADF` for a number never given or given back.
+    /// The open description; `EBADF` for an unknown or released number.
     pub(crate) fn get(&self, handle: u64) -> Outcome<Arc<OpenFile>> {
         let shard = self
             .shard(handle)

@@ -1,5 +1,5 @@
-//! Directories by descriptor. What root mounts or unmounts below a directory of another user is found step by step,
-//! and used as what was found: by a path, that user could lead the second look elsewhere.
+//! Directories by descriptor. Root may mount or unmount below a directory of another user. It finds the way step by
+//! step and keeps the descriptor, because that user could change a path between two look-ups.
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, readlinkat, statx};
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ impl Place {
         let mut links = 0;
         let mut names: VecDeque<OsString> = names_of(&absolute).collect();
         while let Some(name) = names.pop_front() {
-            // Of a directory this alone is asked: what is mounted there may not answer.
+            // Only this is asked of a directory: the file system mounted there may not answer.
             match open_step(&here, &name, OFlags::DIRECTORY) {
                 Ok(next) => {
                     here = next;

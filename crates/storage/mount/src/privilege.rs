@@ -1,10 +1,9 @@
-//! What callers may by their capabilities, where the kernel does not say: keep set-user-id and
-//! set-group-id bits, and know of `trusted.` attributes.
+//! Rights of callers by their capabilities, if the kernel does not report them: keeping set-user-id and set-group-id
+//! bits, and seeing `trusted.` attributes.
 //!
-//! The kernel says with each write whether it must clear them
-//! (`FUSE_WRITE_KILL_SUIDGID`). It says so with truncations too, but fuser does not pass
-//! that on; so for those, and only when there is a bit to clear, the caller's capabilities are
-//! looked up.
+//! With each write the kernel says whether the mount must clear these bits (`FUSE_WRITE_KILL_SUIDGID`). It says so
+//! with truncations too, but fuser does not pass that on. So for truncations, and only if there is a bit to clear, the
+//! caller's capabilities are looked up.
 
 use crate::leases::Asker;
 use egeria_engine::rights::cleared_setid;
@@ -13,7 +12,7 @@ use fuser::Request;
 use procfs::FromRead;
 use procfs::process::Status;
 
-/// Who sent a request.
+/// The process that sent a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub uid: u32,
@@ -38,7 +37,7 @@ impl Caller {
 /// May change files without clearing set-user-id and set-group-id bits.
 const CAP_FSETID: u32 = 4;
 
-/// May know of `trusted.` attributes.
+/// May see `trusted.` attributes.
 const CAP_SYS_ADMIN: u32 = 21;
 
 impl Caller {
@@ -47,7 +46,7 @@ impl Caller {
         self.has_capability(CAP_FSETID)
     }
 
-    /// May the caller know of `trusted.` attributes?
+    /// May the caller see `trusted.` attributes?
     pub(crate) fn administers(self) -> bool {
         self.has_capability(CAP_SYS_ADMIN)
     }
@@ -60,7 +59,7 @@ impl Caller {
         }
     }
 
-    /// Those that go when the caller changes the owner.
+    /// Set-user-id and set-group-id bits to clear when the caller changes the owner.
     pub(crate) fn clears_with_owner(self, attributes: &Attributes) -> u32 {
         let keeps_group = || self.is_member(attributes.gid) || self.keeps_setid();
         match attributes.kind() {
@@ -82,14 +81,14 @@ impl Caller {
         })
     }
 
-    /// A caller that cannot be looked up is in one group only.
+    /// A caller that cannot be looked up counts as a member of one group only.
     fn is_member(self, group: u32) -> bool {
         let groups = || self.status().map_or(Vec::new(), |status| status.groups);
         self.gid == group || groups().contains(&group)
     }
 }
 
-/// Of a status file. The name in it may hold any bytes, where the parser takes text only.
+/// Parses a status file. The name in it may hold any bytes, but the parser takes text only.
 fn status_of(status: &[u8]) -> Option<Status> {
     Status::from_read(String::from_utf8_lossy(status).as_bytes()).ok()
 }

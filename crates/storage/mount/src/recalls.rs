@@ -1,5 +1,6 @@
-//! The threads that recall leases. A recall may wait for a look-up or a change in its directory, and that for whoever
-//! holds the directory, who may be stopped: so there is always one more thread than there are recalls, within reason.
+//! The threads that recall leases. A recall may wait for a look-up or a change in its directory, and these for the
+//! process that holds the directory, which may be stopped. So there is always one more thread than there are recalls,
+//! up to a limit.
 
 use crate::adapter::Adapter;
 use crate::error::MountError;
@@ -39,7 +40,7 @@ impl Recalls {
         Ok(Recalls(shared))
     }
 
-    /// When no requests are answered any more.
+    /// Stop recalls, after the last request was answered.
     pub(crate) fn stop(self) {
         drop(self);
     }
@@ -47,7 +48,7 @@ impl Recalls {
 
 impl Drop for Recalls {
     fn drop(&mut self) {
-        // Whoever waits for a recall need not wait any more, and no lease is granted that nobody would recall.
+        // Threads that wait for a recall need not wait any more, and no lease is granted that could not be recalled.
         self.0.adapter.leases.end();
         self.0.adapter.kernel.end();
         self.0.is_over.store(true, Ordering::Release);
@@ -93,7 +94,7 @@ fn serve(shared: &Arc<Shared>) {
             continue;
         };
         if others == 0 {
-            // Without another thread this one does all, one after the other.
+            // Without another thread, this one does all recalls one after the other.
             let _ = add_thread(shared);
         }
         let is_known = || adapter.known.is_known(recall.ino);

@@ -1,12 +1,12 @@
-//! How often the mount was asked for what, how long it took, and what it answered with `EIO`: for metrics. Programs that go
-//! past the mount pay nothing for it.
+//! Metrics: how often the mount was asked for which operation, how long it took, and which requests it answered with
+//! `EIO`. Programs that bypass the mount pay nothing for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use egeria_engine::FailureCause;
 
-/// Upper bounds of the buckets of latencies, ns. What takes longer is in one more bucket.
+/// Upper bounds of the buckets of latencies, ns. Longer times are in one more bucket.
 pub const LATENCY_BOUNDS_NS: [u64; 13] = [
     5_000,
     10_000,
@@ -116,7 +116,7 @@ struct Times {
     sum_ns: AtomicU64,
 }
 
-/// The same, as it was when it was read.
+/// A snapshot of the times of requests of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
     /// What was asked for, as the kernel's protocol calls it.

@@ -1,4 +1,4 @@
-//! Requests on their way: served at once, or on a thread that may wait, and answered.
+//! Requests: served at once, or on a thread that may wait, and answered.
 
 use crate::adapter::Adapter;
 use crate::convert::{self, NO_TIME, errno};
@@ -20,7 +20,7 @@ impl Requests {
         Requests(Arc::new(adapter))
     }
 
-    /// Serve one request that waits for nobody.
+    /// Serve one request that does not block.
     pub(crate) fn serve(&self, operation: Operation, body: impl FnOnce(&Adapter)) {
         let adapter = &self.0;
         adapter.leases.work_for_kernel();
@@ -30,8 +30,8 @@ impl Requests {
             .watch(&adapter.volume, operation, || body(adapter));
     }
 
-    /// Serve one request about what the file holds, after the kernel has written its pages back, if programs may have stored
-    /// through mappings what the answer depends on.
+    /// Serve one request about the content of a file. If programs may have stored through mappings, the kernel writes
+    /// its pages back first.
     pub(crate) fn serve_after_stores<T: 'static>(
         &self,
         operation: Operation,
@@ -43,7 +43,7 @@ impl Requests {
             return self.serve_or_wait(operation, work, answer);
         }
         self.serve(operation, |_| {
-            // What is written back may wait for whoever holds the inode, and nobody is to wait with it.
+            // Write-back may wait for the holder of the inode, and no serving thread may block on it.
             let work = move |adapter: &Adapter| {
                 adapter.coherence.write_stores_back(ino, &adapter.kernel);
                 work(adapter)
@@ -52,7 +52,7 @@ impl Requests {
         });
     }
 
-    /// Serve one request that may have to wait for whoever holds an inode: then elsewhere.
+    /// Serve one request. If it would have to wait for the holder of an inode, do so on another thread.
     pub(crate) fn serve_or_wait<T>(
         &self,
         operation: Operation,
@@ -90,7 +90,7 @@ pub(crate) fn answer_created(reply: ReplyCreate, outcome: Outcome<(Found, u64)>)
     match outcome {
         Ok((found, handle)) => {
             let handle = FileHandle(handle);
-            // fuser has one time for both.
+            // fuser has only one validity for both.
             let validity = found.name_validity.min(found.attribute_validity);
             let (attributes, generation) = (&found.entry.attributes, found.entry.generation);
             reply.created(&validity, attributes, generation, handle, DIRECT);

@@ -19,14 +19,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often dead processes are looked for, and marked files for changes by processes that do not announce them.
+/// How often to look for dead processes, and for changes of marked files by processes that do not announce them.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
-/// Serve the volume at the directory until it is unmounted. `ready` is called once, when
-/// requests are answered from then on.
+/// Serve the volume at the directory until it is unmounted. `ready` is called once, as soon as requests are answered.
 ///
 /// # Errors
-/// Those of [`spawn`]; [`MountError::System`] when the connection to the kernel broke (`ENODEV` when it was aborted, `EIO`).
+/// Those of [`spawn`]; [`MountError::System`] when the connection to the kernel broke (`ENODEV` when it was aborted,
+/// `EIO`).
 pub fn serve(
     volume: Arc<Volume>,
     directory: &Path,
@@ -36,10 +36,10 @@ pub fn serve(
     serve_counted(volume, directory, options, Arc::default(), ready)
 }
 
-/// The same, with counts that others may read.
+/// Serve the volume at the directory until it is unmounted, with counts that other code may read.
 ///
 /// # Errors
-/// As [`serve`].
+/// Those of [`serve`].
 pub fn serve_counted(
     volume: Arc<Volume>,
     directory: &Path,
@@ -52,12 +52,12 @@ pub fn serve_counted(
     server.run()
 }
 
-/// Answer requests from a socket, one message each, on one thread, until its other end is closed: for programs that
-/// play the kernel, as fuzzers do. Faults of pool memory are not caught.
+/// Answer requests from a socket, one message each, on one thread, until its other end is closed. This is for programs
+/// that take the kernel's place, such as fuzzers. Faults of pool memory are not caught.
 ///
 /// # Errors
-/// [`MountError::System`], also at the end of the requests (`ENODEV`), and with `ENOMEM` or `EAGAIN` when threads cannot
-/// be started.
+/// [`MountError::System`], also at the end of the requests (`ENODEV`), and with `ENOMEM` or `EAGAIN` when threads
+/// cannot be started.
 pub fn serve_socket(
     volume: Arc<Volume>,
     socket: OwnedFd,
@@ -105,8 +105,8 @@ pub fn spawn(
     })
 }
 
-/// A mount served in the background. Dropped, it takes the mount point away at once, and goes
-/// on for those who still use it.
+/// A mount served in the background. Dropping it detaches the mount point at once; the mount goes on for processes
+/// that still use it.
 pub struct MountHandle {
     directory: PathBuf,
     coherence: Arc<Coherence>,
@@ -119,11 +119,11 @@ impl MountHandle {
         &self.directory
     }
 
-    /// Unmount, unless somebody has, and wait until everything is given back. When somebody
-    /// uses the mount, the error says who, and the mount point is taken away all the same.
+    /// Unmount, if it is still mounted, and wait until all resources are released. If the mount is in use, the error
+    /// lists its holders, and the mount point is detached all the same.
     ///
     /// # Errors
-    /// As [`crate::unmount`]; what serving failed with.
+    /// Those of [`crate::unmount`], and the error with which serving failed.
     pub fn unmount(mut self) -> Result<(), MountError> {
         match unmount::unmount(&self.directory) {
             Ok(()) | Err(MountError::NotMounted(_)) => self.wait(),
@@ -131,7 +131,7 @@ impl MountHandle {
         }
     }
 
-    /// Wait until somebody unmounts.
+    /// Wait until the file system is unmounted.
     ///
     /// # Errors
     /// [`MountError::System`] with what serving failed with (`ENODEV` when the connection was aborted, `EIO`).
@@ -233,7 +233,7 @@ impl Server {
         })
     }
 
-    /// What answers requests from the device.
+    /// The code that answers requests from the device.
     fn answer(
         volume: Arc<Volume>,
         device: OwnedFd,
@@ -280,7 +280,7 @@ impl Server {
         self.helpers.stop();
         drop(self.guardian);
         match served {
-            // The kernel's other answer after an unmount: it took the connection down while we asked.
+            // The kernel's other answer after an unmount: it closed the connection during this request.
             Err(error)
                 if error.raw_os_error() == Some(libc::ECONNABORTED)
                     && is_unmounted(&self.directory) =>
@@ -292,7 +292,7 @@ impl Server {
     }
 }
 
-/// Whether nothing of ours is mounted there, or will not be in a moment.
+/// Whether no mount of ours is there, or will be gone in a moment.
 fn is_unmounted(directory: &Path) -> bool {
     const LOOKS: u32 = 20;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
@@ -321,7 +321,7 @@ fn default_page_cache_bytes(volume: &Volume) -> u64 {
     }
 }
 
-/// Permission is the kernel's matter, so fuser lets everybody through whom the kernel does.
+/// The kernel checks permissions, so fuser accepts every user that the kernel accepts.
 fn config(threads: usize) -> Config {
     let mut config = Config::default();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -330,7 +330,7 @@ fn config(threads: usize) -> Config {
     } else {
         threads
     });
-    // Each thread its own queue, if the device can be opened again.
+    // A queue for each thread, if the device can be opened again.
     config.clone_fd = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -351,7 +351,7 @@ fn thread<T: Send + 'static>(
     })
 }
 
-/// The threads that serve no requests: one invalidates, one looks around, some recall leases.
+/// The threads that serve no requests: one invalidates, one does periodic checks, some recall leases.
 struct Helpers {
     coherence: Arc<Coherence>,
     stop: Arc<AtomicBool>,
@@ -382,7 +382,7 @@ impl Helpers {
         })
     }
 
-    /// When the session is over: whatever was queued is still done.
+    /// Stop after the session is over; queued work is still done.
     fn stop(self) {
         self.stop.store(true, Ordering::Release);
         self.looking.thread().unpark();
@@ -398,7 +398,7 @@ fn look_around(adapter: &Adapter, stop: &AtomicBool) {
         adapter.leases.work_for_kernel();
         adapter.volume.reap();
         adapter.volume.report_noted_waits();
-        // Another mount, which granted them, may have ended.
+        // Another mount that granted leases may have ended.
         adapter.leases.try_to_begin();
         adapter.kernel.look_after_notifiers();
         adapter.coherence.watch();

@@ -1,7 +1,7 @@
-//! The right to open an inode by its number, once: by a random name that the mount made up for it.
+//! Tickets: the right to open an inode by its number, once, by a random name that the mount generates.
 //!
-//! A name that programs could write down would be dangerous: a copied or unpacked file of that name would overwrite the
-//! inode. So no such name is known before it is asked for, and none is kept on media.
+//! A predictable name would be dangerous: a copied or unpacked file of that name would overwrite the inode. So a name
+//! is unknown before it is requested, and none is kept on media.
 
 use egeria_engine::control::TICKET_DIGITS;
 use egeria_engine::{Errno, InodeNumber, Outcome};
@@ -28,7 +28,7 @@ impl Tickets {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name for an inode, in the place of an earlier one from the same open directory.
+    /// A new name for an inode; it replaces an earlier one from the same open directory.
     pub(crate) fn issue(
         &self,
         handle: u64,
@@ -39,7 +39,7 @@ impl Tickets {
         Ok(digits)
     }
 
-    /// The inode that a name stands for, for the last time.
+    /// The inode of a name, which becomes invalid.
     pub(crate) fn take(&self, name: &[u8]) -> Option<(InodeNumber, u32)> {
         if name.len() != TICKET_DIGITS {
             return None;

@@ -22,18 +22,18 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// Between looks at whether it has.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Unmount. A mount somebody uses stays, and the error says who; one whose process died is
-/// taken away whoever stands in it. Waits for no process that serves a mount.
+/// Unmount. A mount that is in use stays, and the error lists its holders. A mount whose server process died is
+/// detached even if it is in use. Waits for no process that serves a mount.
 ///
 /// # Errors
-/// [`MountError::NotMounted`]; [`MountError::Busy`] when somebody uses it; what the system or `fusermount3` says.
+/// [`MountError::NotMounted`]; [`MountError::Busy`] when it is in use; errors of the system or of `fusermount3`.
 pub fn unmount(directory: &Path) -> Result<(), MountError> {
     let point = ours(directory)?;
     let mut dead = None;
     for attempt in 0.. {
         let lazily = attempt > 0 && *dead.get_or_insert_with(|| is_dead(&point.directory));
         let outcome = detach(&point, lazily);
-        // One that nobody is seen to hold is held by calls that end.
+        // A mount without visible holders is busy only because of system calls, and these end.
         let tries = match &outcome {
             Err(MountError::Busy {
                 holders, mounts, ..
@@ -49,32 +49,33 @@ pub fn unmount(directory: &Path) -> Result<(), MountError> {
     Err(busy(&point.directory))
 }
 
-/// Take the mount point out of sight at once; the mount goes on for those who still use it.
+/// Detach the mount point at once. The mount goes on for processes that still use it.
 ///
 /// # Errors
-/// [`MountError::NotMounted`]; what the system or `fusermount3` says.
+/// [`MountError::NotMounted`]; errors of the system or of `fusermount3`.
 pub fn unmount_lazily(directory: &Path) -> Result<(), MountError> {
     detach(&ours(directory)?, true)
 }
 
-/// Is the mount's process gone? One that does not answer lives: it may be stopped.
+/// Whether the mount's process is gone. A process that does not answer counts as alive, because it may be stopped.
 pub(crate) fn is_dead(directory: &Path) -> bool {
     ask(directory) == Some(libc::ENOTCONN)
 }
 
-/// Whether the process that serves this mount answers within a second, or is gone. Who asks one that does not,
-/// waits as long as it likes.
+/// Whether the process that serves this mount answers within a second, or is dead. Any other request to a server that
+/// hangs would block without limit.
 pub fn answers(directory: &Path) -> bool {
     ask(directory).is_some()
 }
 
-/// What the mount says to `statfs`, which the kernel always asks it: 0, or the error. `None` when it says nothing in time.
+/// The mount's answer to `statfs`, which the kernel always forwards: 0, or the error. `None` if there is no answer in
+/// time.
 ///
-/// A process of its own asks: a server that has taken a request and never answers holds the thread that made it for
-/// ever, and with it the end of its process.
+/// A child process asks. A server that took a request and never answers blocks the asking thread for ever, and its
+/// process could not end.
 fn ask(directory: &Path) -> Option<i32> {
     let path = CString::new(directory.as_os_str().as_bytes()).ok()?;
-    // SAFETY: the child makes system calls alone and ends; the path is terminated and outlives them.
+    // SAFETY: the child makes only system calls and ends; the path is terminated and outlives them.
     let child = unsafe {
         match libc::fork() {
             0 => {
@@ -93,7 +94,7 @@ fn ask(directory: &Path) -> Option<i32> {
         return status.exit_status();
     }
     let _ = kill_process(child, Signal::KILL);
-    // One that cannot be killed is left to whoever inherits it.
+    // A child that cannot be killed is left to the process that adopts it.
     let _ = ended_within(child, PAUSE);
     None
 }
@@ -111,7 +112,7 @@ fn ended_within(child: Pid, limit: Duration) -> Option<WaitStatus> {
     }
 }
 
-/// A mount of ours: its mount point, and the directory that this is in, so that nobody can put another there.
+/// A mount of ours: its mount point and the parent directory, so that no process can replace the mount point.
 struct Point {
     directory: PathBuf,
     parent: Place,

@@ -1,5 +1,5 @@
-//! Requests that must wait for somebody who holds an inode, who may be stopped: each waits on a thread of its own,
-//! so that the few that serve requests never all wait.
+//! Requests that must wait for the holder of an inode, which may be a stopped process. Each waits on a thread of its
+//! own, so that the few threads that serve requests never all wait.
 
 use crate::adapter::Adapter;
 use crate::failures::{self, Operation};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 /// How long a serving thread waits itself.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// Requests that wait at once. More are refused: whoever sends them all waits for the same file.
+/// Requests that wait at the same time. More are refused: such a number usually waits for one file.
 const MAX_WAITING: usize = 512;
 
-/// One that waits, as long as this lives.
+/// A waiting request, as long as this lives.
 struct Waiting(Arc<Adapter>);
 
 impl Waiting {

@@ -10,18 +10,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// What the volume keeps. Not `system.`: it holds access control lists, which the kernel would
-/// not enforce here.
+/// Namespaces that the volume keeps. Not `system.`: it holds access control lists, and the kernel would not enforce
+/// them here.
 const NAMESPACES: [&[u8]; 3] = [b"user.", TRUSTED, b"security."];
-/// Attributes that only `CAP_SYS_ADMIN` may know of.
+/// Attributes that only callers with `CAP_SYS_ADMIN` may see.
 const TRUSTED: &[u8] = b"trusted.";
 
-/// The label of SELinux, which `ls -l`, `cp -a` and others ask every file for, until one answers that there are none.
+/// The label of SELinux. `ls -l`, `cp -a` and others ask every file for it, unless the answer is that there are none.
 const SELINUX_LABEL: &[u8] = b"security.selinux";
 static HAS_SELINUX: LazyLock<bool> =
     LazyLock::new(|| Path::new("/sys/fs/selinux/enforce").exists());
 
-/// The attribute's name, if the volume keeps such.
+/// The attribute's name, if its namespace is one that the volume keeps.
 fn attribute(name: &OsStr) -> Outcome<&[u8]> {
     let name = name.as_bytes();
     let kept = |space: &&[u8]| name.starts_with(space) && name.len() > space.len();
@@ -66,8 +66,8 @@ impl Adapter {
         outcome
     }
 
-    /// The names the caller may know of, each ended by a NUL. (The kernel checks who reads and
-    /// changes them, not who lists them.)
+    /// The names that the caller may see, each ended by a NUL. (The kernel checks permission to read and change
+    /// attributes, but not to list them.)
     pub(crate) fn xattr_names(&self, caller: Caller, ino: InodeNumber) -> Outcome<Vec<u8>> {
         let held = self.known.hold(&self.volume, ino)?;
         let mut names = self.volume.list_xattr(held.ino)?;

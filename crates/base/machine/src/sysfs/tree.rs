@@ -92,7 +92,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Names in a directory, at most [`MAX_ENTRIES`], sorted; those that are not UTF-8 are nobody's.
+/// Names in a directory, at most [`MAX_ENTRIES`], sorted; names that are not UTF-8 are left out.
 pub(crate) fn entries(directory: &Path) -> Vec<String> {
     let Ok(listing) = std::fs::read_dir(directory) else {
         return Vec::new();

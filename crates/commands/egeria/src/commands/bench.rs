@@ -1,4 +1,4 @@
-//! `egeria bench`: Egeria beside its peers.
+//! `egeria bench`: Egeria compared with its peers.
 
 mod emulation;
 mod everyday;

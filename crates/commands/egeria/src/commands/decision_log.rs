@@ -96,7 +96,7 @@ pub(super) enum Fate {
     },
     /// It did not stop in order and its process is gone.
     Killed,
-    /// The log does not say whose it is.
+    /// The log does not say which process wrote it.
     Unknown,
 }
 
@@ -176,7 +176,7 @@ impl DecisionLog {
         self.lines += u64::from(!matches!(record, Ok(None)));
         record.map_err(|error| {
             let cause = error.to_string();
-            // The place within the line tells nobody anything, and it looks like one in the file.
+            // The position within the line is of no use, and it looks like a line of the file.
             let cause = cause.split(" at line ").next().unwrap_or_default();
             Failure::new(format!(
                 "{} is no decision log: line {}: {}; give one that a steward wrote",
@@ -187,7 +187,7 @@ impl DecisionLog {
         })
     }
 
-    /// Whether the file is another one now, or begins anew: what follows is in a new [`DecisionLog`].
+    /// Whether the file was replaced or truncated: what follows must be read with a new [`DecisionLog`].
     pub(super) fn is_replaced(&mut self) -> bool {
         let Ok(metadata) = fs::metadata(&self.path) else {
             return false;
@@ -274,7 +274,7 @@ fn log_of_journal(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// A log somebody may mean.
+/// A log that the user may mean.
 struct Candidate {
     log: PathBuf,
     modified: SystemTime,
@@ -375,7 +375,7 @@ pub(super) fn older_part(path: &Path, head: Option<&Head>) -> Option<PathBuf> {
         .then_some(older)
 }
 
-/// Text out of a log as it may be shown: who writes there is not who looks, and terminals obey bytes.
+/// Text out of a log as it may be shown: another user may have written it, and some bytes control terminals.
 pub(super) fn printable(text: &str) -> String {
     let cut: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     egeria_cli::output::printable(&cut)

@@ -45,7 +45,7 @@ struct Document {
 #[derive(Serialize)]
 struct LeftOut {
     directory: NamedPath,
-    /// Who serves it.
+    /// The user that serves it.
     user: u32,
 }
 
@@ -133,8 +133,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     Ok(status)
 }
 
-/// Every mounted volume of this user. Whose mounts are others', may have named anything as what is mounted,
-/// and may let whoever asks them wait for ever.
+/// Every mounted volume of this user. Mounts of other users may name anything as their source, and may block a process
+/// that asks them for ever.
 fn mounted() -> Outcome<(Vec<Outcome<VolumeSpace>>, Vec<LeftOut>)> {
     let own = rustix::process::geteuid().as_raw();
     let mut pools: Vec<PathBuf> = Vec::new();
@@ -157,11 +157,11 @@ fn mounts() -> Outcome<Vec<Served>> {
     Ok(served::all()?)
 }
 
-/// As [`space_of_pool`], but does not wait for a volume that hangs: the others are worth showing.
+/// The space of a pool's volume. It does not wait for a volume that hangs, because the others are worth showing.
 fn space_soon(pool: &Path) -> Outcome<VolumeSpace> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let path = pool.to_owned();
-    // Nobody listens any more: it came too late.
+    // If sending fails, the receiver has given up: the answer came too late.
     std::thread::spawn(move || drop(sender.send(space_of_pool(&path))));
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
         Err(Failure::new(format!(

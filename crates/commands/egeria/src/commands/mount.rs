@@ -327,7 +327,7 @@ fn unmount_on_signal(signals: &Signals, directory: PathBuf) {
     });
 }
 
-/// Tells whoever waits that the mount answers.
+/// Notifies the process that waits that the mount answers.
 fn announce(mount: &Mount, document: &Document, format: Format) -> Outcome {
     if !mount.options.ready {
         return format.print(document, human);

@@ -61,7 +61,7 @@ pub(super) struct Label {
 }
 
 impl Label {
-    /// Of a recording whose windows were all read.
+    /// The label of a recording after all its windows were read.
     pub(super) fn of(path: &Path, reader: &Reader) -> Label {
         let (header, machine) = (reader.header(), reader.machine());
         Label {
@@ -144,7 +144,7 @@ fn utc(unix_ns: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// A sequence that is made while it is printed. What goes wrong meanwhile ends it and is kept.
+/// A sequence that is made while it is printed. An error in it ends it and is kept.
 pub(super) struct Stream<'a, I> {
     items: RefCell<I>,
     failure: &'a RefCell<Option<Failure>>,

@@ -1,4 +1,4 @@
-//! `egeria run`: a program nobody changed, on a volume, with its reads and writes served directly.
+//! `egeria run`: an unchanged program on a volume, with its reads and writes served directly.
 
 mod child;
 mod no_volume;
@@ -287,7 +287,7 @@ impl Stage {
     /// A steward for the command and what it starts, when one is wanted.
     fn look_after(&self, arguments: &Arguments, machine: &Machine) -> Outcome<Option<Steward>> {
         let wanted = arguments.policy != System::Off || arguments.steward.watches();
-        // Nobody but the command uses a scratch volume, however far its processes stray.
+        // Only the command uses a scratch volume, even if its processes are no longer its descendants.
         let scope = match self.scratch {
             Some(_) => Scope::All,
             None => Scope::Tree(std::process::id()),
@@ -308,7 +308,7 @@ impl Drop for Stage {
         let Some(mount) = self.mount.take() else {
             return;
         };
-        // Whoever still uses it loses it: its server ends with this process.
+        // Processes that still use the mount lose it: its server ends with this process.
         if let Err(error) = mount.unmount() {
             output::complain(&format!(
                 "{error}; the command has ended, so the mount is taken away"

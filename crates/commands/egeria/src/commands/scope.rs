@@ -30,7 +30,7 @@ impl ScopeArguments {
         self.all || self.cgroup.is_some() || !self.pid.is_empty()
     }
 
-    /// The same as named in the settings.
+    /// The arguments that mean the scope named in the configuration.
     pub(super) fn configured(cgroup: Option<&Path>, all: bool) -> ScopeArguments {
         ScopeArguments {
             pid: Vec::new(),

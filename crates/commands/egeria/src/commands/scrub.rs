@@ -98,8 +98,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     })
 }
 
-/// Sleeps so that work is a share of the time. It sleeps without locks; a low scheduling priority would
-/// make programs wait for a lock whose owner gets no CPU.
+/// Sleeps so that work is a share of the time. It sleeps without locks. A low scheduling priority would make programs
+/// wait for a lock while its owner gets no CPU.
 struct Pace {
     /// Sleep for each second of work.
     sleep_per_work: f64,

@@ -18,7 +18,7 @@ use egeria_cli::output::{self, Format};
 
 /// Workloads are small; more is not one.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Decisions told per system.
+/// Decisions shown per system.
 const SHOWN_DECISIONS: usize = 10;
 
 /// Arguments of `egeria sim`.
@@ -112,7 +112,7 @@ struct Report {
 #[derive(Serialize)]
 struct Run {
     configuration: &'static str,
-    /// Operations/s beside those of the first configuration.
+    /// Operations/s divided by those of the first configuration.
     vs_first: f64,
     /// How far `operations_s` and `bytes_s` may be off.
     uncertainty: Uncertainty,
@@ -120,7 +120,7 @@ struct Run {
     vs_first_uncertainty: Uncertainty,
     /// Where four of five such predictions were right.
     bytes_s_range: Range,
-    /// The same of `vs_first`.
+    /// The range of `vs_first` in which four of five such predictions were right.
     vs_first_range: Range,
     /// Whether that leaves no doubt which of the two is faster.
     is_decided: bool,
@@ -206,7 +206,7 @@ fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<
     Ok(options)
 }
 
-/// One rate beside another; as good as it where both are nothing.
+/// One rate divided by another; 1 if `first` is 0.
 fn beside(rate: f64, first: f64) -> f64 {
     if first > 0.0 { rate / first } else { 1.0 }
 }

@@ -123,7 +123,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     for line in machine.warnings.iter().chain(&begun.unseen) {
         tracing::warn!("{line}");
     }
-    // Nobody asked for all that `all` has.
+    // With `all`, the user did not ask for each of its stages.
     let (expected, missed): (&[String], &[String]) = match policy {
         System::All => (&begun.unavailable, &[]),
         _ => (&[], &begun.unavailable),

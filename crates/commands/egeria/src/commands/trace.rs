@@ -57,7 +57,7 @@ struct ShowArguments {
 /// Shows a recording.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let What::Show(show) = &arguments.what;
-    // Read once to the end before anything is printed: what is damaged is told, not half shown.
+    // Read once to the end before anything is printed: damage is reported, and not half of the file shown.
     let mut reader = recording::open(&show.file)?;
     let machine = reader.machine().clone();
     let mut totals = Totals::default();

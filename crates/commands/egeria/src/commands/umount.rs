@@ -88,7 +88,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     )
 }
 
-/// Whether the mount on this directory says the truth, and soon; others are not asked who serves them.
+/// Whether the mount on this directory can be trusted and answers soon; others are not asked which process serves
+/// them.
 fn is_believed(directory: &Path) -> bool {
     let absolute = paths::absolute(directory);
     absolute.is_ok_and(|path| {

@@ -163,7 +163,7 @@ fn volume_settings(volume: &ConfiguredVolume) -> String {
              RestrictSUIDSGID=no\nLockPersonality=no\nMemoryDenyWriteExecute=no\n"
         ));
     }
-    // Who has no list of address families must not get one.
+    // A service without a list of address families must not get one.
     let families = volume.user.is_none();
     text.push_str(&reachable(volume.metrics.as_ref(), families));
     text

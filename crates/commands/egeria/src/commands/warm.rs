@@ -118,7 +118,7 @@ fn check_room(plan: &Plan) -> Outcome {
     Ok(())
 }
 
-/// Works beside a bar, until done or a signal.
+/// Works with a progress bar, until done or a signal.
 fn bring(
     plan: &Plan,
     machine: &Machine,

@@ -63,7 +63,7 @@ struct Document {
     address: String,
 }
 
-/// Serves the page until somebody asks to stop.
+/// Serves the page until a signal asks to stop.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
     if arguments.processes.is_any() && (arguments.pool.is_some() || arguments.log.is_some()) {

@@ -1,4 +1,4 @@
-//! `egeria where`: which nodes hold a file, a directory or a process, and who uses it from where.
+//! `egeria where`: which nodes hold a file, a directory or a process, and which threads use it from where.
 
 mod directory;
 mod file;

@@ -1,5 +1,5 @@
-//! Connections, all served by one thread: little is read of each, and not for long. Who sends nothing keeps nobody out, because
-//! when there are too many the one that has been silent longest goes.
+//! Connections, all served by one thread: little is read of each, and not for long. A silent client keeps no other
+//! client out: when there are too many, the connection that has been silent longest is closed.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};

@@ -1,4 +1,4 @@
-//! What is asked for, and what is answered. Who asks is not trusted.
+//! Requests and responses. The client is not trusted.
 
 use std::net::IpAddr;
 

@@ -353,7 +353,7 @@ fn reports(families: &mut Families<'_>, base: &Labels, reports: &Reports) -> fmt
 pub struct StewardMetrics(Arc<Mutex<Summary>>);
 
 impl StewardMetrics {
-    /// Of the steward whose summary this is.
+    /// The metrics of the steward with this summary.
     pub fn of(summary: Arc<Mutex<Summary>>) -> StewardMetrics {
         StewardMetrics(summary)
     }

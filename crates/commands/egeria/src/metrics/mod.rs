@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: numbers that exist anyway, read when somebody asks. Nothing is counted for them.
+//! Metrics for Prometheus: numbers that exist anyway, read on request. Nothing is counted for them.
 
 mod families;
 mod site;

@@ -1,14 +1,14 @@
-//! What clusters get of the links at most, without computing shares.
+//! Upper bounds of what clusters get of the links, without computing shares.
 //!
-//! Each flow gets at most the width of its way, and counts on one of its lanes: that which would be fullest if
-//! all flows got their most. A lane's flows get no more than it carries, and the worthiest are served first. So the
-//! bound is never below the worth of any shares, whichever lane a flow counts on.
+//! Each flow gets at most the width of its way, and counts on only one of its lanes: the lane that would be fullest if
+//! all flows got their most. The flows of a lane get no more than it carries, and the worthiest are served first. So
+//! the bound is never below the worth of any shares, whichever lane a flow counts on.
 
 use egeria_machine::Paths;
 
 use super::clusters::{NodeSet, positions};
 
-/// Computes bounds, in memory of its own.
+/// Computes bounds, with reused memory.
 pub(super) struct Bounds<'a> {
     paths: &'a Paths,
     nodes: usize,
@@ -64,7 +64,7 @@ impl<'a> Bounds<'a> {
                 (fullest, crowding) = (Some(*lane), here);
             }
         }
-        // Where no lane can be filled the flow gets its most.
+        // If no lane can be filled, the flow gets its most.
         let Some(lane) = fullest else { return most };
         let taken = most.min(self.left[lane]);
         self.left[lane] -= taken;

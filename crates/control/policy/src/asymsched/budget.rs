@@ -1,4 +1,4 @@
-//! What migration costs, and who may pay it (§4.2, Step 4).
+//! What migration costs, and which process may pay it (§4.2, Step 4).
 
 use super::settings::Settings;
 use egeria_facts::ProcessAccesses;
@@ -12,7 +12,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// What moving so much memory would mean for a process.
+    /// The account of a process if this number of bytes is moved.
     pub(super) fn of(facts: &ProcessAccesses, bytes: u64, settings: &Settings) -> Account {
         Account {
             spent_ns: facts.migrating_ns,
@@ -27,7 +27,7 @@ impl Account {
     }
 }
 
-/// What moving so much takes, ns, rounded up: 1 s/GB is 1 ns/byte.
+/// The cost of moving this number of bytes, ns, rounded up: 1 s/GB is 1 ns/byte.
 pub(super) fn cost_ns(bytes: u64, settings: &Settings) -> u64 {
     (bytes as f64 * settings.cost_s_per_gb).ceil() as u64
 }

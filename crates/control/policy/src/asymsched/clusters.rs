@@ -90,7 +90,7 @@ impl<'a> Scene<'a> {
         scene
     }
 
-    /// Nobody goes to or leaves these nodes.
+    /// No thread goes to or leaves these nodes.
     pub(super) fn fix(&mut self, nodes: &[NodeId]) {
         let positions = nodes.iter().filter_map(|id| self.machine.index_of(*id));
         self.fixed |= positions.fold(0, |set, node| set | 1 << node);
@@ -138,8 +138,8 @@ impl<'a> Process<'a> {
         nodes.filter(|(_, each)| each.threads > 0)
     }
 
-    /// The nodes of its threads, joined where they access a common controller. Threads on a node count as
-    /// accessing its own: they share with each other (§4.2 a), and with whoever comes there often (b).
+    /// The nodes of its threads, joined where they access a common controller. Threads on a node count as accessing
+    /// its own: they share with each other (§4.2 a), and with threads that often access it (b).
     fn clusters(&self, machine: &Machine, settings: &Settings) -> impl Iterator<Item = NodeSet> {
         let count = machine.nodes.len();
         let mut joined: Vec<(NodeSet, NodeSet)> = Vec::new();

@@ -1,10 +1,10 @@
-//! What can be placed: nodes that belong together, and the clusters over them.
+//! Groups of nodes that are placed together, and the clusters over them.
 
 use std::collections::BTreeMap;
 
 use super::clusters::{NodeSet, Scene, positions};
 
-/// The movable things of a scene. Nodes with threads of no cluster that spans nodes need no link; they only give
+/// The movable groups of a scene. Nodes whose threads need no link, because no cluster there spans nodes, only give
 /// way.
 pub(super) struct Layout {
     /// The heaviest first.
@@ -14,9 +14,9 @@ pub(super) struct Layout {
     pub(super) by_worth: Vec<usize>,
     /// Nodes that give way, by how many cores they have.
     quiet: BTreeMap<usize, NodeSet>,
-    /// Nodes where threads can go, likewise.
+    /// Nodes where threads can go, by how many cores they have.
     pools: BTreeMap<usize, NodeSet>,
-    /// What goes along with the threads of each node, bytes.
+    /// Memory that moves together with the threads of each node, bytes.
     bytes_along: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Bundle {
     pub(super) worth: f64,
 }
 
-/// What tells groups apart: clusters, cores, and for a node that must stay, which.
+/// The key of a group: clusters, cores, and the node itself if it must stay.
 type Signature = (Vec<usize>, usize, Option<usize>);
 
 impl Layout {
@@ -77,7 +77,7 @@ impl Layout {
         }
     }
 
-    /// What a placement moves: memory, bytes, and nodes.
+    /// The cost of a placement: memory to move, bytes, and nodes.
     pub(super) fn cost(&self, targets: &[NodeSet]) -> (u64, u32) {
         let moved = self
             .groups
@@ -90,7 +90,7 @@ impl Layout {
         (bytes.fold(0, u64::saturating_add), moved.count_ones())
     }
 
-    /// How many placements there are, as far as that can be said.
+    /// The number of placements, saturating.
     pub(super) fn placements(&self) -> u64 {
         let mut placed = 0;
         let choices = |group: &Group| {
@@ -122,7 +122,7 @@ impl Layout {
         moves
     }
 
-    /// What each of so many clusters gets of what its bundle gets; 0 for those that span no nodes.
+    /// Each cluster's part of the share of its bundle; 0 for clusters that span no nodes.
     pub(super) fn per_cluster(&self, shares: &[f64], clusters: usize) -> Vec<f64> {
         let mut each = vec![0.0; clusters];
         for (bundle, share) in self.bundles.iter().zip(shares) {
@@ -166,7 +166,7 @@ fn bundles(scene: &Scene<'_>) -> Vec<Bundle> {
     by_nodes.into_iter().map(bundle).collect()
 }
 
-/// The groups, those that carry most first, with the bundles told where theirs are.
+/// The groups, those that carry most first. It also records in the bundles where their groups are.
 fn groups(
     grouped: BTreeMap<Signature, NodeSet>,
     pools: &BTreeMap<usize, NodeSet>,
@@ -178,7 +178,7 @@ fn groups(
         of.map(|bundle| bundle.worth * f64::from(bundle.nodes.count_ones()))
             .sum()
     };
-    // What must stay first: it leaves no choice.
+    // Groups that must stay come first: they leave no choice.
     found.sort_by(|(a, _), (b, _)| {
         b.2.is_some()
             .cmp(&a.2.is_some())
@@ -218,7 +218,7 @@ impl Combinations {
         }
     }
 
-    /// How many there are, as far as that can be said.
+    /// The number of subsets, saturating.
     pub(super) fn count(members: u32, size: u32) -> u64 {
         let size = u64::from(size.min(members.saturating_sub(size)));
         (1..=size).fold(1u64, |count, step| {

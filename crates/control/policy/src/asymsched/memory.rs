@@ -9,7 +9,7 @@ use super::plan::{MemoryAction, MemoryStep};
 use super::settings::Settings;
 use egeria_facts::ProcessKey;
 
-/// What becomes of memory that follows an earlier move, and whose goes on following.
+/// The steps for memory that follows an earlier move, and the processes that continue to follow.
 pub(super) fn follow(
     scene: &Scene<'_>,
     end_ns: u64,

@@ -49,16 +49,16 @@ use budget::Account;
 use clusters::{Scene, positions};
 use search::{Chosen, Found};
 
-/// What AsymSched does about one window.
+/// AsymSched's plan for one window.
 ///
 /// Pure: the same input gives the same plan, and the order of processes and nodes does not matter. A window from
-/// outside should be [validated](AccessWindow::validate) first; one that is not still gives a plan, in which what
-/// makes no sense is left alone.
+/// outside should be [validated](AccessWindow::validate) first. An invalid one still gives a plan, which ignores the
+/// invalid parts.
 pub fn plan(machine: &Machine, window: &AccessWindow, settings: &Settings) -> PlacementPlan {
     beside(machine, window, settings, &[], &[])
 }
 
-/// The same when a window was planned before: memory that follows a move which `previous` ordered is looked after.
+/// The plan for a window after an earlier one: it continues with memory that follows a move ordered in `previous`.
 pub fn plan_after(
     machine: &Machine,
     window: &AccessWindow,
@@ -68,7 +68,7 @@ pub fn plan_after(
     beside(machine, window, settings, &previous.following, &[])
 }
 
-/// The same as a part of a larger decision: nobody goes to or leaves the nodes that are taken.
+/// The plan as a part of a larger decision: no thread goes to or leaves the nodes in `taken`.
 pub(crate) fn beside(
     machine: &Machine,
     window: &AccessWindow,
@@ -206,7 +206,7 @@ fn moves(scene: &Scene<'_>, chosen: &Chosen) -> Vec<NodeMove> {
     moves
 }
 
-/// Step 4: why nobody moves, if some process may not.
+/// Step 4: the reason why no thread moves, if some process may not pay.
 fn refusal(
     scene: &Scene<'_>,
     moves: &[NodeMove],
@@ -250,7 +250,7 @@ fn refusal(
     None
 }
 
-/// Memory begins to follow those that move.
+/// Memory begins to follow threads that move.
 fn set_off(moves: &[NodeMove], end_ns: u64, settings: &Settings, plan: &mut PlacementPlan) {
     for of_process in moves.chunk_by(|one, other| one.process == other.process) {
         let process = of_process[0].process;

@@ -1,4 +1,4 @@
-//! What the placement of clusters answers.
+//! The plan of a placement of clusters.
 
 use std::fmt;
 
@@ -15,22 +15,22 @@ pub struct PlacementPlan {
     pub window: u64,
     /// The clusters found, by process and first node.
     pub clusters: Vec<Cluster>,
-    /// What becomes of the threads, and why.
+    /// The decision about threads, and why.
     pub decision: Decision,
     /// Which threads go where: all of a process on a node, or none; by process, then by node.
     pub moves: Vec<NodeMove>,
-    /// What becomes of memory, by process.
+    /// The steps for memory, by process.
     pub memory: Vec<MemoryStep>,
-    /// How the placement was looked for.
+    /// Statistics of the search.
     pub search: Search,
-    /// Whose memory is on its way after this plan; [`super::plan_after`] looks after it.
+    /// Processes whose memory is still following after this plan; [`super::plan_after`] continues with it.
     pub following: Vec<(ProcessKey, Following)>,
 }
 
 /// Threads of a process that share data (§4.2, Step 1).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Whose threads.
+    /// The process of these threads.
     pub process: ProcessKey,
     /// The nodes they are on.
     pub nodes: Vec<NodeId>,
@@ -44,7 +44,7 @@ pub struct Cluster {
     pub expected_bytes_s: f64,
 }
 
-/// What becomes of the threads.
+/// The decision about threads.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Decision {
@@ -61,16 +61,16 @@ pub enum Decision {
     },
     /// No cluster spans two nodes, so none needs a link.
     NothingSpans,
-    /// The placement there is passes the filter (Step 3): nothing is moved, which is the least that can be.
+    /// The present placement passes the filter (Step 3): nothing is moved, which is the least possible.
     Stay {
-        /// `P_wbw` of the placement there is.
+        /// `P_wbw` of the present placement.
         now_wbw: f64,
         /// The highest `P_wbw` found.
         best_wbw: f64,
     },
     /// Threads move.
     Move {
-        /// `P_wbw` of the placement there is.
+        /// `P_wbw` of the present placement.
         now_wbw: f64,
         /// `P_wbw` of the placement chosen.
         chosen_wbw: f64,
@@ -79,9 +79,9 @@ pub enum Decision {
         /// Memory to follow (`P_mm`), bytes.
         bytes: u64,
     },
-    /// A better placement would take one process over its budget (Step 4), so nobody moves.
+    /// A better placement would take one process over its budget (Step 4), so no thread moves.
     OverBudget {
-        /// Whose budget.
+        /// The process whose budget it is.
         process: ProcessKey,
         /// What it has spent (`A_tm`), ns.
         spent_ns: u64,
@@ -89,14 +89,14 @@ pub enum Decision {
         cost_ns: u64,
         /// What it may spend: `budget` of its running time, ns.
         allowed_ns: u64,
-        /// `P_wbw` of the placement there is.
+        /// `P_wbw` of the present placement.
         now_wbw: f64,
         /// `P_wbw` of the placement refused.
         chosen_wbw: f64,
     },
-    /// A better placement would move a process whose memory still follows its last move, so nobody moves.
+    /// A better placement would move a process with memory that still follows its last move, so no thread moves.
     StillFollowing {
-        /// Whose memory.
+        /// The process whose memory it is.
         process: ProcessKey,
     },
 }
@@ -104,7 +104,7 @@ pub enum Decision {
 /// All threads of a process on a node go to another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeMove {
-    /// Whose threads.
+    /// The process of these threads.
     pub process: ProcessKey,
     /// How many.
     pub threads: u32,
@@ -116,22 +116,22 @@ pub struct NodeMove {
     pub resident_bytes: u64,
 }
 
-/// What becomes of a process's memory.
+/// A step for a process's memory.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MemoryStep {
-    /// Whose memory.
+    /// The process whose memory it is.
     pub process: ProcessKey,
-    /// What.
+    /// The action.
     pub action: MemoryAction,
 }
 
-/// What becomes of memory, and why.
+/// An action on memory, and why.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MemoryAction {
-    /// Pages go to whoever accesses them; those that many access are spread.
+    /// Each page goes to the node that accesses it; pages that many nodes access are spread.
     Dynamic,
-    /// All memory follows at once: the process stops meanwhile (§4.3).
+    /// All memory follows at once, and the process is stopped during that (§4.3).
     Full {
         /// Part of its accesses that still go to nodes it left (`A_oldA`).
         old_share: f64,
@@ -160,19 +160,19 @@ pub enum MemoryAction {
     },
 }
 
-/// How a placement was looked for.
+/// Statistics of the search for a placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Search {
     /// Placements looked at, one by one; those ruled out in groups by a bound are not among them.
     pub considered: u64,
     /// Placements whose shares were computed: neither ruled out nor equivalent to one computed before.
     pub evaluated: u64,
-    /// Whether nothing was left out, so that the best is the best there is.
+    /// Whether the search was complete, so that the best found is the best of all.
     pub is_complete: bool,
 }
 
 impl PlacementPlan {
-    /// The plan of who does not look for clusters: nothing.
+    /// The plan when clusters are not looked for: nothing.
     pub fn off(window: u64) -> PlacementPlan {
         PlacementPlan {
             window,
@@ -185,8 +185,8 @@ impl PlacementPlan {
         }
     }
 
-    /// The window as it would be if threads and all their memory were where the plan says, and accesses followed both. Its number
-    /// and its time stay.
+    /// The window as it would be if threads and all their memory were where the plan says, and accesses followed both.
+    /// Its number and its time stay.
     pub fn obeyed(&self, machine: &Machine, window: &AccessWindow) -> AccessWindow {
         let mut obeyed = window.clone();
         for process in &mut obeyed.processes {

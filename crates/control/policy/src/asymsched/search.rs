@@ -5,7 +5,7 @@
 //!      not which of its nodes goes where. Every choice of nodes for all groups is a placement.
 //!   2. where there are many, a good one is looked for by exchanging nodes as long as bounds rise
 //!   3. groups are placed one after another; a cluster gets at most its bound on its nodes; whatever
-//!      cannot pass the filter beside the best known so far is left out with all that follows
+//!      cannot pass the filter compared with the best known so far is left out with all that follows
 //!   4. from the highest bound down shares are computed, until no bound is above the best found;
 //!      equivalent placements are computed once
 //!   5. what passes the filter is looked at by the memory it moves
@@ -27,9 +27,9 @@ use super::plan::Search;
 use super::settings::Settings;
 use super::traffic::{Part, Traffic};
 
-/// Beyond so many sets of nodes the best is only guessed from above.
+/// With more sets of nodes than this, only an upper bound of the best is known.
 const MAX_SETS: u64 = 5000;
-/// A bound on new nodes takes as long as so many on known ones.
+/// A bound on new nodes takes as long as this number of bounds on known ones.
 const NEW_SET_TRIES: u64 = 10;
 /// What rounding may do to a sum of shares.
 const ROUNDING: f64 = 1e-9;
@@ -143,7 +143,7 @@ impl Searcher<'_> {
         self.bounds.of(&sets) * (1.0 + ROUNDING)
     }
 
-    /// Step 3: every placement that may pass the filter beside one of this weighted bandwidth.
+    /// Step 3: every placement that may pass the filter, compared with one of this weighted bandwidth.
     fn place_all(&mut self, known_wbw: f64) {
         let layout = self.layout;
         let bundles = layout.bundles.iter();

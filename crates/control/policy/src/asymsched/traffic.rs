@@ -1,11 +1,11 @@
 //! What clusters get of the links in a placement: `C_bw(P)`, and when two placements are one.
 //!
-//! A cluster sends data between every two of its nodes, both ways, and takes what it gets: one flow per ordered
+//! A cluster sends data between every two of its nodes, both ways, as fast as it can. There is one flow per ordered
 //! pair, over the lanes between the two. Flows of all clusters share the lanes max-min fairly.
 //!
-//! Before shares are computed the flows are reduced to what can matter: a flow has the width of its way at most; a
-//! lane that its flows cannot fill, or whose flows all cross a lane that is not wider, bounds nothing. Two
-//! placements are equivalent when the rest is the same but for names; then they have the same shares.
+//! Before shares are computed, the flows are reduced. A flow gets at most the width of its way. A lane has no effect
+//! if its flows cannot fill it, or if all its flows cross another lane that is not wider. Two placements are
+//! equivalent if the rest differs only in names; then they have the same shares.
 
 use egeria_machine::Paths;
 use egeria_machine::fair::{Flow, max_min_shares};
@@ -41,7 +41,7 @@ struct SharedLane {
     flows: Vec<usize>,
 }
 
-/// A placement's traffic under names of no one's choice: equal forms have equal shares.
+/// A placement's traffic with canonical names: equal forms have equal shares.
 pub(super) struct Form {
     pub(super) key: Vec<u64>,
     /// The parts in the form's order.
@@ -81,8 +81,9 @@ impl Traffic {
         }
     }
 
-    /// The form, found by looking at neighbours a few times. Where that does not tell parts, flows or lanes apart
-    /// the order they came in does: then equivalent placements may have two forms, but never one form two shares.
+    /// The form, found by looking at neighbours a few times. Parts, flows or lanes that this cannot distinguish keep
+    /// their original order. So two equivalent placements may have two forms, but one form never has two different
+    /// shares.
     pub(super) fn form(&self) -> Form {
         let mut parts: Vec<u64> = self
             .clusters
@@ -209,7 +210,7 @@ fn binding_lanes(paths: &Paths, flows: &[Stream], users: Vec<Vec<usize>>) -> Vec
         flows,
     });
     let mut lanes: Vec<SharedLane> = lanes.filter(can_fill).collect();
-    // Most flows first: who has no more flows than another, and all of them, comes after it.
+    // Most flows first: a lane whose flows are all flows of another lane comes after it.
     lanes.sort_by(|a, b| {
         let by_flows = b.flows.len().cmp(&a.flows.len());
         by_flows.then(a.bytes_s.total_cmp(&b.bytes_s))
@@ -236,7 +237,7 @@ fn ascending<K: Ord>(count: usize, key: impl Fn(usize) -> K) -> Vec<usize> {
     order
 }
 
-/// Where each is in an order.
+/// The position of each in an order.
 fn ranks(order: &[usize]) -> Vec<usize> {
     let mut ranks = vec![0; order.len()];
     order
@@ -246,7 +247,7 @@ fn ranks(order: &[usize]) -> Vec<usize> {
     ranks
 }
 
-/// One color of several, whatever their order.
+/// Combines colours, independently of their order.
 fn together(colors: impl Iterator<Item = u64>) -> u64 {
     colors.fold(0, |sum, color| sum.wrapping_add(mix(5, color)))
 }
@@ -298,7 +299,7 @@ mod tests {
         );
         assert!(narrow.key != wide.key);
         assert_eq!(form(5e9, [0b1001, 0b0110]).key, narrow.key);
-        // Pairs at one hub each share nothing: what is between the hubs does not matter.
+        // Pairs at one hub each share nothing, so the width between the hubs does not matter.
         let (apart, far) = (form(5e9, [0b0011, 0b1100]), form(7e9, [0b0011, 0b1100]));
         assert_eq!(apart.shares(), [8e9; 2]);
         assert_eq!(apart.key, far.key);

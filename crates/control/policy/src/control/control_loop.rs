@@ -7,7 +7,7 @@ use egeria_machine::{Machine, NodeId, PoolBandwidth};
 
 use super::actuator::Actuator;
 
-/// Decides window after window, and passes the actions to actuators.
+/// Decides one window after the other, and passes the actions to actuators.
 #[derive(Clone, Debug)]
 pub struct ControlLoop {
     machine: Machine,
@@ -15,9 +15,9 @@ pub struct ControlLoop {
     kinds: Vec<ActionKind>,
     planner: Planner,
     decision: Decision,
-    /// What was done and is not judged yet.
+    /// Actions that were done and are not judged yet.
     pending: Vec<Pending>,
-    /// Kinds of actions whose effect shows in the facts.
+    /// Kinds of actions that show an effect in the facts.
     shown: Vec<ActionKind>,
 }
 
@@ -28,14 +28,14 @@ struct Pending {
     windows_left: u32,
 }
 
-/// What one turn found, decided and did.
+/// The facts, decision and actions of one turn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Turn {
-    /// What came of earlier actions that are judged in this window.
+    /// Results of earlier actions that are judged in this window.
     pub results: Vec<ActionResult>,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
-    /// What was tried of it, in order.
+    /// The actions that were tried, in order.
     pub actions: Vec<ActionRecord>,
 }
 
@@ -54,19 +54,19 @@ impl ControlLoop {
         }
     }
 
-    /// The same where the facts show the effect of some kinds of actions only, as those of a recording do: nothing is
-    /// measured of the others.
+    /// A loop for facts that show the effect of only some kinds of actions, such as recordings. Other kinds are not
+    /// measured.
     pub fn showing(mut self, kinds: &[ActionKind]) -> ControlLoop {
         self.shown = kinds.to_vec();
         self
     }
 
-    /// What a node's pool gives is known from now on.
+    /// Records the measured speed of a node's pool.
     pub fn set_pool_bandwidth(&mut self, node: NodeId, bandwidth: PoolBandwidth) {
         self.machine.set_pool_bandwidth(node, bandwidth);
     }
 
-    /// The machine that is planned for.
+    /// The machine of the plans.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -76,12 +76,12 @@ impl ControlLoop {
         self.planner.unavailable()
     }
 
-    /// What all processes have spent on moves, and may; `None` without a budget.
+    /// What all processes have spent on moves, and may spend; `None` without a budget.
     pub fn budget(&self) -> Option<Balance> {
         self.planner.budget()
     }
 
-    /// Forgets all windows so far; what was done stays done.
+    /// Drops all earlier windows; actions that were done stay done.
     pub fn start_over(&mut self) {
         *self = ControlLoop::new(&self.machine, self.settings.clone(), &self.kinds)
             .showing(&self.shown);
@@ -123,7 +123,7 @@ impl ControlLoop {
         }
     }
 
-    /// What came of the actions that are to be judged in this window.
+    /// The results of actions that are to be judged in this window.
     fn judge(&mut self, facts: &Facts) -> Vec<ActionResult> {
         let mut due = Vec::new();
         self.pending.retain_mut(|pending| {
@@ -143,8 +143,8 @@ impl ControlLoop {
         due.iter().map(result).collect()
     }
 
-    /// Has the actions that were done judged in their time. Of an action that takes the place of one that is not judged
-    /// yet, that one's result is that nothing can be measured; one that is only repeated is judged as it began.
+    /// Schedules the judgement of actions that were done. If an action replaces one that is not judged yet, the old
+    /// one's result is that nothing can be measured. An action that is only repeated is judged from its first begin.
     fn expect(&mut self, records: &[ActionRecord]) -> Vec<ActionResult> {
         let is_done = |record: &&ActionRecord| record.outcome == ActionOutcome::Done;
         let earlier = std::mem::take(&mut self.pending);

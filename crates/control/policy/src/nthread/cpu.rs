@@ -9,8 +9,8 @@ use crate::{Contention, KeptBecause, Reason};
 /// Sums of shares are not exact; what is this close is equal.
 const CLOSE: f64 = 1e-9;
 
-/// A node short of less than this has nobody waiting: times of a window are not exact, and what runs
-/// beside the threads (a shell, a logger) takes a little of a core.
+/// With a shortage below this, no thread waits: times of a window are not exact, and other processes (a shell, a
+/// logger) take a little of a core.
 const SHORT_CORES: f64 = 0.5;
 
 /// The contended node: more than `cpu_limit` of its CPUs are busy, and at least `cpu_ratio`

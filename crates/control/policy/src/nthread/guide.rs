@@ -14,8 +14,8 @@ pub(crate) struct Guide<'a> {
     pub(crate) displaced: HashMap<ThreadKey, NodeId>,
     /// Threads that others decide about, and where they will be. They count there, and this plan says nothing of them.
     pub(crate) held: HashMap<ThreadKey, NodeId>,
-    /// What there is beside file I/O on the ways between nodes: who leaves a node then goes where the way from its data
-    /// carries most, instead of to the least loaded node.
+    /// Other traffic between nodes than file I/O. With it, a thread that leaves a node goes where the way from its
+    /// data carries most, instead of to the least loaded node.
     pub(crate) roads: Option<Roads<'a>>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Guide<'a> {
 pub(crate) struct Roads<'a> {
     paths: &'a Paths,
     nodes: usize,
-    /// Beside the window's threads, per lane, bytes/s.
+    /// Traffic other than the window's threads, per lane, bytes/s.
     others_bytes_s: Vec<f64>,
     /// Bytes that the window's threads read over each lane.
     bytes: Vec<u128>,

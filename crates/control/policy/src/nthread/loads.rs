@@ -94,14 +94,14 @@ impl<'a> Loads<'a> {
         sums.threads -= 1;
     }
 
-    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight. By the rule `curve` more, where
-    /// the medium is busier with them than that says.
+    /// `BW_N` (NThread Eq. 1), bytes/s: bytes written, and bytes read times their weight. By the rule `curve` it is
+    /// higher if the medium is busier than that.
     pub(super) fn pm_bytes_s(&self, node: usize) -> f64 {
         let sums = &self.nodes[node];
         self.pm_bytes_s_of(sums, sums.written, sums.accessing)
     }
 
-    /// The same with a thread that is elsewhere there, or `without` one that is there.
+    /// `BW_N` of a node if a thread from elsewhere were added, or a thread on it removed (`without`), bytes/s.
     pub(super) fn pm_bytes_s_with(&self, node: usize, thread: &Thread<'_>, without: bool) -> f64 {
         let sums = &self.nodes[node];
         let (written, part) = (u128::from(thread.written), part_of(thread, thread.written));
@@ -198,7 +198,7 @@ impl<'a> Loads<'a> {
         self.nodes[node].cores > 0.0
     }
 
-    /// What so many bytes in the window are per second.
+    /// A number of bytes in the window, per second.
     pub(super) fn per_second(&self, bytes: f64) -> f64 {
         match self.duration_ns {
             0 => 0.0,
@@ -276,7 +276,7 @@ impl<'a> Sums<'a> {
             medium: media::persistent(machine, index).filter(|_| settings.pm_rule == PmRule::Curve),
             accessing: 0,
             cores: machine.core_count(node) as f64,
-            // Nobody who writes can go to a node without CPUs: it takes no part in Eqs. 3 and 4.
+            // No thread that writes can go to a node without CPUs, so it takes no part in Eqs. 3 and 4.
             pm_maximum_bytes_s: maximum
                 .filter(|_| maximum::has_pool(window, index) && machine.core_count(node) > 0),
             read: 0,
@@ -289,7 +289,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// The part of a thread that so many of its bytes are, of [`WHOLE_THREAD`].
+/// The part of a thread's bytes that these are, in units of [`WHOLE_THREAD`].
 fn part_of(thread: &Thread<'_>, bytes: u64) -> u64 {
     let all = u128::from(thread.read) + u128::from(thread.written);
     let part = u128::from(bytes) * u128::from(WHOLE_THREAD);

@@ -37,8 +37,8 @@ pub(super) fn pm_maximum_bytes_s(
     }
 }
 
-/// Read and write bandwidth of the whole node, bytes/s, as emulated, as a machine file says of its memory, as its pool was
-/// measured, or as firmware says. On a node with NVDIMMs firmware speaks of the DRAM beside them.
+/// Read and write bandwidth of the whole node, bytes/s: from emulation, from the machine file's memory, from a
+/// measurement of its pool, or from firmware. On a node with NVDIMMs firmware describes the DRAM next to them.
 fn declared(machine: &Machine, index: usize) -> Option<(f64, f64)> {
     let node = &machine.nodes[index];
     let of_medium =

@@ -9,7 +9,7 @@
 //!   3. threads that an earlier plan displaced stay away; some return    (ours)      returns.rs
 //!   4. a node contended for persistent memory: writers leave it         §III-C1     pm.rs
 //!   5. else a node contended for CPUs: threads leave it                 §III-C2     cpu.rs
-//!      in 4 and 5: who is elsewhere now is tried first and simply stays there; threads that
+//!      in 4 and 5: a thread now elsewhere is tried first and simply stays there; threads that
 //!      share a file never leave                                         §III-D
 //!   6. where a thread ends up is compared with where it is              report.rs
 //! ```
@@ -44,16 +44,15 @@ pub use settings::{Configuration, PmRule, Settings, Stages};
 use crate::Plan;
 use whatif::WhatIf;
 
-/// What NThread does about one window (NThread §III).
+/// NThread's plan for one window (NThread §III).
 ///
-/// Pure: the same input gives the same plan, and the order of the threads does not matter. A
-/// window from outside should be [validated](Window::validate) first; one that is not still
-/// gives a plan, in which what makes no sense is left alone.
+/// Pure: the same input gives the same plan, and the order of the threads does not matter. A window from outside
+/// should be [validated](Window::validate) first. An invalid one still gives a plan, which ignores the invalid parts.
 pub fn plan(machine: &Machine, window: &Window, settings: &Settings) -> Plan {
     guided(machine, window, settings, Guide::default())
 }
 
-/// The same when a window was planned before: threads that `previous` displaced because of contention are not
+/// NThread's plan for a window after an earlier one: threads that `previous` displaced because of contention are not
 /// sent back only to be displaced again.
 pub fn plan_after(
     machine: &Machine,
@@ -68,7 +67,7 @@ pub fn plan_after(
     guided(machine, window, settings, guide)
 }
 
-/// The same as a part of a larger decision.
+/// NThread's plan as a part of a larger decision.
 pub(crate) fn guided(
     machine: &Machine,
     window: &Window,

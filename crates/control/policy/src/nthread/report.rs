@@ -27,7 +27,7 @@ pub(super) fn finish(what_if: WhatIf<'_>, mut plan: Plan) -> Plan {
     plan
 }
 
-/// Who was displaced before others decided about it, and is not at home now.
+/// A thread that was displaced before another policy decided about it, and is not at home now.
 fn still_displaced(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Displaced> {
     let home = thread.displaced_from?;
     (home != what_if.loads.id(thread.at)).then_some(Displaced {
@@ -65,9 +65,9 @@ fn kept(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Kept> {
     })
 }
 
-/// A thread away from its data for contention. Also one whose data is on no one node, with the
-/// node it left: away from the contention it may read enough to have a target, and that may be
-/// there. And one that was displaced and says nothing about its data now, because it paused.
+/// A thread that is away from its data because of contention. A thread with its data on no one node also counts, with
+/// the node it left: away from the contention it may read enough to have a target, and that may be there. So does a
+/// displaced thread that reports no data now, because it paused.
 fn displaced(what_if: &WhatIf<'_>, thread: &Thread<'_>) -> Option<Displaced> {
     let id = |node: usize| what_if.loads.id(node);
     let stages = what_if.settings.stages;

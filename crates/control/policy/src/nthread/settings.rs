@@ -114,7 +114,7 @@ pub struct Settings {
     pub stages: Stages,
     /// By how much a node must lead in what a thread reads, bytes/s (§III-A: 200 MB per 1 s).
     pub read_margin_bytes_s: f64,
-    /// Weight of a byte read beside a byte written (Eq. 1: 1/3).
+    /// Weight of a byte read compared with a byte written (Eq. 1: 1/3).
     pub read_weight: f64,
     /// By what that share is judged (§III-C1: `peak`).
     pub pm_rule: PmRule,

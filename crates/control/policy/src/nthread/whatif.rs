@@ -157,8 +157,9 @@ impl<'a> WhatIf<'a> {
         thread.kept = None;
     }
 
-    /// Of the nodes a thread may leave for, where ways count, those to which the way from its data is about the widest; of
-    /// these the least loaded, then the nearest to the node it leaves, then the first. With the width of that way, bytes/s.
+    /// Of the nodes a thread may leave for, where ways count, those to which the way from its data is about the
+    /// widest; of these the least loaded, then the nearest to the node it leaves, then the first. With the width of
+    /// that way, bytes/s.
     pub(super) fn best_of(
         &self,
         index: usize,

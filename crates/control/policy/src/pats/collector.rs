@@ -30,7 +30,7 @@ impl Tally {
         self.bytes = self.bytes.saturating_add(u128::from(request.bytes));
     }
 
-    /// Adds what somebody else counted.
+    /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Tally) {
         self.requests = self.requests.saturating_add(other.requests);
         self.writes = self.writes.saturating_add(other.writes);
@@ -78,13 +78,13 @@ impl Collector {
         self.tally.add(request);
     }
 
-    /// Counts what somebody else counted.
+    /// Adds the counts of another tally to this window.
     pub fn observe_all(&mut self, tally: &Tally) {
         self.tally.merge(tally);
     }
 
-    /// The means of the window, once it is over; the next begins then. One that is closed late
-    /// was longer, and a clock that went back begins anew with what is counted so far.
+    /// The means of the window, if it is over; then the next one begins. A window that is closed late was longer. If
+    /// the clock went back, the window begins again, with the counts so far.
     pub fn close(&mut self, now_ns: u64) -> Option<Mix> {
         let begun_ns = *self.begun_ns.get_or_insert(now_ns);
         if now_ns < begun_ns {

@@ -58,7 +58,7 @@ pub fn serving_threads(tolerated_loss: f64, dimms: u32, mean_bytes: f64, write_s
     (threads + ROUNDING).floor() as u32
 }
 
-/// `T_mc` for which Eq. 1 gives so many threads: the share of the throughput of DRAM that these lose it, 0 to 1.
+/// `T_mc` for which Eq. 1 gives this number of threads: the share of the throughput of DRAM that they cost, 0 to 1.
 pub(crate) fn loss_at(threads: u32, dimms: u32, mix: &Mix) -> f64 {
     let pattern = pattern_term(within_one(mix.write_share, 1.0));
     let (dimms, size) = (

@@ -11,7 +11,7 @@ use crate::SettingError;
 use crate::media::modules;
 use crate::setting::{Entry, SWITCH, by_name, entry, number, on_or_off, switch};
 
-/// Who decides how many threads may access persistent memory at once.
+/// What decides how many threads may access persistent memory at once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Controller {
@@ -54,7 +54,7 @@ impl FromStr for Controller {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Who sets the limit.
+    /// What sets the limit.
     pub controller: Controller,
     /// `T_mc`: the share of the throughput of DRAM that may be lost (§III-C: 0.2).
     pub tolerated_loss: f64,
@@ -71,12 +71,12 @@ pub struct Settings {
     /// `learned` takes another limit for this much more throughput of persistent memory, a share
     /// (ours: 0.03).
     pub min_gain: f64,
-    /// `learned` tries the next limit at the latest after so many windows of rest (ours: 64).
+    /// `learned` tries the next limit after at most this number of windows of rest (ours: 64).
     pub probe_windows: u32,
 }
 
 impl Settings {
-    /// `N` of Eq. 1 is a fact of the machine: where it has one and nobody set another, that is taken.
+    /// `N` of Eq. 1 is a fact of the machine. If the machine has it, and the setting is the default, it is used.
     pub(crate) fn on_node(&self, machine: &Machine, index: usize) -> Settings {
         let mut own = self.clone();
         if own.dimms == Settings::default().dimms {

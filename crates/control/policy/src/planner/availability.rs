@@ -1,4 +1,4 @@
-//! Stages whose actions have no actuator.
+//! Stages that have no actuator for their actions.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl Stage {
         }
     }
 
-    /// What its actions need.
+    /// The kinds of actions that the stage needs.
     fn needs(self, settings: &Settings) -> Vec<ActionKind> {
         let memory = settings.asymsched.dynamic_memory || settings.asymsched.full_memory;
         match self {
@@ -86,7 +86,7 @@ impl fmt::Display for Stage {
 pub struct Unavailable {
     /// Which stage.
     pub stage: Stage,
-    /// What cannot be done.
+    /// The kinds of actions without an actuator.
     pub missing: Vec<ActionKind>,
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Unavailable {
     }
 }
 
-/// The stages that are on and need what is not among `kinds`.
+/// The stages that are on and need a kind that is not in `kinds`.
 pub(super) fn unavailable(settings: &Settings, kinds: &[ActionKind]) -> Vec<Unavailable> {
     let wanted = Stage::ALL.into_iter().filter(|stage| stage.is_on(settings));
     let lacking = wanted.map(|stage| {

@@ -5,9 +5,10 @@
 //!                                                                           └──▶ faster: they stay as long as that work
 //! ```
 //!
-//! A migration is judged by windows like those before it; work of another kind was never seen at the old places, and may lose
-//! there what the other gained. What the looks lose is bounded, as that of trials is. Kinds of work are distinguished by who is
-//! active, how much of it they write, and how fast they are where nothing else changed.
+//! A migration is judged by windows like those before it. Work of another kind was never seen at the old places, and
+//! may lose there what the first kind gained. The loss by these comparisons is bounded, as that of trials is. Kinds of
+//! work differ in which threads are active, how much of it they write, and how fast they are where nothing else
+//! changed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,25 +19,25 @@ use super::progress::{Progress, are_alike, are_as_fast, speed};
 use super::trials::earn;
 use crate::{Move, Plan, Reason};
 
-/// What is gained at the old places above this is worth going back.
+/// A gain at the old places above this is worth going back.
 const MIN_SPEED: f64 = 1.02;
-/// Windows that looks may lose at first.
+/// What comparisons may lose at first, in windows.
 const CREDIT_WINDOWS: f64 = 1.0;
-/// So much at once later.
+/// What they may lose at once later, in windows.
 const SAVED_WINDOWS: f64 = 0.5;
 /// Part of the time that they may lose.
 const MAX_LOSS: f64 = 0.02;
-/// Work that does not stay the same is waited for so long.
+/// How long to wait for work that does not stay the same, in windows.
 const MAX_DUE_WINDOWS: u32 = 3;
 /// Kinds of work that are remembered.
 const MAX_KINDS: usize = 16;
 
 type Places = BTreeMap<ThreadKey, NodeId>;
 
-/// Where threads were before they moved, and which work goes better there.
+/// Where threads were before they moved, and which work is faster there.
 #[derive(Clone, Debug)]
 pub(super) struct Compare {
-    /// Where each thread was before it moved first.
+    /// Where each thread was before its first move.
     old_places: Places,
     kinds: Vec<Kind>,
     state: State,
@@ -44,9 +45,9 @@ pub(super) struct Compare {
     /// Windows since something changed.
     quiet_windows: u32,
     credit: f64,
-    /// Windows in a row of new work that had no look yet.
+    /// Consecutive windows of new work without a comparison.
     due_windows: u32,
-    /// Where threads are sent now, and what they get there beside where they are, if that is known.
+    /// Where threads are sent now, and, if known, what they get there compared with their present nodes.
     sent: Option<(Places, Option<f64>)>,
 }
 
@@ -117,7 +118,7 @@ impl Compare {
         self.kinds.iter().any(|kind| are_same(progress, &kind.new))
     }
 
-    /// Whether it may be looked after another window like the last, so that nothing else should begin.
+    /// Whether a comparison may begin after another window like the last, so that nothing else should begin.
     pub(super) fn is_due(&self) -> bool {
         (1..=MAX_DUE_WINDOWS).contains(&self.due_windows)
     }
@@ -179,15 +180,15 @@ impl Compare {
         self.kinds.push(Kind { new, old });
     }
 
-    /// What threads got after a migration that has been found good needs no look.
+    /// Records progress after a migration that was found good: it needs no comparison.
     pub(super) fn know(&mut self, progress: &Progress) {
         if !self.is_known(progress) {
             self.remember(progress.clone(), None);
         }
     }
 
-    /// Whether threads were back in the window that has passed, or will be in the next, for a look: neither is like what is
-    /// before and behind it.
+    /// Whether threads were back for a comparison in the last window, or will be in the next. Such a window is like
+    /// neither of its neighbours.
     pub(super) fn is_looking(&self) -> bool {
         matches!(self.state, State::Looking { .. })
     }
@@ -202,17 +203,17 @@ impl Compare {
         self.sent.iter().flat_map(|(places, _)| places.keys())
     }
 
-    /// Ways that they will have gone after that.
+    /// Number of moves that follow from that.
     pub(super) fn ways(&self) -> u64 {
         if self.is_looking() { 2 } else { 1 }
     }
 
-    /// They stay where they are: their processes may not pay for it.
+    /// They stay where they are, because their processes may not pay for it.
     pub(super) fn give_up(&mut self) {
         (self.sent, self.state) = (None, State::New);
     }
 
-    /// Threads that stay where they are, or where they go now: all while it is looked, else those that are back.
+    /// Threads that stay where they are, or where they go now: all during a comparison, else those that are back.
     pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         let is_back = matches!(self.state, State::Old { .. });
         if !is_back && !self.is_looking() && !self.sends() {
@@ -226,7 +227,7 @@ impl Compare {
         }
     }
 
-    /// Adds the ways of those that go now to a plan that was made with them held.
+    /// Adds the moves of threads that go now to a plan that was made with them held.
     pub(super) fn send(&self, facts: &Facts, plan: &mut Plan) {
         let Some((places, speed)) = &self.sent else {
             return;
@@ -245,7 +246,7 @@ impl Compare {
         plan.moves.sort_by_key(|step| step.thread);
     }
 
-    /// Takes what was decided about a window. `is_still` says that nothing else changes.
+    /// Takes the decision about a window. `is_still` says that nothing else changes.
     pub(super) fn note(&mut self, plan: &Plan, is_still: bool) {
         for step in &plan.moves {
             let is_own = matches!(step.reason, Reason::Compared { .. });
@@ -258,7 +259,7 @@ impl Compare {
     }
 }
 
-/// Whether threads do the same as fast.
+/// Whether threads do the same work at the same speed.
 fn are_same(one: &Progress, other: &Progress) -> bool {
     are_alike(one, other) && are_as_fast(one, other)
 }

@@ -1,4 +1,4 @@
-//! What the planner answers.
+//! The planner's decision.
 
 use egeria_facts::FileKey;
 use egeria_machine::NodeId;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::availability::Unavailable;
 use crate::{Expectation, Plan, Subject, asymsched, pats};
 
-/// All that should be done about one window, each step with its reason; every step can be written as one line.
+/// Everything that should be done about one window, each step with its reason. Every step can be written as one line.
 ///
-/// A thread is ordered about at most once: by `threads` or by `placement`, never by both.
+/// A thread is ordered to move at most once: by `threads` or by `placement`, never by both.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Decision {
     /// Which single threads go where, and why.
     pub threads: Plan,
     /// Which processes leave which nodes with all their threads there, and what their memory does.
     pub placement: asymsched::PlacementPlan,
-    /// How many threads may be at the persistent memory of nodes of [`super::Facts::media`]; ascending by node. Nodes
-    /// that are not named have no limit: there threads need not ask for their turn.
+    /// How many threads may be at the persistent memory of nodes of [`super::Facts::media`]; ascending by node. Other
+    /// nodes have no limit, and threads need no admission there.
     pub limits: Vec<Limit>,
     /// Which accesses are delegated.
     pub delegation: DelegationPlan,
@@ -26,26 +26,26 @@ pub struct Decision {
     /// Stages that the settings ask for, and that are off because no actuator takes their actions.
     #[serde(default)]
     pub unavailable: Vec<Unavailable>,
-    /// What is not done now, because it brought less than half of what was expected (stage `feedback`).
+    /// Actions that are not done now, because they brought less than half of what was expected (stage `feedback`).
     #[serde(default)]
     pub resting: Vec<Resting>,
 }
 
-/// What is not done again for a while, because it brought less than half of what was expected.
+/// An action that is not repeated for a while, because it brought less than half of what was expected.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Resting {
-    /// What.
+    /// The subject of the action.
     pub subject: Subject,
-    /// What was expected of it last.
+    /// The last expectation.
     pub expected: Expectation,
-    /// What it came to.
+    /// The last measured result.
     pub measured: f64,
     /// Windows until it may be done again.
     pub windows: u32,
 }
 
 impl Decision {
-    /// No decision: everything stays as it is.
+    /// An empty decision: everything stays as it is.
     pub fn none(window: u64) -> Decision {
         Decision {
             threads: Plan {
@@ -65,7 +65,7 @@ impl Decision {
 }
 
 impl DelegationPlan {
-    /// Whether the same accesses are delegated, for whatever reason.
+    /// Whether the same accesses are delegated, even if the reason differs.
     pub(crate) fn is_like(&self, other: &DelegationPlan) -> bool {
         let sizes = |plan: &DelegationPlan| match *plan {
             DelegationPlan::Off { .. } => None,
@@ -95,17 +95,17 @@ pub struct Limit {
     pub threads: u32,
     /// What PATS says, and why.
     pub decision: pats::Decision,
-    /// What the medium itself bears, where that is more than PATS allows and DRAM beside it is idle, so that there is
-    /// nobody to protect: the limit is then that (ours).
+    /// What the medium itself bears, if that is more than PATS allows. It is then the limit, if DRAM of the node is
+    /// idle and so needs no protection (ours).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bears: Option<u32>,
-    /// The node's delegates, where there are more of them than PATS allows threads: the limit is then theirs, for who
-    /// waits for a delegate must not wait for his turn as well.
+    /// The node's delegates, if there are more of them than PATS allows threads. The limit is then their number,
+    /// because a thread that waits for a delegate must not wait for its own admission as well.
     pub delegates: Option<u32>,
 }
 
 impl Limit {
-    /// Takes back what was added to PATS' limit for DRAM that is idle.
+    /// Removes the increase of PATS' limit that idle DRAM allowed.
     pub(super) fn lower(&mut self) {
         if self.bears.take().is_some() {
             self.threads = self.decision.limit;
@@ -113,7 +113,7 @@ impl Limit {
     }
 }
 
-/// Which accesses to persistent memory are delegated (OdinFS): what is shorter goes the direct way.
+/// Which accesses to persistent memory are delegated (OdinFS); shorter ones are direct.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DelegationPlan {
@@ -177,42 +177,42 @@ pub enum DelegatedBecause {
         /// How many it bears.
         bears: u32,
     },
-    /// Much goes to other nodes, whatever threads do.
+    /// A large share of the bytes goes to other nodes, even after moves of threads.
     Remote {
         /// Share of the bytes that would, after this plan, 0 to 1.
         remote_share: f64,
-        /// From which share on they are delegated.
+        /// The share from which accesses are delegated.
         limit: f64,
     },
-    /// Accesses are long, and it is tried whether that pays, or it did.
+    /// Accesses are long, and delegation is being tried, or it paid when it was tried.
     Long {
         /// A node with such accesses.
         node: NodeId,
         /// Their mean length, bytes.
         mean_bytes: f64,
     },
-    /// It was on, and too short a time ago to change.
+    /// It was on, and was last wanted too short a time ago to change.
     Rests {
         /// Windows since it was last wanted.
         windows: u32,
     },
 }
 
-/// What becomes of a file's data, and what that costs and gains.
+/// A step for a file's data, with its cost and gain.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RelocationStep {
     /// Which file.
     pub file: FileKey,
-    /// What.
+    /// The action.
     pub action: Relocate,
-    /// What is copied, bytes.
+    /// Bytes to copy.
     pub bytes: u64,
-    /// How fast it may be copied, bytes/s; 0 where nothing is.
+    /// The rate of the copy, bytes/s; 0 if nothing is copied.
     pub bytes_s: f64,
-    /// What is charged to the budget of each process that uses the file, ns: the time that copying takes from the
-    /// memories and links, as far as they are in use.
+    /// The charge to the budget of each process that uses the file, ns: the time that copying takes from the memories
+    /// and links, as far as they are in use.
     pub cost_ns: u64,
-    /// What it loses those who wait for these memories and links: seconds of threads, all together.
+    /// What threads that wait for these memories and links lose: thread seconds, all together.
     pub loss_thread_s: f64,
     /// What readers gain: seconds of threads per second, all together.
     pub gain_threads: f64,
@@ -222,18 +222,18 @@ pub struct RelocationStep {
     pub why: RelocationReason,
 }
 
-/// What becomes of a file's data.
+/// An action on a file's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Relocate {
-    /// What of it lies on one node goes to another.
+    /// The part of it on one node goes to another.
     Move {
         /// Where it is.
         from: NodeId,
         /// Where it goes.
         to: NodeId,
     },
-    /// Another node gets a read-only copy of all of it; threads nearer to that read there.
+    /// Another node gets a read-only copy of all of it; threads nearer to that node read the copy.
     Replicate {
         /// Where most of it is read from.
         from: NodeId,
@@ -242,7 +242,7 @@ pub enum Relocate {
     },
     /// A node's copy is given up.
     Drop {
-        /// Whose.
+        /// The node of the copy.
         on: NodeId,
     },
 }
@@ -255,26 +255,26 @@ pub enum RelocationReason {
     ReadContention {
         /// Which node.
         node: NodeId,
-        /// How much of it is in use after the moves of threads, a share: the larger of `BW_N` (NThread Eq. 1) of its maximum
-        /// and of the time it takes for what it gives so many threads.
+        /// The share in use after the moves of threads: the larger of two. One is `BW_N` (NThread Eq. 1) as a part of
+        /// its maximum. The other is the time in use at its bandwidth for that number of threads.
         used_share: f64,
         /// How many times as long a read takes there as undisturbed, at most.
         stretch: f64,
-        /// The same after this step.
+        /// The factor after this step.
         stretch_after: f64,
     },
-    /// It is read mostly from other nodes, whatever threads do.
+    /// It is read mostly from other nodes, even after moves of threads.
     RemoteReads {
-        /// Share of what is read of it, 0 to 1.
+        /// Share of its reads that are remote, 0 to 1.
         remote_share: f64,
-        /// What is read of it so, bytes/s.
+        /// Its remote reads, bytes/s.
         remote_bytes_s: f64,
     },
     /// It is hardly used and makes room for another, on a node without CPUs.
     MakesRoom {
-        /// For which file.
+        /// The file that needs the room.
         wanted: FileKey,
-        /// What is read and written of this one, bytes/s.
+        /// Reads and writes of this file, bytes/s.
         used_bytes_s: f64,
     },
     /// It was written, so copies are out of date.
@@ -282,14 +282,14 @@ pub enum RelocationReason {
         /// How much was written, bytes.
         written_bytes: u64,
     },
-    /// Since it went there, or was copied, threads get less: that is undone.
+    /// Threads get less since it was moved or copied: the step is undone.
     BroughtLess {
-        /// What all threads get beside before, in a geometric mean.
+        /// What all threads get compared with before, in a geometric mean.
         speed: f64,
     },
-    /// Nobody reads the copy.
+    /// No thread reads the copy.
     Unread {
-        /// For so many windows.
+        /// The number of windows without a read.
         windows: u32,
     },
 }

@@ -14,7 +14,7 @@ pub(super) struct Delegates {
     rests: Option<u32>,
 }
 
-/// What the decision hangs on.
+/// The inputs of the decision.
 pub(super) struct Scene<'a> {
     pub(super) machine: &'a Machine,
     pub(super) media: &'a [MediumFacts],
@@ -25,7 +25,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Whether no file is striped: to try delegation would bring nothing, and keep threads where they are meanwhile.
+    /// Whether no file is striped. A trial of delegation would then bring nothing, and would keep threads in place.
     fn has_nothing_to_delegate(&self) -> bool {
         let is_plain = |facts: &MediumFacts| facts.striped_files == Some(false);
         !self.media.is_empty() && self.media.iter().all(is_plain)
@@ -61,8 +61,8 @@ impl Delegates {
     }
 }
 
-/// Delegation where nothing speaks for it but that accesses are long: nodes work at once then. To be tried, never to be
-/// kept unless it pays.
+/// Delegation only because accesses are long: several nodes then work at the same time. It is to be tried, and kept
+/// only if it pays.
 pub(super) fn long_accesses(
     media: &[MediumFacts],
     settings: &Delegation,
@@ -130,8 +130,8 @@ fn on(settings: &Delegation, because: DelegatedBecause) -> DelegationPlan {
     }
 }
 
-/// Share of the bytes of file I/O that go to other nodes, if threads are where the plan puts them and their writes go
-/// where they are; 0 without any.
+/// Share of the bytes of file I/O that go to other nodes, with threads where the plan puts them and their writes
+/// local; 0 without any.
 pub(super) fn remote_share(machine: &Machine, window: &Window, plan: &Plan) -> f64 {
     let (mut remote, mut all) = (0.0, 0.0);
     for facts in &window.threads {

@@ -127,10 +127,10 @@ impl fmt::Display for RelocationStep {
 }
 
 impl RelocationStep {
-    /// The step and its reason in one line, of a file that is known by a name.
+    /// The step and its reason in one line, with the name of the file.
     pub fn sentence(&self, file: &str) -> String {
         let mut text = String::new();
-        // Text can always grow.
+        // Writing to a string cannot fail.
         let _ = self.write(&mut text, &file);
         text
     }
@@ -223,7 +223,7 @@ impl fmt::Display for RelocationReason {
     }
 }
 
-/// A file for people.
+/// The file's name for readers.
 struct Name(FileKey);
 
 impl fmt::Display for Name {

@@ -1,4 +1,4 @@
-//! What processes have spent on being moved, and what they may (AsymSched §4.2, Step 4, for all that moves).
+//! What processes have spent on moves, and may spend (AsymSched §4.2, Step 4, for all that moves).
 //!
 //! ```text
 //!   spent = A_tm                      memory of its own, as measured
@@ -19,16 +19,16 @@ use serde::Serialize;
 use super::settings::Budget;
 use crate::asymsched::{Following, MemoryAction, PlacementPlan};
 
-/// What was ordered and does not appear in `A_tm` for so many windows will not any more.
+/// A cost that was ordered and does not appear in `A_tm` for this number of windows will not appear any more.
 const FORGET_WINDOWS: u32 = 16;
 
-/// All accounts, by process id. None is forgotten: a process that was away comes back with its debts.
+/// All accounts, by process id. None is dropped: a process that comes back keeps its debts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     accounts: BTreeMap<u32, Account>,
 }
 
-/// What may be spent on moves, and what was.
+/// What may be spent on moves, and what was spent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Balance {
     /// What was spent, ns.
@@ -38,7 +38,7 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// Whether so much more may be spent.
+    /// Whether this cost may be spent in addition.
     pub(super) fn affords(self, cost_ns: u64) -> bool {
         self.spent_ns.saturating_add(cost_ns) <= self.allowed_ns
     }
@@ -54,11 +54,11 @@ struct Account {
     migrating_ns: u64,
     /// Moves of threads and copies of files, ns.
     spent_ns: u64,
-    /// Memory that may still come into `A_tm`, ns.
+    /// Cost of memory that may still appear in `A_tm`, ns.
     owed_ns: u64,
-    /// Whether its memory follows: what it owes then is what AsymSched counts with as well.
+    /// Whether its memory follows: AsymSched counts what it owes then, too.
     follows: bool,
-    /// Windows for which nothing came into `A_tm`.
+    /// Windows without an increase of `A_tm`.
     still_windows: u32,
 }
 
@@ -134,8 +134,8 @@ impl Ledger {
         account.spent_ns = account.spent_ns.saturating_add(cost_ns);
     }
 
-    /// Tells AsymSched what else was spent: it then stays within what is left. A thread's pause more, for the moves that
-    /// it may order now.
+    /// Passes other spending to AsymSched, so that it stays within the rest. It adds one pause of a thread, for the
+    /// moves that AsymSched may order now.
     pub(super) fn tell(
         &self,
         window: &mut AccessWindow,
@@ -157,7 +157,7 @@ impl Ledger {
         }
     }
 
-    /// Books what a placement costs: pauses of the threads that move, and memory that follows.
+    /// Charges the cost of a placement: pauses of the threads that move, and memory that follows.
     pub(super) fn book(&mut self, window: &AccessWindow, plan: &PlacementPlan, costs: &Costs) {
         for process in &window.processes {
             let id = process.process.process_id;
@@ -219,7 +219,7 @@ impl Costs {
     }
 }
 
-/// What it costs a process that so many of its threads move, ns, rounded up.
+/// The cost for a process if `moved` of its threads move, ns, rounded up.
 pub(super) fn pause_ns(moved: u32, threads: u32, thread_move_ns: u64) -> u64 {
     let pauses_ns = u64::from(moved).saturating_mul(thread_move_ns);
     pauses_ns.div_ceil(u64::from(threads.max(moved).max(1)))

@@ -10,10 +10,10 @@ use crate::media::{bears, dram_in_use};
 use crate::pats::{Controller, Limiter};
 use egeria_facts::MediumFacts;
 
-/// So many times as many threads as Eq. 1 gives are a crowd (ours): beside fewer, trials cost more than they find.
+/// This factor times the threads of Eq. 1 is a crowd (ours): with fewer threads, trials cost more than they find.
 const CROWD: u32 = 2;
 
-/// What each node's limit hangs on, kept from window to window.
+/// The state of each node's limit, kept from window to window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limiters {
     by_node: BTreeMap<NodeId, Gate>,
@@ -29,8 +29,8 @@ struct Gate {
 }
 
 impl Limiters {
-    /// The limits for the next window. Of two entries for a node the first counts; nodes that the machine does not have
-    /// get none.
+    /// The limits for the next window. If a node has two entries, the first counts. Nodes that the machine does not
+    /// have get none.
     pub(super) fn next(
         &mut self,
         machine: &Machine,
@@ -57,7 +57,7 @@ impl Limiters {
         limits
     }
 
-    /// Whether threads at a node must ask for their turn.
+    /// Whether threads at a node need admission.
     pub(super) fn is_set(&self, node: NodeId, settings: &settings::Limits) -> bool {
         let unreached = self.by_node.get(&node).and_then(|gate| gate.unreached);
         settings.always || unreached.is_some_and(|windows| windows < settings.rest_windows)
@@ -74,16 +74,16 @@ impl Gate {
     ) -> Limit {
         let (measured, rest) = (&facts.measured, settings.limits.rest_windows);
         let decision = self.limiter.next(measured);
-        // Where nobody measures it, it is protected.
+        // If DRAM traffic is not measured, DRAM is protected.
         let uses_dram = measured.dram_bytes_s.is_none() || dram_in_use(measured).is_some();
         self.idle = since(self.idle, uses_dram);
-        // What is learned is learned under the limit that was told.
+        // The learner must see its own limit in force, so its limit is never raised.
         let may_raise = !settings.limits.always && settings.pats.controller == Controller::Formula;
         let is_idle = self.idle.is_none_or(|windows| windows >= rest);
         let bears = bears(machine, index, measured.mix.write_share);
         let bears = bears.filter(|bears| may_raise && is_idle && *bears > decision.limit);
         let threads = bears.unwrap_or(decision.limit);
-        // A crowd that the medium bears may still be faster under Eq. 1, by far: that is tried.
+        // A crowd that the medium bears may still be much faster under Eq. 1, so that is tried.
         let is_tried = may_raise && settings.stages.feedback;
         let is_crowd = is_tried && measured.demand >= decision.limit.saturating_mul(CROWD);
         let is_reached = measured.demand > threads || is_crowd;
@@ -98,7 +98,7 @@ impl Gate {
     }
 }
 
-/// Windows since something was so, if it was ever.
+/// Windows since a condition was true, if it ever was.
 fn since(windows: Option<u32>, is_so: bool) -> Option<u32> {
     if is_so {
         Some(0)
@@ -107,8 +107,8 @@ fn since(windows: Option<u32>, is_so: bool) -> Option<u32> {
     }
 }
 
-/// No limit is below the delegates of its node: they are the threads at its persistent memory, and who waits for a
-/// delegate must not wait for his turn as well.
+/// No limit is below the number of delegates of its node. They are the threads at its persistent memory, and a thread
+/// that waits for a delegate must not wait for its own admission as well.
 pub(super) fn admit_delegates(limits: &mut [Limit], delegation: &DelegationPlan) {
     let DelegationPlan::On {
         delegates_per_node, ..

@@ -1,12 +1,12 @@
-//! One planner: what four papers decide apart, as one decision.
+//! One planner: what four papers decide separately, as one decision.
 //!
 //! ```text
-//!   0. whose is a process?         file I/O moves single threads, memory moves whole nodes      owners.rs
+//!   0. owner of each process       file I/O moves single threads, memory moves whole nodes      owners.rs
 //!   1. sharing clusters            AsymSched: where links carry most                           asymsched
-//!   2. initial targets             NThread §III-A, who moved in 1 is where it will be           nthread
+//!   2. initial targets             NThread §III-A; moves of stage 1 are taken into account      nthread
 //!   3. contention for PM           NThread §III-C1
 //!   4. contention for CPUs         NThread §III-C2
-//!   5. where to put who leaves     by the way from their data (ours)                            nthread::guide
+//!   5. where leaving threads go    by the way from their data (ours)                            nthread::guide
 //!   6. hot data that is read       moves or is copied where that is repaid (ours)               relocation
 //!   7. admission limits            PATS                                                         limits.rs
 //!   8. delegation                  OdinFS; no limit is below the delegates                      delegation.rs
@@ -15,8 +15,8 @@
 //!                                  limits and delegation stay where they pay (ours)             trials.rs
 //! ```
 //!
-//! docs/explanation/planner.md says why in this order. Each stage can be switched, so that each paper's own system is one setting:
-//! [`System`].
+//! docs/explanation/planner.md says why in this order. Each stage can be switched, so that each paper's own system is
+//! one setting: [`System`].
 
 mod availability;
 mod compare;
@@ -62,16 +62,17 @@ use undo::Undo;
 use crate::pats::Controller;
 use crate::{Action, ActionKind, ActionResult, Plan};
 
-/// Decides window after window. Its state: displaced threads, processes whose memory follows, limits, copies under way,
-/// budgets spent, setbacks. No clock, no I/O: the same facts in the same order give the same decisions.
+/// Decides one window after the other. Its state: displaced threads, processes with memory that follows, limits,
+/// copies under way, budgets spent, setbacks. It uses no clock and no I/O: the same facts in the same order give the
+/// same decisions.
 #[derive(Clone, Debug)]
 pub struct Planner {
     settings: Settings,
-    /// The ways between the nodes, where they are known and make sense.
+    /// The ways between the nodes, if they are known and valid.
     paths: Option<Paths>,
     owners: Owners,
     ledger: Ledger,
-    /// The plans before.
+    /// The previous plans.
     threads: Option<Plan>,
     placement: Option<PlacementPlan>,
     limits: Limiters,
@@ -81,12 +82,12 @@ pub struct Planner {
     trials: Trials,
     undo: Undo,
     compare: Compare,
-    /// Stages that the settings ask for, and whose actions have no actuator.
+    /// Stages that the settings ask for, but whose actions have no actuator.
     unavailable: Vec<Unavailable>,
 }
 
 impl Planner {
-    /// Nothing has happened yet. Settings from outside should be [validated](Settings::validate) first.
+    /// A planner without history. Settings from outside should be [validated](Settings::validate) first.
     pub fn new(machine: &Machine, settings: Settings) -> Planner {
         Planner {
             settings,
@@ -106,7 +107,7 @@ impl Planner {
         }
     }
 
-    /// Plans only what can be done: stages without an actuator are off, and every decision says so.
+    /// Plans only possible actions: stages without an actuator are off, and every decision says so.
     pub fn with_actuators(mut self, kinds: &[ActionKind]) -> Planner {
         self.unavailable = unavailable(&self.settings, kinds);
         for each in &self.unavailable {
@@ -120,18 +121,19 @@ impl Planner {
         &self.unavailable
     }
 
-    /// What all processes have spent on moves, and may; `None` without a budget.
+    /// What all processes have spent on moves, and may spend; `None` without a budget.
     pub fn budget(&self) -> Option<Balance> {
         let total = || self.ledger.total(&self.settings.budget);
         self.settings.stages.budget.then(total)
     }
 
-    /// How it is set.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Takes the results of the last decision: what brought too little is not ordered again for a while (stage `feedback`).
+    /// Takes the results of the last decision: an action that brought too little is not ordered again for a while
+    /// (stage `feedback`).
     pub fn learn(&mut self, results: &[ActionResult]) {
         if self.settings.stages.feedback {
             let results = results.iter().filter(|result| self.rests(&result.action));
@@ -140,8 +142,8 @@ impl Planner {
         }
     }
 
-    /// Whether an action that brought too little is left for a while: trials alone decide what becomes of delegation and of the
-    /// limits that they judge, and what the settings want always goes on.
+    /// Whether an action that brought too little is avoided for a while. Delegation, and limits that trials judge, are
+    /// decided by trials alone. What the settings always want continues.
     fn rests(&self, action: &Action) -> bool {
         match action {
             Action::SetLimit(_) => !self.settings.limits.always && !self.tries_limits(),
@@ -155,8 +157,8 @@ impl Planner {
         !self.settings.limits.always && self.settings.pats.controller == Controller::Formula
     }
 
-    /// What should be done about one window. The next call gets the next window, in which that was done. The machine is
-    /// always the one that the planner was made for.
+    /// The decision about one window. The next call must get the next window, in which this decision was carried out.
+    /// The machine is always the one that the planner was made for.
     pub fn decide(&mut self, machine: &Machine, facts: &Facts) -> Decision {
         let facts = &facts.sorted();
         self.owners.look(facts, &self.settings);
@@ -191,7 +193,7 @@ impl Planner {
         let is_quiet = is_still && threads.moves.is_empty() && !is_open;
         self.keep_what_pays(&facts.media, &mut limits, &mut delegation, is_quiet);
         admit_delegates(&mut limits, &delegation);
-        // A look is over after a window: what was decided before goes on then.
+        // A comparison ends after one window; the earlier decision continues then.
         if !self.compare.is_looking() {
             self.threads = Some(threads.clone());
         }
@@ -207,7 +209,7 @@ impl Planner {
         }
     }
 
-    /// Stage 10: whether threads, and data, go back after which threads get less.
+    /// Stage 10: decides whether threads and data go back because threads get less since they moved.
     fn look_back(&mut self, facts: &Facts, progress: Progress) {
         let was_looking = self.compare.is_looking();
         if !was_looking {
@@ -237,8 +239,8 @@ impl Planner {
         }
     }
 
-    /// Stage 10: takes back limits and delegation that are not tried now and did not pay when they were. What the
-    /// settings want always, and limits that are learned, are not judged.
+    /// Stage 10: reverts limits and delegation that are not tried now and did not pay when they were tried. Limits
+    /// that are learned, and what the settings always want, are not judged.
     fn keep_what_pays(
         &mut self,
         media: &[MediumFacts],
@@ -269,7 +271,7 @@ impl Planner {
             },
             delegation: judges_delegation && is_on,
         };
-        // A look changes nothing for long.
+        // During a comparison, all changes are short.
         let waits = self.compare.is_looking() || self.compare.sends() || self.compare.is_due();
         let acts = if waits {
             self.trials.pause()
@@ -310,7 +312,7 @@ impl Planner {
             taken.extend(each.nodes.iter().map(|each| each.node));
         }
         let mut plan = asymsched::beside(machine, &window, &settings, &following, &taken);
-        // What follows an earlier move goes on.
+        // Memory that follows an earlier move continues.
         plan.memory
             .retain(|step| step.action != MemoryAction::Dynamic || !resting(&step.process));
         let costs = Costs {

@@ -1,14 +1,16 @@
-//! Who moves a process's threads, so that two policies never order about one thread.
+//! Which policy moves a process's threads, so that two policies never order about one thread.
 //!
-//! A process belongs to *files* or to *memory*, whichever moves more bytes per second for it: what its threads with file
-//! I/O read and write, or its accesses to memory times a cache line. Threads of a files process move one by one (NThread),
-//! those of a memory process by whole nodes (AsymSched). What a process is it stays until the other is twice as much, for
-//! a move changes both. A process of which no accesses are known belongs to files, one without file I/O to memory.
+//! A process belongs to *files* or to *memory*, whichever moves more bytes per second for it: bytes that its threads
+//! with file I/O read and write, or its accesses to memory times a cache line. Threads of a files process move one by
+//! one (NThread), those of a memory process by whole nodes (AsymSched). A process keeps its kind until the other is
+//! twice as much, because a move changes both. A process without known accesses belongs to files, one without file I/O
+//! to memory.
 //!
-//! What the one knows of the other's:
+//! What each policy knows of the other's processes:
 //!
 //! * NThread counts the threads of memory processes where they will be, and leaves them there.
-//! * AsymSched does not see files processes; a node of which they keep half the CPUs busy it neither takes nor gives away.
+//! * AsymSched does not see files processes; a node of which they keep half the CPUs busy it neither takes nor gives
+//!   away.
 //! * Neither moves threads that their owners bound, or that may not run on every node they could be sent to.
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,12 +21,12 @@ use egeria_machine::{LINE_BYTES, Machine, NodeId};
 use super::settings::Settings;
 use crate::asymsched::PlacementPlan;
 
-/// It stays what it is until the other is so many times as much.
+/// A process keeps its kind until the other kind is larger by this factor.
 const STAYS: f64 = 2.0;
 /// A node of which files processes keep more than this share of the CPUs busy is not AsymSched's.
 const TAKEN_SHARE: f64 = 0.5;
 
-/// What a process is.
+/// The kind of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
     /// Its threads move one by one.
@@ -33,7 +35,7 @@ pub(super) enum Owner {
     Memory,
 }
 
-/// What each process is, kept from window to window, by process id.
+/// The kind of each process, kept from window to window, by process id.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Owners {
     by_process: BTreeMap<u32, Owner>,
@@ -73,7 +75,7 @@ impl Owners {
         self.by_process = traffic.into_iter().map(owner).collect();
     }
 
-    /// What a process is.
+    /// The kind of a process.
     pub(super) fn of(&self, process: u32) -> Owner {
         self.by_process
             .get(&process)
@@ -146,7 +148,7 @@ fn memory_bytes_s(process: &ProcessAccesses) -> f64 {
     rates.sum::<f64>() * LINE_BYTES as f64
 }
 
-/// Whether a thread may not go wherever a placement may send it: to any node with as many cores.
+/// Whether a thread may not run on every node that a placement may send it to: any node with as many cores.
 fn is_bound(machine: &Machine, thread: &ThreadFacts) -> bool {
     let cores = |node| machine.core_count(node);
     let Some(here) = machine.node(thread.node) else {
@@ -166,8 +168,8 @@ fn is_bound(machine: &Machine, thread: &ThreadFacts) -> bool {
     thread.pinned || !like.into_iter().all(may_run)
 }
 
-/// The flows of memory processes over the ways between nodes, threads and memory where the placement puts them: from the
-/// memory's node to the reader's, by position, bytes/s.
+/// The flows of memory processes over the ways between nodes, with threads and memory where the placement puts them.
+/// From the memory's node to the reader's, by position, bytes/s.
 pub(super) fn memory_flows(
     machine: &Machine,
     window: &AccessWindow,

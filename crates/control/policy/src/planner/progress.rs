@@ -1,47 +1,47 @@
-//! What threads got in a window, and whether that can be held against another window.
+//! What threads got in a window, and whether that is comparable with another window.
 
 use std::collections::BTreeMap;
 
 use egeria_facts::{Facts, ThreadKey};
 
-/// A thread that stops or begins counts as so many times slower or faster, no more.
+/// A thread that stops or begins counts as slower or faster by at most this factor.
 const MAX_RATIO: f64 = 16.0;
-/// Windows are alike when so large a share of the threads do the same in both.
+/// Windows are alike when at least this share of the threads do the same in both.
 const ALIKE_SHARE: f64 = 0.9;
-/// Shares of writes that differ by no more, in hundredths, are the same work: they vary from window to window, so fixed steps
-/// would take work that lies between two of them for new again and again.
+/// Shares of writes count as equal up to this difference, in hundredths. They vary from window to window; with fixed
+/// steps, work between two steps would count as new again and again.
 const SAME_WRITES: u8 = 12;
 
-/// Who makes progress.
+/// What makes progress.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Actor {
     Thread(ThreadKey),
     Process(u32),
-    /// Nobody: how long requests of persistent memory are in the mean.
+    /// No thread or process: the mean length of requests to persistent memory.
     Requests,
 }
 
-/// So many kinds of windows are remembered.
+/// Kinds of windows that are remembered.
 const MAX_KINDS: usize = 4;
-/// Requests that are so many times as long are other work.
+/// Requests that are longer by this factor belong to other work.
 const OTHER_LENGTH: f64 = 8.0;
-/// A process that is so many times as fast while nothing else changed does other work.
+/// A process that is faster by this factor, while nothing else changed, does other work.
 const OTHER_SPEED: f64 = 1.3;
 
-/// What one of them did in a window.
+/// The progress of one actor in a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deed {
     /// Bytes/s of a thread that uses files; accesses/s of a process' memory.
     rate: f64,
     threads: f64,
-    /// How much of what it moves it writes, in hundredths.
+    /// Share of writes in the bytes it moves, in hundredths.
     class: u8,
 }
 
-/// What all of them did in a window, or in several.
+/// The progress of all actors in one window, or in several.
 pub(super) type Progress = BTreeMap<Actor, Deed>;
 
-/// Of one window.
+/// The progress in one window.
 pub(super) fn progress(facts: &Facts) -> Progress {
     let window = &facts.window;
     let threads = window.threads.iter().filter(|each| each.moved_total() > 0);
@@ -71,7 +71,7 @@ pub(super) fn progress(facts: &Facts) -> Progress {
     threads.chain(processes).chain(requests(facts)).collect()
 }
 
-/// How long requests of persistent memory are, all together, of no thread.
+/// The mean length of requests to persistent memory, of all threads together.
 fn requests(facts: &Facts) -> Option<(Actor, Deed)> {
     let mixes = || facts.media.iter().map(|each| each.measured.mix);
     let count: f64 = mixes().map(|mix| mix.requests as f64).sum();
@@ -94,8 +94,9 @@ pub(super) fn add(sum: &mut Progress, progress: &Progress) {
     }
 }
 
-/// Whether the processes of both are about as fast, most of them by threads: what is so much faster or slower where nothing
-/// else changed does something else. Of each process the sum counts, which is steadier than any thread of it.
+/// Whether the processes of both are about equally fast, weighted by threads. A process with a very different speed,
+/// while nothing else changed, does other work. The sum of a process is compared, which is steadier than its single
+/// threads.
 pub(super) fn are_as_fast(one: &Progress, other: &Progress) -> bool {
     let (one, other) = (by_process(one), by_process(other));
     let threads = |all: &Sums| all.values().map(|deed| deed.threads).sum::<f64>();
@@ -133,7 +134,7 @@ fn by_process(progress: &Progress) -> Sums {
     sums
 }
 
-/// What a sum of so many windows is in the mean.
+/// The mean of a sum of `windows` windows.
 pub(super) fn mean(sum: &Progress, windows: u32) -> Progress {
     let mut mean = sum.clone();
     for deed in mean.values_mut() {
@@ -142,7 +143,7 @@ pub(super) fn mean(sum: &Progress, windows: u32) -> Progress {
     mean
 }
 
-/// Whether the same threads do the same in both: how fast they are does not matter.
+/// Whether the same threads do the same work in both, at any speed.
 pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
     let sum = |progress: &Progress| progress.values().map(|deed| deed.threads).sum::<f64>();
     let same = one.iter().filter(|(actor, deed)| {
@@ -153,12 +154,12 @@ pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
     same >= ALIKE_SHARE * sum(one).max(sum(other))
 }
 
-/// What threads got last, in windows of each kind; the latest behind the others.
+/// The last progress of threads in windows of each kind; the latest is last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kinds(Vec<Progress>);
 
 impl Kinds {
-    /// Takes a window; it stands for the last one like it.
+    /// Stores a window; it replaces the last one like it.
     pub(super) fn remember(&mut self, progress: Progress) {
         if progress.is_empty() {
             return;
@@ -170,7 +171,7 @@ impl Kinds {
         self.0.push(progress);
     }
 
-    /// How fast threads are in a window beside the one like it, which is then no longer waited for.
+    /// How fast threads are in a window, compared with the remembered window like it. That one is then removed.
     pub(super) fn meet(&mut self, progress: &Progress) -> Option<f64> {
         let like = self.0.iter().position(|each| are_alike(each, progress))?;
         Some(speed(progress, &self.0.swap_remove(like)))
@@ -181,15 +182,15 @@ impl Kinds {
     }
 }
 
-/// Whether requests are about as long in both, as far as that is known. What is set to act changes whose requests are many, so
-/// only windows under one setting are comparable.
+/// Whether requests are about as long in both, as far as that is known. The setting decides which threads send many
+/// requests, so only windows under one setting are comparable.
 pub(super) fn are_as_long(one: &Progress, other: &Progress) -> bool {
     let length = |progress: &Progress| progress.get(&Actor::Requests).map(|deed| deed.rate);
     let lengths = length(one).zip(length(other));
     lengths.is_none_or(|(one, other)| one.max(other) <= OTHER_LENGTH * one.min(other))
 }
 
-/// One progress beside another, in a geometric mean over the threads that both have.
+/// One progress compared with another: geometric mean over threads, of the first one's threads.
 pub(super) fn speed(progress: &Progress, first: &Progress) -> f64 {
     let (mut sum, mut threads) = (0.0, 0.0);
     for (actor, before) in first {

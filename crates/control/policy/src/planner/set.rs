@@ -106,7 +106,7 @@ const PARTS: [&str; 9] = [
 ];
 
 impl Settings {
-    /// The names that [`Settings::set`] knows, each with its range in words.
+    /// The names that [`Settings::set`] accepts, each with its range in words.
     pub fn names() -> Vec<(String, &'static str)> {
         let mut all = Vec::new();
         let mut add =
@@ -167,7 +167,7 @@ impl Settings {
     /// Sets one setting from `name=value`.
     ///
     /// # Errors
-    /// As [`Settings::set`], and without a `=`.
+    /// Those of [`Settings::set`], and a missing `=`.
     pub fn set_pair(&mut self, pair: &str) -> Result<(), SettingError> {
         let (name, value) = pair
             .split_once('=')

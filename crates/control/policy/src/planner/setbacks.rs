@@ -1,6 +1,7 @@
-//! Stage 10: what brought less than half of what it should have is not done again for a while (ours): a thread is not sent to
-//! that node, nor a file; a process is not placed anew, nor does its memory follow; a node has no limit of the learned controller.
-//! What becomes of other limits and of delegation is for trials.rs to decide. Each further miss doubles the time, up to sixteen times.
+//! Stage 10: an action that brought less than half of what it should is not repeated for a while (ours). A thread or
+//! file is not sent to that node again; a process is not placed again, nor does its memory follow; a node has no limit
+//! of the learned controller. Other limits and delegation are decided in trials.rs. Each further miss doubles the
+//! time, up to sixteen times.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::decision::Resting;
 use super::settings::Feedback;
 use crate::{ActionResult, Expectation, Kept, KeptBecause, Move, Subject};
 
-/// The time doubles so often at most.
+/// The time is doubled at most this often.
 const MAX_DOUBLINGS: u32 = 4;
 
 /// Actions that brought too little.
@@ -28,7 +29,7 @@ struct Setback {
     count: u32,
     /// Windows for which it is not tried again.
     rest_windows: u32,
-    /// Windows after which it is forgotten.
+    /// Windows after which the entry is dropped.
     memory_windows: u32,
 }
 
@@ -42,7 +43,7 @@ impl Setbacks {
         });
     }
 
-    /// Remembers what was missed; what brought enough is forgotten.
+    /// Records actions that missed; actions that brought enough are dropped.
     pub(super) fn learn(&mut self, results: &[&ActionResult], settings: &Feedback) {
         for result in results {
             let key = result.action.subject();
@@ -55,7 +56,7 @@ impl Setbacks {
             }
             let before = self.known.get(&key).map_or(0, |setback| setback.count);
             let doublings = before.min(MAX_DOUBLINGS);
-            // The window that is decided next passes at once.
+            // The window that is decided next passes at once, so one more is added.
             let rest_windows = settings.rest_windows.saturating_mul(1 << doublings);
             let rest_windows = rest_windows.saturating_add(1);
             let setback = Setback {
@@ -69,7 +70,7 @@ impl Setbacks {
         }
     }
 
-    /// Why a thread is not sent there now, if it brought too little before.
+    /// The reason why a thread is not sent there now, if that brought too little before.
     pub(super) fn refuses(&self, step: &Move) -> Option<Kept> {
         let (thread, to) = (step.thread, step.to);
         let setback = self.resting_on(&Subject::Thread { thread, to })?;
@@ -85,7 +86,8 @@ impl Setbacks {
         })
     }
 
-    /// Whether a process is not placed anew now: its last placement, or its memory behind that, brought too little.
+    /// Whether a process is not placed again now: its last placement, or the memory that followed it, brought too
+    /// little.
     pub(super) fn keep_process(&self, process: ProcessKey) -> bool {
         let subjects = [Subject::Process { process }, Subject::Memory { process }];
         subjects
@@ -103,7 +105,7 @@ impl Setbacks {
         self.resting_on(&Subject::Limit { node }).is_some()
     }
 
-    /// All that is not done again now, but for migrations of threads: those have their reasons in the plan.
+    /// All actions that are not repeated now, except migrations of threads: the plan has their reasons.
     pub(super) fn resting(&self) -> Vec<Resting> {
         let rests = |(subject, setback): (&Subject, &Setback)| {
             let is_thread = matches!(subject, Subject::Thread { .. });

@@ -1,4 +1,4 @@
-//! Everything that can be set about the planner, and each paper's own system as one setting of it.
+//! All settings of the planner, and each paper's own system as one setting.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,24 +8,25 @@ use serde::{Deserialize, Serialize};
 use crate::nthread::Configuration;
 use crate::{SettingError, asymsched, nthread, pats};
 
-/// The planner's own stages, each on or off. NThread's (targets, contention for persistent memory and CPUs, sharing) are
-/// switched in [`nthread::Settings::stages`].
+/// The planner's own stages, each on or off. NThread's (targets, contention for persistent memory and CPUs, sharing)
+/// are switched in [`nthread::Settings::stages`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stages {
     /// Clusters of memory sharers are placed (AsymSched).
     pub clusters: bool,
-    /// Threads that contention displaces go where the way from their data is widest (ours; off: where NThread sends them).
+    /// Threads displaced by contention go where the way from their data is widest (ours; off: where NThread sends
+    /// them).
     pub bandwidth: bool,
-    /// Hot data that is read goes where readers are, or where there is room for reads (ours).
+    /// Hot data that is read goes to its readers, or where there is bandwidth for reads (ours).
     pub relocation: bool,
     /// Threads at persistent memory are limited (PATS).
     pub limits: bool,
     /// Long accesses are delegated (OdinFS).
     pub delegation: bool,
-    /// All that moves is paid from one budget (ours; off: AsymSched's own alone).
+    /// All moves are paid from one budget (ours; off: only AsymSched has its own).
     pub budget: bool,
-    /// What brought less than half of what was expected is not done again for a while (ours).
+    /// An action that brought less than half of what was expected is not repeated for a while (ours).
     pub feedback: bool,
 }
 
@@ -37,7 +38,7 @@ pub struct Settings {
     pub stages: Stages,
     /// Threads that follow their data.
     pub nthread: nthread::Settings,
-    /// Limits. Where the machine says how many DIMMs a node has and `dimms` is 1, the machine's number counts.
+    /// Limits. If the machine says how many DIMMs a node has and `dimms` is 1, the machine's number counts.
     pub pats: pats::Settings,
     /// Clusters.
     pub asymsched: asymsched::Settings,
@@ -47,9 +48,9 @@ pub struct Settings {
     pub delegation: Delegation,
     /// Relocation.
     pub relocation: Relocation,
-    /// What all of it may cost.
+    /// The budget of all moves.
     pub budget: Budget,
-    /// What brought too little.
+    /// Actions that brought too little.
     pub feedback: Feedback,
 }
 
@@ -65,10 +66,11 @@ impl Settings {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// All, as PATS says; off: those where more threads than that are at persistent memory, and not below what the medium
-    /// bears while DRAM beside it is idle (ours). Elsewhere threads need not ask for their turn.
+    /// Set limits on all nodes, as PATS says. Off: only where more threads than that are at persistent memory, and not
+    /// below what the medium bears while DRAM of the node is idle (ours). On other nodes threads need no admission.
     pub always: bool,
-    /// A node's limit stays for so many windows after it was last reached, and DRAM counts as in use for as many (ours: 10).
+    /// A node's limit stays for this number of windows after it was last reached; DRAM counts as in use for as many
+    /// (ours: 10).
     pub rest_windows: u32,
 }
 
@@ -76,7 +78,7 @@ pub struct Limits {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Delegation {
-    /// Delegates whatever the window says (OdinFS); off: only where it is expected to help (ours).
+    /// Delegates in every window (OdinFS); off: only where it is expected to help (ours).
     pub always: bool,
     /// New data is spread over the nodes in pieces of this size, bytes (32 KiB).
     pub stripe_bytes: u64,
@@ -86,9 +88,9 @@ pub struct Delegation {
     pub min_write_bytes: u64,
     /// Threads that access persistent memory for others, per node (1).
     pub delegates_per_node: u32,
-    /// Share of the bytes that go to other nodes from which on delegation is expected to help (ours: 0.25).
+    /// Share of remote bytes from which on delegation is expected to help (ours: 0.25).
     pub remote_limit: f64,
-    /// Once on it stays on for so many windows after it was last wanted (ours: 10).
+    /// Once on, it stays on for this number of windows after it was last wanted (ours: 10).
     pub rest_windows: u32,
 }
 
@@ -98,9 +100,9 @@ pub struct Delegation {
 pub struct Relocation {
     /// Copying must be repaid within this time, ms (30,000).
     pub horizon_ms: u64,
-    /// Files of which more than this share of the bytes used was written stay (0.05).
+    /// Files with a larger share of written bytes than this are not moved (0.05).
     pub max_written_share: f64,
-    /// Files that are read less are not looked at, bytes/s (100 MB/s, half of NThread's margin).
+    /// Files with fewer reads than this are not considered, bytes/s (100 MB/s, half of NThread's margin).
     pub min_read_bytes_s: f64,
     /// Copying takes at most this share of a memory's or link's bandwidth (0.25).
     pub copy_share: f64,
@@ -110,7 +112,7 @@ pub struct Relocation {
     pub cold_bytes_s: f64,
     /// Nodes may get read-only copies of files (true).
     pub replicas: bool,
-    /// A file rests for so many windows after it went somewhere, and 16 times as long before it goes back (10).
+    /// A file rests for this number of windows after it was moved, and 16 times as long before it goes back (10).
     pub rest_windows: u32,
 }
 
@@ -120,20 +122,21 @@ pub struct Relocation {
 pub struct Budget {
     /// Part of its running time that a process may lose (0.05).
     pub share: f64,
-    /// What a move takes from a thread, ns (ours: 100,000; calibrate). It counts as so much of the process's time as the
-    /// thread is of its threads.
+    /// The cost of a move for a thread, ns (ours: 100,000; calibrate). The process is charged the thread's fraction of
+    /// it, by the number of its threads.
     pub thread_move_ns: u64,
 }
 
-/// What becomes of actions that brought too little (ours).
+/// Handling of actions that brought too little (ours).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Feedback {
-    /// A thread is not sent where it gained too little for so many windows (10); twice as long after each further miss.
+    /// A thread is not sent to a node where it gained too little for this number of windows (10); twice as long after
+    /// each further miss.
     pub rest_windows: u32,
-    /// Limits and delegation are each tried for so many windows (2).
+    /// Limits and delegation are each tried for this number of windows (2).
     pub trial_windows: u32,
-    /// What trials found holds for so many windows (600).
+    /// What trials found holds for this number of windows (600).
     pub retry_windows: u32,
 }
 
@@ -226,7 +229,8 @@ pub enum System {
 }
 
 impl System {
-    /// All of them, in the order of [`System`]. `off`, `rl`, `cpu`, `nm` and `full` are NThread's configurations (Table II).
+    /// All of them, in the order of [`System`]. `off`, `rl`, `cpu`, `nm` and `full` are NThread's configurations
+    /// (Table II).
     pub const ALL: [System; 9] = [
         System::Off,
         System::Rl,
@@ -254,8 +258,8 @@ impl System {
         }
     }
 
-    /// The settings that make the planner this system: as in its paper, but that NThread judges persistent memory by its
-    /// curve, as [`nthread::PmRule`] says.
+    /// The settings that make the planner this system. They are as in its paper, except that NThread judges persistent
+    /// memory by its curve, as [`nthread::PmRule`] says.
     pub fn settings(self) -> Settings {
         let mut settings = self.published();
         settings.nthread.pm_rule = nthread::PmRule::Curve;

@@ -12,7 +12,7 @@ use crate::asymsched::PlacementPlan;
 use crate::nthread::{self, Guide, Roads};
 use crate::{Kept, KeptBecause, Move, Plan};
 
-/// Processes that may not pay are held one round after another; after so many all are.
+/// Processes that may not pay are held one round after another; after this number of rounds all are.
 const ROUNDS: u32 = 8;
 
 /// What the moves of a process cost, and why it may not pay.
@@ -21,7 +21,7 @@ struct Unpaid {
     cost_ns: u64,
 }
 
-/// One window's threads in the making.
+/// The thread stages of one window in progress.
 struct Stage<'a> {
     planner: &'a Planner,
     machine: &'a Machine,
@@ -32,7 +32,7 @@ struct Stage<'a> {
 }
 
 impl Planner {
-    /// NThread's plan, with those that others decide about where they will be.
+    /// NThread's plan. Threads that other policies decide about are at their new places in it.
     pub(super) fn move_threads(
         &mut self,
         machine: &Machine,
@@ -135,8 +135,8 @@ impl Stage<'_> {
         )
     }
 
-    /// The plan, made again without what brought too little before and without the moves of those who may not pay,
-    /// until nothing is left to refuse.
+    /// The plan, made again without moves that brought too little before and without moves of processes that may not
+    /// pay, until none is left to refuse.
     fn within_bounds(&self, mut held: HashMap<ThreadKey, NodeId>) -> Plan {
         let mut plan = self.plan(held.clone());
         let mut kept: Vec<Kept> = Vec::new();

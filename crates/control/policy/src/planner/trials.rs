@@ -1,42 +1,43 @@
-//! Stage 10, for what can be switched: limits and delegation are tried, measured, and kept only where they pay (ours).
+//! Stage 10, for limits and delegation: each is tried, measured, and kept only where it pays (ours).
 //!
 //! ```text
 //!   what they could be set to      no limits, those wanted, those of Eq. 1; each with and without delegation
 //!   progress                       bytes/s of each thread that uses files; accesses/s of each process' memory
-//!   speed of a setting             progress beside that without both, in a geometric mean over threads
+//!   speed of a setting             progress compared with neither of the two, geometric mean over threads
 //!   tried                          for `trial_windows`, or one if it is much slower; both together if neither alone is
 //!   may lose                       a part of the time that passes
 //!   kept                           the fastest; neither, if that brings less than a hundredth
 //! ```
 //!
-//! Threads and files stay where they are while settings are tried; where they move all the same, the setting is measured
-//! again. Where work changes in the middle of a trial, it lost what it lost beside the slower of the windows before and
-//! behind it. What was found holds for one *regime*, the threads that are active and how much each of them writes, for
-//! so long as `retry_windows` says; if threads or data have moved since, only as long as they get what they got. Limits and
-//! delegation change how fast threads are, not what they are, so regimes can be told apart under all settings; so is how long requests are, under one of them. Whatever acts in a
-//! window in which nothing else changes is measured, tried or not; a regime that is new begins with what was kept last.
+//! Threads and files stay where they are while settings are tried. If they move all the same, the setting is measured
+//! again. If the work changes during a trial, the loss is taken against the slower neighbouring window. A result holds
+//! for one *regime*: the threads that are active, and how much each of them writes. It holds for `retry_windows`; if
+//! threads or data have moved since, only as long as the threads get the same rates. Limits and delegation change how
+//! fast threads are, but not which regime it is, so regimes can be told apart under all settings. So can the length of
+//! requests, under one setting. The setting of a window in which nothing else changes is measured, in a trial or not.
+//! A new regime begins with the setting that was kept last.
 
 use super::progress::{Progress, add, are_alike, are_as_fast, are_as_long, mean, speed};
 use super::settings::Feedback;
 
-/// What brings less is not worth it.
+/// A smaller gain than this is not worth it.
 const MIN_GAIN: f64 = 0.01;
-/// What gets less than this of the fastest in one window is not measured in another.
+/// A setting that gets less than this part of the fastest in one window is not measured in another.
 const MUCH_SLOWER: f64 = 0.9;
-/// What is kept gets less than this of what it got: it is no longer known to be the fastest.
+/// If a kept setting gets less than this part of what it got before, it is no longer known to be the fastest.
 const HOLDS: f64 = 0.97;
 /// Part of the time that trials may lose.
 const MAX_LOSS: f64 = 0.02;
-/// They may lose so much at first, in windows.
+/// What trials may lose at first, in windows.
 const CREDIT_WINDOWS: f64 = 2.0;
-/// So much at once later: what is left of the first credit then shrinks.
+/// What trials may lose at once later, in windows. The rest of the first credit shrinks until then.
 const SAVED_WINDOWS: f64 = 0.5;
 const SHRINKS: f64 = 0.9;
-/// What gained in so many regimes is likely to gain in another.
+/// A setting that gained in this many regimes is likely to gain in another.
 const MIN_REGIMES: usize = 2;
 /// Regimes that are remembered.
 const MAX_REGIMES: usize = 16;
-/// Threads and files that go on moving are waited for so long, in windows.
+/// How long to wait for threads and files that go on moving, in windows.
 const MAX_UNREST_WINDOWS: u32 = 8;
 
 /// Which of the two stages act.
@@ -85,21 +86,21 @@ impl Arm {
 #[derive(Clone, Debug)]
 pub(super) struct Trials {
     regimes: Vec<Regime>,
-    /// What acts in the window whose facts come next.
+    /// The setting of the window whose facts come next.
     acting: Arm,
-    /// What acts when nothing is tried.
+    /// The setting when nothing is tried.
     settled: Arm,
     /// What is being tried.
     trying: bool,
-    /// The last window in which nothing was tried.
+    /// Progress in the last window in which nothing was tried.
     untried: Progress,
-    /// A trial in the middle of which work changed.
+    /// A trial that was interrupted by a change of work.
     broken_off: Option<BrokenOff>,
     /// What trials may lose now, in windows.
     credit: f64,
-    /// What each setting lost beside the fastest when it was tried, of a window; the last times count most.
+    /// The part of a window that each setting lost in trials, compared with the fastest. Recent trials count most.
     losses: Vec<(Arm, f64)>,
-    /// Windows since something else than the two changed.
+    /// Windows since something other than limits and delegation changed.
     quiet_windows: u32,
     unrest_windows: u32,
     /// Windows in which something else changed.
@@ -126,12 +127,12 @@ impl Default for Trials {
     }
 }
 
-/// A trial in the middle of which work changed.
+/// A trial that was interrupted by a change of work.
 #[derive(Clone, Debug)]
 struct BrokenOff {
     arm: Arm,
     got: Progress,
-    /// What it lost beside the window before, of a window.
+    /// The part of a window that it lost, compared with the window before.
     lost: f64,
 }
 
@@ -141,9 +142,9 @@ struct Regime {
     seen: u64,
     /// The last window under each setting, and [`Trials::changes`] then.
     last: Vec<(Arm, u64, Progress)>,
-    /// Each setting measured, with how many windows of it and the sum of their rates.
+    /// Each measured setting, with its number of windows and the sum of their rates.
     measured: Vec<(Arm, u32, Progress)>,
-    /// [`Trials::changes`] when they were: what was measured before others is not compared with what is since.
+    /// [`Trials::changes`] at that time. Measurements from before later changes are not compared with new ones.
     changes: u64,
     verdict: Option<Verdict>,
 }
@@ -151,9 +152,9 @@ struct Regime {
 #[derive(Clone, Debug)]
 struct Verdict {
     kept: Arm,
-    /// What it got.
+    /// The progress under it.
     got: Progress,
-    /// How fast each setting was beside neither.
+    /// How fast each setting was, compared with neither.
     speeds: Vec<(Arm, f64)>,
     /// What was tried.
     wanted: Arm,
@@ -170,20 +171,20 @@ impl Trials {
         let (windows, acting, changes) = (self.windows, self.acting, self.changes);
         let regimes = self.regimes.iter().enumerate();
         let like = regimes.filter(|(_, each)| each.is_like(progress, acting, changes));
-        // What went on a window ago goes on, if nothing speaks against it.
+        // The regime of the last window is assumed to continue, if it fits.
         let known = like.max_by_key(|(_, each)| each.seen).map(|each| each.0);
         let index = known.unwrap_or_else(|| self.add(progress.clone()));
         let regime = &mut self.regimes[index];
         let is_whole = known.is_some() && regime.is_known(acting, changes);
         regime.last.retain(|(arm, _, _)| *arm != acting);
         regime.last.push((acting, changes, progress.clone()));
-        // A window may be of two regimes, unless one like it was seen.
+        // A window may contain two regimes, unless one like it was seen.
         let is_same = is_whole || (known.is_some() && regime.seen + 1 >= windows);
         regime.seen = windows;
         let was_trying = self.trying;
         self.trying &= is_same;
         match was_trying {
-            // What threads do is new: they may move first.
+            // The work of threads is new: let them move first.
             true if !is_same => self.break_off(progress),
             true => {}
             false => self.look_beside(progress),
@@ -211,8 +212,8 @@ impl Trials {
         }
     }
 
-    /// Work changed while something was tried. That may be why threads are slower, or what was tried is: what is lost beside the
-    /// window before counts until there is one behind it.
+    /// Work changed during a trial. Threads may be slower because of that, or because of the setting. The loss is
+    /// taken against the window before, until a window after the trial is known.
     fn break_off(&mut self, progress: &Progress) {
         let lost = (1.0 - speed(progress, &self.untried)).max(0.0);
         self.credit -= lost;
@@ -223,8 +224,8 @@ impl Trials {
         });
     }
 
-    /// Takes a window in which nothing was tried. What was broken off before lost what it lost beside the slower of the two
-    /// between which it was.
+    /// Takes a window in which nothing was tried. The loss of an interrupted trial is taken against the slower of the
+    /// two windows around it.
     fn look_beside(&mut self, progress: &Progress) {
         if let Some(BrokenOff { arm, got, lost }) = self.broken_off.take() {
             let least = lost.min((1.0 - speed(&got, progress)).max(0.0));
@@ -252,7 +253,7 @@ impl Trials {
         self.regimes.len() - 1
     }
 
-    /// What may act from now on, given what the stages want and whether anything else changes now.
+    /// The setting from now on, given what the stages want and whether anything else changes now.
     pub(super) fn choose(&mut self, wanted: Arm, is_quiet: bool, settings: &Feedback) -> Arm {
         let acts = self.next(wanted, is_quiet, settings);
         if !self.trying {
@@ -282,7 +283,7 @@ impl Trials {
             Some(_) => regime.fastest(),
         };
         if wanted == Arm::NEITHER {
-            // Under what acts now they may no longer be wanted, and be again without it.
+            // Under the present setting they may no longer be wanted, and be wanted again without it.
             (self.trying, self.acting) = (false, so_far);
             return so_far;
         }
@@ -322,8 +323,9 @@ impl Trials {
         self.acting
     }
 
-    /// What begins in a regime in which nothing was measured: the setting that gained most in others, if it gained in several and
-    /// lost in none; else neither. And what is not tried there: settings that gained in none of several.
+    /// How a regime without measurements begins. Returns the setting that gained most in other regimes, if it gained
+    /// in several and lost in none; else neither. Also returns the settings that are not tried: those that gained in
+    /// none of several.
     fn record(&self) -> (Arm, Vec<Arm>) {
         let mut known: Vec<(Arm, Vec<f64>)> = Vec::new();
         for (arm, speed) in self.regimes.iter().flat_map(Regime::known_speeds) {
@@ -354,7 +356,7 @@ impl Trials {
         )
     }
 
-    /// Tries nothing now: what acts then.
+    /// Stops trying for now. Returns the setting in force then.
     pub(super) fn pause(&mut self) -> Arm {
         (self.trying, self.acting) = (false, self.settled);
         self.acting
@@ -366,7 +368,7 @@ impl Trials {
     }
 }
 
-/// What may be lost after another window: a part of it more, up to what may be saved; what is above that shrinks.
+/// The credit after another window: it grows by a part of the window up to a maximum; what is above that shrinks.
 pub(super) fn earn(credit: f64, earned: f64, saved: f64) -> f64 {
     if credit > saved {
         (credit * SHRINKS).max(saved)
@@ -376,8 +378,8 @@ pub(super) fn earn(credit: f64, earned: f64, saved: f64) -> f64 {
 }
 
 impl Regime {
-    /// Whether threads do the same; requests are as long as under the same setting before, and processes as fast if
-    /// nothing else has changed since.
+    /// Whether threads do the same. Requests must also be as long as before under the same setting, and processes as
+    /// fast if nothing else has changed since.
     fn is_like(&self, progress: &Progress, acting: Arm, changes: u64) -> bool {
         let last = self.last.iter().find(|(arm, _, _)| *arm == acting);
         are_alike(&self.deeds, progress)
@@ -406,7 +408,7 @@ impl Regime {
         add(sum, progress);
     }
 
-    /// Forgets what was found if threads or data have moved since and what is kept gets less now.
+    /// Forgets results if threads or data have moved since, and the kept setting gets less now.
     fn doubt(&mut self, acting: Arm, progress: &Progress, changes: u64) {
         let is_doubtful = self.verdict.as_ref().is_some_and(|verdict| {
             let moved = verdict.changes != changes && verdict.kept == acting;
@@ -417,7 +419,7 @@ impl Regime {
         }
     }
 
-    /// What is lost in a window beside the fastest setting, in windows.
+    /// The part of a window that is lost, compared with the fastest setting.
     fn lost(&self, progress: &Progress) -> f64 {
         let measured = self.measured.iter();
         let lost = measured.map(|(_, windows, sum)| 1.0 - speed(progress, &mean(sum, *windows)));
@@ -430,19 +432,19 @@ impl Regime {
         Some(mean(sum, *windows))
     }
 
-    /// How fast threads are under a setting beside neither.
+    /// How fast threads are under a setting, compared with neither.
     fn speed(&self, arm: Arm) -> Option<f64> {
         Some(speed(&self.got(arm)?, &self.got(Arm::NEITHER)?))
     }
 
-    /// How fast threads are under each setting beside neither, as far as that is measured now.
+    /// How fast threads are under each setting that is measured now, compared with neither.
     fn speeds(&self) -> Vec<(Arm, f64)> {
         let arms = self.measured.iter().map(|each| each.0);
         arms.filter_map(|arm| Some((arm, self.speed(arm)?)))
             .collect()
     }
 
-    /// The same, or as it was when something was kept.
+    /// The speeds of all settings now, or as they were when one was kept.
     fn known_speeds(&self) -> Vec<(Arm, f64)> {
         match &self.verdict {
             Some(verdict) => verdict.speeds.clone(),
@@ -450,14 +452,14 @@ impl Regime {
         }
     }
 
-    /// What is tried: what is wanted now, and what is tried already.
+    /// The settings to try: what is wanted now, and what is tried already.
     fn wanted(&self, wanted: Arm) -> Arm {
         let tried = self.measured.iter().map(|each| each.0);
         tried.fold(wanted, Arm::both)
     }
 
-    /// The settings that were not measured for long enough: what acted so far first, then in turns, so that what changes
-    /// meanwhile is seen.
+    /// The settings that were not measured for long enough. The current one comes first, then all in turns, so that
+    /// changes during the measurement are noticed.
     fn next_arms(&self, so_far: Arm, wanted: Arm, trial_windows: u32) -> Vec<Arm> {
         let best = self.speed(self.fastest()).unwrap_or(1.0);
         let is_slow = |arm: Arm| {
@@ -472,7 +474,7 @@ impl Regime {
             let is_enough = windows(arm) >= trial_windows;
             is_enough || (arm != Arm::NEITHER && windows(arm) > 0 && is_slow(arm))
         };
-        // What costs much alone is not tried together with others.
+        // A setting that costs much alone is not tried together with others.
         let together = Arm::LIMITS
             .into_iter()
             .filter(|arm| !is_slow(*arm) && !is_slow(Arm::DELEGATION))

@@ -1,15 +1,16 @@
 //! Stage 10, for threads: migrations after which threads get less are undone (ours).
 //!
 //! ```text
-//!   still ── threads move ──▶ moved ── a still window later: speed < 0.98 of before ──▶ undone, nobody moves
+//!   still ── threads move ──▶ moved ── a still window later: speed < 0.98 of before ──▶ undone, no moves
 //!     ▲                         │                                                         │
 //!     └──── as fast or faster ──┘◀── undoing brought less than half of that back ─────────┘
 //!                                    else their processes' threads stay for `retry_windows`
 //! ```
 //!
-//! Speed is that of all threads, of processes that use their memory too, in a geometric mean: contention is about others. What
-//! the second look is for: threads may be slower because their work changed in the same moment. Where what threads do
-//! changes with time, windows are held against those before in which they did the same, and waited for.
+//! Speed is a geometric mean over all threads, and over processes that use their memory too, because contention
+//! concerns other threads. The second look is needed because threads may be slower when their work changed at the same
+//! moment. If the work of threads changes over time, a window is compared with an earlier window of the same work, and
+//! waited for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,13 +21,13 @@ use super::progress::{Kinds, Progress, are_alike, speed};
 use super::settings::Feedback;
 use crate::{Move, Plan, Reason};
 
-/// What is lost below this is not worth another migration.
+/// A loss below this is not worth another migration.
 pub(super) const MIN_SPEED: f64 = 0.98;
-/// A window like those before is waited for so long, in windows.
+/// How long to wait for a window like those before, in windows.
 pub(super) const PATIENCE_WINDOWS: u32 = 24;
-/// ... and nothing else is compared for so long.
+/// How long nothing else is compared during that, in windows.
 const FEW_WINDOWS: u32 = 4;
-/// Data that goes on moving is waited for so long, in windows.
+/// How long to wait for data that goes on moving, in windows.
 const MAX_UNREST_WINDOWS: u32 = 4;
 
 /// Migrations that are not judged yet, and those that were undone.
@@ -35,20 +36,21 @@ pub(super) struct Undo {
     state: State,
     /// What threads got since they moved.
     recent: Kinds,
-    /// Threads that stay where they were, and for how many windows.
+    /// Threads that stay at their former nodes, and for how many windows.
     held: BTreeMap<ThreadKey, (NodeId, u32)>,
-    /// What was lost, while threads are on their way back.
+    /// The speed that was lost, while threads are on their way back.
     lost: Option<f64>,
-    /// Where threads were that have moved since data did last.
+    /// Former nodes of threads that have moved since data last moved.
     since_data: BTreeMap<ThreadKey, NodeId>,
 }
 
 #[derive(Clone, Debug, Default)]
 enum State {
-    /// Nothing has moved since it was judged.
+    /// Nothing has moved since the last judgement.
     #[default]
     Still,
-    /// Threads have moved from these nodes; what all got before, in windows of each kind that were not met since.
+    /// Threads have moved from these nodes; their progress before, in windows of each kind that has not occurred
+    /// since.
     Moved {
         before: Kinds,
         origins: BTreeMap<ThreadKey, NodeId>,
@@ -56,7 +58,7 @@ enum State {
         unrest_windows: u32,
         windows: u32,
     },
-    /// They have gone back; what all got before that, and how much less it was.
+    /// They have gone back; their progress before that, and the loss.
     Undone {
         moved: Progress,
         speed: f64,
@@ -66,8 +68,7 @@ enum State {
 }
 
 impl Undo {
-    /// Takes what threads got in a window.
-    /// Whether it follows from this window that the last migration was good.
+    /// Takes what threads got in a window. Returns whether this window shows that the last migration was good.
     pub(super) fn look(&mut self, progress: Progress, settings: &Feedback) -> bool {
         self.held.retain(|_, (_, windows)| {
             *windows = windows.saturating_sub(1);
@@ -158,7 +159,7 @@ impl Undo {
         };
     }
 
-    /// Data goes back after which threads got so much: so do those that have moved since.
+    /// Data goes back because threads got this speed. Threads that have moved since go back, too.
     pub(super) fn follow_back(&mut self, speed: f64, progress: &Progress, settings: &Feedback) {
         let origins = std::mem::take(&mut self.since_data);
         if !origins.is_empty() {
@@ -166,13 +167,14 @@ impl Undo {
         }
     }
 
-    /// Data sets off: threads may follow.
+    /// Data begins to move: threads may follow.
     pub(super) fn note_data(&mut self) {
         self.since_data.clear();
     }
 
-    /// Threads that stay where they are now, beside those that were sent back: all while that is not judged, those of the same
-    /// processes as long as they are held. What moved the ones would move the others.
+    /// Adds threads that stay where they are now, in addition to those that were sent back. Before the undoing is
+    /// judged these are all threads; later, threads of the same processes while these are held. Otherwise the reason
+    /// that moved the first threads would move the others.
     fn beside_held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         let processes: BTreeSet<u32> = self.held.keys().map(|key| key.process_id).collect();
         let all = matches!(self.state, State::Undone { .. });
@@ -182,7 +184,7 @@ impl Undo {
         }
     }
 
-    /// Threads that stay where they were before.
+    /// Adds threads that stay at their former nodes.
     pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         for (key, (node, _)) in &self.held {
             held.entry(*key).or_insert(*node);
@@ -190,7 +192,7 @@ impl Undo {
         self.beside_held(facts, held);
     }
 
-    /// The way back of threads that go back now.
+    /// The moves of threads that go back now.
     pub(super) fn steps_back(&self, facts: &Facts) -> Vec<Move> {
         let Some(speed) = self.lost else {
             return Vec::new();
@@ -207,7 +209,7 @@ impl Undo {
         self.held.iter().filter_map(step).collect()
     }
 
-    /// Threads of a process that would go back stay where they are: it may not pay for that.
+    /// Threads of a process that would go back stay where they are, because the process may not pay for it.
     pub(super) fn leave(&mut self, facts: &Facts, process: u32) {
         let is_back = |key: &ThreadKey, node: NodeId| {
             let thread = facts.window.thread(*key);
@@ -217,7 +219,7 @@ impl Undo {
             .retain(|key, (node, _)| key.process_id != process || is_back(key, *node));
     }
 
-    /// Adds the way back to a plan that was made with them held.
+    /// Adds the moves back to a plan that was made with these threads held.
     pub(super) fn send_back(&self, facts: &Facts, plan: &mut Plan) {
         let steps: Vec<Move> = (self.steps_back(facts).into_iter())
             .filter(|step| plan.move_of(step.thread).is_none())
@@ -226,7 +228,7 @@ impl Undo {
         plan.moves.sort_by_key(|step| step.thread);
     }
 
-    /// Takes what was decided about a window. `is_still` says that nothing else changes.
+    /// Takes the decision about a window. `is_still` says that nothing else changes.
     pub(super) fn note(&mut self, plan: &Plan, is_still: bool) {
         let is_own = |step: &&Move| !matches!(step.reason, Reason::Compared { .. });
         let moves = plan.moves.iter().filter(is_own);
@@ -269,7 +271,7 @@ impl Undo {
         }
     }
 
-    /// Whether windows that are like those before a migration may come soon.
+    /// Whether to wait for windows that are like those before a migration.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(&self.state, State::Moved { windows, .. } if *windows < FEW_WINDOWS)
     }

@@ -1,5 +1,6 @@
-//! How a pool is measured: threads of its node write and read files without names, for a moment with each of some numbers of
-//! threads. What the engine gives is what programs can get; its own work is small beside pieces of 1 MiB.
+//! How a pool is measured: threads of its node write and read files without names, for a moment with each of some
+//! numbers of threads. What the engine gives is what programs can get; its own work is small compared with pieces of 1
+//! MiB.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use egeria_proc::task;
 const SAMPLE: Duration = Duration::from_millis(100);
 /// Bytes of one access.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Bytes of all files together: several caches, and what becomes of a pool's free space is nobody's concern.
+/// Bytes of all files together: several times the caches. The content of a pool's free space does not matter.
 const MIN_FILES_BYTES: u64 = 128 << 20;
 const MAX_FILES_BYTES: u64 = 512 << 20;
 /// At most this part of the free space is taken.
@@ -23,7 +24,7 @@ const FREE_PART: u64 = 8;
 /// Why there is no figure.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// Somebody used the volume.
+    /// The volume was used during the measurement.
     Disturbed,
     /// It cannot be found out.
     Failed(String),
@@ -144,7 +145,7 @@ impl File<'_> {
         };
         let ino = volume.create_unnamed(InodeNumber::ROOT, &new)?.ino;
         let file = File { volume, ino };
-        // On the node of who writes, whatever the session has for others.
+        // On the node of the writer, whatever layout the session has for others.
         volume.set_xattr(ino, b"user.egeria.layout", b"local", XattrMode::Any)?;
         Ok(file)
     }

@@ -1,4 +1,4 @@
-//! What the pools of a volume give, where nobody said it: measured once, while nobody uses the volume.
+//! What the pools of a volume give, if no file says so: measured once, while the volume is idle.
 //!
 //! ```text
 //!   unknown ── IDLE_WINDOWS without an access ──▶ measured by a thread of its own ──▶ known, and remembered
@@ -6,8 +6,8 @@
 //!      └─────────────────────────────────────────────┘ at most MAX_ATTEMPTS times
 //! ```
 //!
-//! Files without names take the writes, so that whatever ends this gives all space back. What was found is kept by what
-//! the pool lies on ([`remembered`]): a device is measured once.
+//! Files without names take the writes, so all space is freed in whatever way this ends. The result is stored under
+//! the identity of the storage below the pool ([`remembered`]): a device is measured once.
 
 mod measure;
 mod remembered;
@@ -27,14 +27,14 @@ use crate::target::Target;
 
 /// Windows without any access before something is measured.
 pub(crate) const IDLE_WINDOWS: u32 = 3;
-/// Who is disturbed so often gives up.
+/// After this number of disturbances the measurement is given up.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// What became of a node's pool.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) node: NodeId,
-    /// What it gives, or why nobody will find out.
+    /// What it gives, or why that will not be measured.
     pub(crate) found: Result<PoolBandwidth, String>,
 }
 
@@ -56,7 +56,7 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Whose memory a note says is not known.
+/// The node that a note is about, if the note says that its memory is unknown.
 pub(crate) fn unknown_of(note: &Note) -> Option<NodeId> {
     match note {
         Note::PmMaximumUnknown { node } => Some(*node),
@@ -84,8 +84,8 @@ struct Running {
 }
 
 impl IdlePools {
-    /// `None` where there is nothing to measure: without a volume, on an emulated machine, where the policy does not look at
-    /// persistent memory, or where whoever started the steward does not want it.
+    /// `None` where there is nothing to measure: without a volume, on an emulated machine, if the policy does not look
+    /// at persistent memory, or if the options forbid it.
     pub(crate) fn begin(target: &Target, options: &StewardOptions) -> Option<IdlePools> {
         let Target::Volume(volume) = target else {
             return None;
@@ -121,7 +121,7 @@ impl IdlePools {
         nodes.into_iter().position(|of_pool| of_pool == node.0)
     }
 
-    /// Takes a window, and which nodes' memory is not known; what was found out meanwhile.
+    /// Takes a window and the nodes with unknown memory; returns results found since the last call.
     pub(crate) fn look(
         &mut self,
         facts: &Facts,

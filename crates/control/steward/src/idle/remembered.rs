@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const VARIABLE: &str = "EGERIA_STATE_DIR";
 const FILE_NAME: &str = "measured-pools.json";
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// What is older than so many others is forgotten.
+/// At most this number of pools is remembered; older ones are forgotten.
 const MAX_POOLS: usize = 256;
 /// No memory is as fast.
 const MAX_BYTES_S: f64 = 1e14;
@@ -35,8 +35,8 @@ struct Measured {
     write_bytes_s: f64,
 }
 
-/// `$EGERIA_STATE_DIR`, for root `/var/lib/egeria`, for others `$XDG_STATE_HOME/egeria` or `~/.local/state/egeria`; and the
-/// file in it.
+/// `$EGERIA_STATE_DIR`, for root `/var/lib/egeria`, for others `$XDG_STATE_HOME/egeria` or `~/.local/state/egeria`;
+/// and the file in it.
 pub(super) fn path() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let directory = match variable(VARIABLE) {
@@ -52,7 +52,8 @@ pub(super) fn path() -> PathBuf {
     directory.join(FILE_NAME)
 }
 
-/// What a pool lies on: the UUID of the namespace of persistent memory, where the kernel says one, else the pool itself.
+/// What a pool lies on: the UUID of the namespace of persistent memory, where the kernel says one, else the pool
+/// itself.
 pub(super) fn device(volume: &Volume, pool: usize) -> Option<String> {
     let path = volume.pool_paths().into_iter().nth(pool)?;
     let metadata = std::fs::metadata(&path).ok()?;
@@ -112,7 +113,7 @@ pub(super) fn keep(store: &Path, device: &str, found: PoolBandwidth) -> io::Resu
     });
     let excess = document.pools.len().saturating_sub(MAX_POOLS);
     document.pools.drain(..excess);
-    // Nobody ever reads half of it.
+    // Written to another file and renamed, so that no reader sees half of it.
     let aside = directory.join(format!(".{FILE_NAME}.{}", std::process::id()));
     let written = write(&aside, &document).and_then(|()| std::fs::rename(&aside, store));
     if written.is_err() {

@@ -537,12 +537,13 @@ pub(super) const SLIDES: &[Entry] = &[
     entry("S19", &[Input("optane-4s-emulated: memory of a node")]),
 ];
 
-/// Threads with their data on two nodes, beside all on one. What the paper ran is not given, so only the order is judged.
+/// Threads with their data on two nodes, compared with all on one. The paper does not say what it ran, so only the
+/// order is judged.
 fn balanced(results: &Results, kind: &str) -> Option<f64> {
     results.ratio("contention", kind, "two nodes", "one node")
 }
 
-/// rl, cpu and full of Fig. 5a, each beside each.
+/// rl, cpu and full of Fig. 5a, each compared with each.
 fn alike(results: &Results, mix: &str) -> Option<f64> {
     let ratio = |over, under| results.ratio("5a", mix, over, under);
     farthest([
@@ -563,7 +564,7 @@ fn mixed_order(results: &Results) -> Option<f64> {
     ])
 }
 
-/// rl with 4 threads beside rl with 8: the least of these mixes.
+/// rl with 4 threads divided by rl with 8: the least of these mixes.
 fn four_beside_eight(results: &Results, mixes: &[&str]) -> Option<f64> {
     let ratio = |mix: &&str| Some(results.bar("5a", mix, "rl")? / results.bar("5b", mix, "rl")?);
     let ratios: Option<Vec<f64>> = mixes.iter().map(ratio).collect();

@@ -77,7 +77,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "O15",
-        // Which path is not named. One thread at a time, most of them on other nodes, beside locks on ranges.
+        // The path is not named. One thread at a time, most of them on other nodes, compared with locks on ranges.
         &[Faster {
             said: |results| {
                 let odin = results.bar("O", "2 MB writes", "odin")?;

@@ -23,12 +23,12 @@ fn threads(tolerated_loss: f64) -> f64 {
     f64::from(model::serving_threads(tolerated_loss, 1, 4096.0, 1.0))
 }
 
-/// The copy with so many threads at persistent memory, beside none.
+/// The copy with `threads` threads at persistent memory, compared with none.
 fn copy_left(results: &Results, series: &Series, threads: u32) -> Option<f64> {
     Some(series.copy(results, threads)? / series.copy(results, 0)?)
 }
 
-/// Two curves beside each other.
+/// The copy on one curve divided by that on another.
 fn copies(results: &Results, over: &Series, under: &Series, threads: u32) -> Option<f64> {
     Some(over.copy(results, threads)? / under.copy(results, threads)?)
 }
@@ -67,7 +67,7 @@ fn still_whole(results: &Results, series: &Series) -> Option<f64> {
     Some(curve.iter().take_while(|left| **left >= 0.95).count() as f64)
 }
 
-/// 4 KB writes of 14 threads, PATS beside nobody (Fig. 12b; told three times).
+/// 4 KB writes of 14 threads, PATS compared with no controller (Fig. 12b; stated three times).
 fn large_writes(results: &Results) -> Option<f64> {
     persistent(results, &ONE_PATS, &ONE, MAX_THREADS)
 }

@@ -59,7 +59,7 @@ pub(super) fn stays(stage: &Stage, machine: &Machine, nodes: &[usize], data: Dat
     Ok(outcome.bytes_s)
 }
 
-/// All sets of so many of the first `nodes` nodes, ascending.
+/// All sets of `size` of the first `nodes` nodes, ascending.
 pub(crate) fn sets(nodes: usize, size: usize) -> Vec<Vec<usize>> {
     if size == 0 {
         return vec![Vec::new()];
@@ -89,7 +89,7 @@ pub(super) fn three_nodes(stage: &Stage, results: &mut Results) -> Result<()> {
     for (bar, bytes_s) in [("worst", worst.0), ("mean", mean), ("best", best.0)] {
         results.set("A2", "facerec", bar, bytes_s);
     }
-    // Little's law: what a line takes with so many on their way.
+    // Little's law: what a line takes with this number on their way.
     let threads = 3.0 * THREADS_PER_NODE as f64;
     let cycles = |bytes_s: f64| LINES_IN_FLIGHT * LINE_BYTES * threads / bytes_s * CYCLES_S;
     let all_cycles = all.iter().map(|(bytes_s, _)| cycles(*bytes_s));
@@ -135,7 +135,7 @@ fn managed(
     Ok(())
 }
 
-/// The same, long enough that AsymSched has settled.
+/// The workload, long enough that AsymSched has settled.
 pub(super) fn settled(mut workload: Workload) -> Workload {
     workload.warm_up_seconds = SETTLES_S;
     workload.seconds = SETTLES_S + COUNTED_S;

@@ -1,4 +1,4 @@
-//! What no paper measured: the limit that is learned beside the formula, and data that moves beside threads that do.
+//! What no paper measured: the learned limit compared with the formula, and moving data compared with moving threads.
 
 use egeria_machine::Machine;
 use egeria_policy::pats::Controller;

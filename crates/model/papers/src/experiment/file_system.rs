@@ -1,7 +1,7 @@
 //! ext4-dax and PMFS: what they take more or less than NOVA for the same operation.
 //!
-//! What NOVA takes is in the workloads (1 us per operation, `fio.toml`), so only differences are added here. All are of one
-//! public measurement of the three file systems: WOLVES (OSDI'25), repository WOFS-for-PM/tests, folder
+//! What NOVA takes is in the workloads (1 us per operation, `fio.toml`), so only differences are added here. All are
+//! of one public measurement of the three file systems: WOLVES (OSDI'25), repository WOFS-for-PM/tests, folder
 //! `wofs-evaluation`; one Xeon Gold 5218, one DIMM of persistent memory that is not interleaved, Linux 5.1. How they
 //! became parameters was decided before any result was seen.
 //!
@@ -46,7 +46,7 @@ const NOVA_OVERWRITE_MIB_S: f64 = 868.0;
 
 const NOVA_CREATE_DELETE_US: f64 = 9.0 + 14.0;
 
-/// A file system beside NOVA.
+/// A file system that is compared with NOVA.
 pub(crate) struct FileSystem {
     pub(crate) name: &'static str,
     speeds: Speeds,
@@ -62,7 +62,7 @@ pub(crate) struct FileSystem {
     fsync_us: f64,
     /// Of that, how much only one thread at a time can do.
     commit_us: f64,
-    /// Bytes written beside each byte of new data.
+    /// Bytes of zeroes written for each byte of new data.
     zeroed: f64,
 }
 
@@ -85,8 +85,8 @@ pub(crate) const EXT4_DAX: FileSystem = FileSystem {
     zeroed: 1.0,
 };
 
-/// A directory is searched from its beginning: webproxy's creating and deleting take 18 and 34 us, NOVA's 18 together. fsync
-/// has nothing to do.
+/// A directory is searched from its beginning: webproxy's creating and deleting take 18 and 34 us, NOVA's 18 together.
+/// fsync has nothing to do.
 pub(crate) const PMFS: FileSystem = FileSystem {
     name: "pmfs",
     speeds: Speeds {
@@ -114,7 +114,7 @@ pub(crate) enum Writes {
     New,
 }
 
-/// What a program does beside reads and writes, per operation that moves data.
+/// What a program does in addition to reads and writes, per operation that moves data.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Metadata {
     /// Files created, and as many deleted.
@@ -142,13 +142,13 @@ impl FileSystem {
         time_ns(&self.speeds.read, bytes) - time_ns(&NOVA.read, bytes)
     }
 
-    /// Beside NOVA, without what writing the zeroes takes the medium.
+    /// Compared with NOVA, without the medium's time to write the zeroes.
     fn append_ns(&self, bytes: u64) -> f64 {
         let zeroes_ns = self.zeroed * request_ns(bytes as f64, RAW_WRITE_MIB_S);
         time_ns(&self.speeds.append, bytes) - time_ns(&NOVA.append, bytes) - zeroes_ns
     }
 
-    /// Of a block: a small write in place, and the rest of the block at the DIMM's speed; beside NOVA's new block.
+    /// Time of a block, compared with NOVA's new block: a small write in place, and the rest at the DIMM's speed.
     fn overwrite_ns(&self) -> f64 {
         let small_ns = request_ns(SMALL_BYTES, self.small_write_mib_s);
         let first_ns = request_ns(BLOCK_BYTES, self.first_write_mib_s);

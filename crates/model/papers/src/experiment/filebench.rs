@@ -101,7 +101,7 @@ pub(super) fn figure_6(stage: &Stage, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// So many instances, each with its files on a node of its own.
+/// The workload of `instances` instances, each with its files on a node of its own.
 fn workload(stage: &Stage, personality: &Personality, instances: u16) -> Result<Workload> {
     let mut workload = stage.workload(FILEBENCH, "filebench.toml")?;
     let (operations, with_data) = personality.operations;

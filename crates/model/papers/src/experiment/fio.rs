@@ -12,7 +12,7 @@ use crate::results::Results;
 const FIO: &str = include_str!("../../workloads/fio.toml");
 /// NThread §V-C: cores left active on each node.
 const CORES: u32 = 4;
-/// Weight of a byte read (NThread Eq. 1), by which the figures are told.
+/// Weight of a byte read (NThread Eq. 1), used in the figures.
 const READ_WEIGHT: f64 = 1.0 / 3.0;
 /// The mixes of Fig. 5: group, share of reads.
 pub(crate) const MIXES: [(&str, f64); 6] = [
@@ -64,7 +64,7 @@ pub(super) fn figure_5(stage: &Stage, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// Fig. 4: all data and all threads on node 0, beside half of the threads away from the data that stays. 80 %
+/// Fig. 4: all data and all threads on node 0, compared with half of the threads away from the data that stays. 80 %
 /// reads, as the text's example.
 pub(super) fn figure_4(stage: &Stage, results: &mut Results) -> Result<()> {
     let machine = stage.optane(CORES)?;
@@ -82,7 +82,7 @@ pub(super) fn figure_4(stage: &Stage, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// The same threads, bound to these nodes in equal parts.
+/// The threads of a workload, bound to these nodes in equal parts.
 fn bound_to(mut workload: Workload, nodes: &[u16]) -> Workload {
     let whole = workload.threads[0].clone();
     let files = workload.files[0].clone();
@@ -103,8 +103,8 @@ fn bound_to(mut workload: Workload, nodes: &[u16]) -> Workload {
     workload
 }
 
-/// §III-B: the same threads with their data on one node and on two, on cores enough; and on 4 cores and on 8. How many threads
-/// the paper's numbers are of is not told, so that only the order is asked for.
+/// §III-B: the same threads with their data on one node and on two, with enough cores; and on 4 cores and on 8. The
+/// paper does not say how many threads its numbers are for, so only the order is asked for.
 pub(super) fn contention(stage: &Stage, results: &mut Results) -> Result<()> {
     const THREADS: u64 = 8;
     let system = System::nova_on_each();

@@ -1,4 +1,4 @@
-//! AsymSched beside the best static placement: a program whose data is on one node, and three programs at once.
+//! AsymSched compared with the best static placement: a program with its data on one node, and three programs at once.
 
 use egeria_machine::Machine;
 use egeria_policy::planner::System;

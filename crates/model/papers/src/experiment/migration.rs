@@ -24,9 +24,9 @@ pub(crate) const MOVED_GB: [(&str, f64); 7] = [
     ("graph500", 0.3),
     ("SPECjbb", 10.0),
 ];
-/// §4.3: worker threads take pages from one array, so many at once.
+/// §4.3: worker threads take pages from one array, this number at once.
 const CHUNK_BYTES: f64 = 30e3 * 4096.0;
-/// Where clusters go whose links carry most: nodes of the best set are told apart by `A2`; any will do here.
+/// Nodes that clusters may move between. Which set carries most is answered by `A2`; here any set will do.
 const NODES: usize = 8;
 
 /// Copying at the speed of links and memory: one pair of nodes, two, and Table 5's programs.
@@ -89,8 +89,8 @@ fn rates(machine: &Machine, pairs: &[(usize, usize)]) -> Result<Vec<f64>> {
     Ok(max_min_shares(&capacities, &flows))
 }
 
-/// How long it takes to move so much, which lies on the first nodes of all pairs in equal parts: a worker per pair takes
-/// chunks, the last of which is smaller, so that little memory keeps few of them busy.
+/// How long it takes to move so much, which lies on the first nodes of all pairs in equal parts: a worker per pair
+/// takes chunks, the last of which is smaller, so that little memory keeps few of them busy.
 fn seconds(machine: &Machine, pairs: &[(usize, usize)], bytes: f64) -> Result<f64> {
     let chunks = (bytes / CHUNK_BYTES).ceil() as usize;
     let mut left = vec![0.0; pairs.len()];

@@ -1,6 +1,6 @@
 //! The experiments of the papers, run in the model.
 //!
-//! What the papers say of a workload is taken from them; what they do not say is assumed, and said beside it in
+//! What the papers say of a workload is taken from them. What they do not say is assumed, and noted in
 //! `workloads/*.toml`. Nothing here is chosen to meet a figure.
 
 pub(crate) mod asymsched;

@@ -16,7 +16,7 @@ pub(crate) const CASES: [(&str, f64, u64); 4] = [
     ("4 KB writes", 0.0, 4096),
     ("4 KB reads", 1.0, 4096),
 ];
-/// Delegates per node in the authors' own runs (`odin.toml`); 1 is what their program does unless told.
+/// Delegates per node in the authors' own runs (`odin.toml`); 1 is their program's default.
 const DELEGATES: u32 = 12;
 /// Threads at one node's persistent memory.
 pub(crate) const CROWDS: [u64; 7] = [1, 2, 4, 8, 12, 20, 28];

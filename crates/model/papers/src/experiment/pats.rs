@@ -1,4 +1,4 @@
-//! PATS's machine: a copy in DRAM beside threads that access persistent memory. Figs. 1 and 3 to 14.
+//! PATS's machine: a copy in DRAM next to threads that access persistent memory. Figs. 1 and 3 to 14.
 
 use egeria_machine::Machine;
 use egeria_machine::costs::AccessCosts;
@@ -20,10 +20,10 @@ const LINE_BYTES: u64 = 64;
 const COPY: usize = 0;
 const FIO: usize = 1;
 
-/// Who decides, and how.
+/// Which controller decides, and how.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Who {
-    /// Nobody ("Baseline").
+    /// No controller ("Baseline").
     Baseline,
     /// PATS with this `T_mc`.
     Pats(f64),
@@ -34,7 +34,7 @@ pub(crate) const DEFAULT: Who = Who::Pats(0.2);
 pub(crate) const LESS: Who = Who::Pats(0.1);
 pub(crate) const MORE: Who = Who::Pats(0.3);
 
-/// One curve over threads: on which machine, who decides, what is done with persistent memory.
+/// One curve over threads: on which machine, under which controller, and what is done with persistent memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Series {
     pub(crate) machine: &'static str,
@@ -69,7 +69,7 @@ impl Series {
         format!("{machine} {who:?} {read_share} {bytes} {what}")
     }
 
-    /// The copy's throughput, bytes/s, with so many threads at persistent memory.
+    /// The copy's throughput, bytes/s, with `threads` threads at persistent memory.
     pub(crate) fn copy(&self, results: &Results, threads: u32) -> Option<f64> {
         results.at(FIGURE, &self.key("copy"), f64::from(threads))
     }
@@ -128,8 +128,8 @@ pub(super) fn curves(stage: &Stage, results: &mut Results) -> Result<()> {
     latency(stage, &machine, results)
 }
 
-/// What waits for DRAM alone, a load after the other, beside writers that PATS schedules: loads/s. And what share of an array
-/// that is copied the cache cannot hold.
+/// Loads that wait for DRAM one after the other, next to writers that PATS schedules: loads/s. Also the share of a
+/// copied array that the cache cannot hold.
 fn loads(stage: &Stage, machine: &Machine, results: &mut Results) -> Result<()> {
     let writers = Series::writes(DEFAULT, 4096);
     let mut points = Vec::new();
@@ -179,7 +179,7 @@ fn workload(stage: &Stage, series: &Series, threads: u32) -> Result<Workload> {
     Ok(workload)
 }
 
-/// Fig. 3: what one load from DRAM takes beside readers of persistent memory, ns.
+/// Fig. 3: what one load from DRAM takes next to readers of persistent memory, ns.
 fn latency(stage: &Stage, machine: &Machine, results: &mut Results) -> Result<()> {
     let readers = Series::on("optane-1s", Who::Baseline, 1.0, 4096);
     let mut points = Vec::new();

@@ -125,12 +125,12 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// `optane-2s` with so many cores per node.
+    /// `optane-2s` with `cores` cores per node.
     pub(crate) fn optane(&self, cores: u32) -> Result<Machine> {
         self.emulated("optane-2s", cores)
     }
 
-    /// An emulated machine with so many cores per node, and the cache of its CPUs in full size.
+    /// An emulated machine with `cores` cores per node, and the cache of its CPUs in full size.
     pub(crate) fn emulated(&self, name: &str, cores: u32) -> Result<Machine> {
         let mut machine = profile(name)?;
         let emulated = machine.emulated.as_mut();

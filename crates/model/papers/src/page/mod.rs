@@ -1,4 +1,4 @@
-//! The report as one page: the summary, each figure redrawn beside the paper's points, and all tables.
+//! The report as one page: the summary, each figure redrawn with the paper's points, and all tables.
 
 mod figure;
 mod figures;

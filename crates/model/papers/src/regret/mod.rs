@@ -34,9 +34,9 @@ pub struct Case {
     pub is_steady: bool,
     /// The best of [`RIVALS`].
     pub best: &'static str,
-    /// What `all` gets beside it.
+    /// Speed of `all` divided by that of the best.
     pub vs_best: f64,
-    /// What `all` gets beside `off`.
+    /// Speed of `all` divided by that of `off`.
     pub vs_off: f64,
 }
 
@@ -47,23 +47,24 @@ pub struct Regret {
     pub cases: usize,
     /// Of these, those in which `all` is more than 3 % below the best of its rivals.
     pub below_best: usize,
-    /// The same beside `off`.
+    /// Those in which `all` is more than 3 % below `off`.
     pub below_off: usize,
-    /// Workloads whose threads all do the same all the time.
+    /// Workloads in which every thread does the same all the time.
     pub steady_cases: usize,
     /// Of these, `below_best`.
     pub steady_below_best: usize,
     /// Of these, `below_off`.
     pub steady_below_off: usize,
-    /// What `all` gets beside the best, at the worst, for 1 %, 5 % and half of the workloads at most.
+    /// Speed of `all` divided by that of the best: the worst, and the value that 1 %, 5 % and half of the workloads
+    /// are below.
     pub vs_best: [f64; 4],
-    /// The same beside `off`.
+    /// Speed of `all` divided by that of `off`, at the same quantiles.
     pub vs_off: [f64; 4],
-    /// What `all` gets beside the best in a geometric mean over the workloads.
+    /// Speed of `all` divided by that of the best, in a geometric mean over the workloads.
     pub mean_vs_best: f64,
-    /// The same beside `off`.
+    /// Speed of `all` divided by that of `off`, in a geometric mean over the workloads.
     pub mean_vs_off: f64,
-    /// The worst cases, beside the best.
+    /// The worst cases, compared with the best.
     pub worst: Vec<Case>,
 }
 
@@ -123,7 +124,7 @@ pub fn case(machine: &Machine, workload: &Workload, allocation: Allocation) -> R
     })
 }
 
-/// What threads get beside what they get in `first`, in a geometric mean.
+/// What threads get compared with what they get in `first`, in a geometric mean.
 pub fn speed(outcome: &Outcome, first: &Outcome) -> f64 {
     let (mut sum, mut threads) = (0.0, 0.0);
     for (group, before) in outcome.groups.iter().zip(&first.groups) {

@@ -18,7 +18,7 @@ pub(super) const MACHINES: [&str; 9] = [
     "xeon-2s-dram",
 ];
 const MAX_GROUPS: u64 = 4;
-/// Threads of all groups at most, beside the machine's cores.
+/// Most threads of all groups, as a multiple of the machine's cores.
 const MAX_CROWD: f64 = 1.25;
 /// Bytes of all files of a group at most, so that every machine has room for them.
 const MAX_GROUP_BYTES: f64 = 3e9;

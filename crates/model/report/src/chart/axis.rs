@@ -48,7 +48,7 @@ impl Axis {
 
 /// Steps of an axis, times a power of ten.
 const FINE: [f64; 5] = [1.0, 2.0, 2.5, 5.0, 10.0];
-/// The same for what is counted.
+/// Steps of an axis of whole numbers, times a power of ten.
 const WHOLE: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
 
 /// The least step of which at most eight make the axis.

@@ -21,7 +21,7 @@ pub struct Bands {
 }
 
 impl Bands {
-    /// The picture; `description` is for those who cannot see it.
+    /// The picture; `description` is the text for screen readers.
     pub fn draw(&self, description: &str) -> Markup {
         let frame = Frame::low();
         let sums = self

@@ -10,7 +10,7 @@ const WIDTH: f64 = 920.0;
 const BARS_AT: f64 = 250.0;
 /// Longest bar; the rest is for its figure.
 const LONGEST: f64 = 540.0;
-/// The same where bars lie end to end, with all their figures behind.
+/// Longest bar if bars lie end to end, with all their figures behind.
 const LONGEST_STACKED: f64 = 420.0;
 /// Height of a bar.
 const BAR: f64 = 17.0;
@@ -48,7 +48,7 @@ pub struct Bar {
 }
 
 impl Bars {
-    /// The picture; `description` is for those who cannot see it.
+    /// The picture; `description` is the text for screen readers.
     pub fn draw(&self, description: &str) -> Markup {
         let height = GAP + self.groups.iter().map(BarGroup::height).sum::<f64>();
         let longest = self.groups.iter().map(BarGroup::length).fold(0.0, f64::max);
@@ -70,7 +70,7 @@ impl Bars {
         }
     }
 
-    /// Longest bar beside the longest label.
+    /// Longest bar that leaves room for the longest label.
     fn room(&self) -> f64 {
         if self.groups.iter().any(|group| group.stacked) {
             return LONGEST_STACKED;

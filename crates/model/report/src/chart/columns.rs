@@ -26,7 +26,7 @@ pub struct ColumnGroup {
 pub struct Column {
     /// Which colour.
     pub series: usize,
-    /// For a reader who points at it.
+    /// Shown when the pointer is on it.
     pub name: String,
     /// Its height.
     pub value: f64,
@@ -37,7 +37,7 @@ pub struct Column {
 }
 
 impl Columns {
-    /// The picture; `description` is for those who cannot see it.
+    /// The picture; `description` is the text for screen readers.
     pub fn draw(&self, description: &str) -> Markup {
         let frame = Frame::usual();
         let columns = self.groups.iter().flat_map(|group| &group.columns);

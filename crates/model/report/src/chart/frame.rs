@@ -44,7 +44,7 @@ impl Frame {
         self.height - BOTTOM + 20.0
     }
 
-    /// The picture; `description` is for those who cannot see it.
+    /// The picture; `description` is the text for screen readers.
     pub(super) fn draw(&self, description: &str, inside: &Markup) -> Markup {
         html! {
             svg role="img" aria-label=(description) viewBox=(format!("0 0 {WIDTH} {}", self.height)) { (inside) }

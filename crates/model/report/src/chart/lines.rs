@@ -22,7 +22,7 @@ pub struct Lines {
 pub struct Line {
     /// Which colour.
     pub series: usize,
-    /// For a reader who points at it.
+    /// Shown when the pointer is on it.
     pub name: String,
     /// Ascending.
     pub values: Vec<(f64, f64)>,
@@ -31,7 +31,7 @@ pub struct Line {
 }
 
 impl Lines {
-    /// The picture; `description` is for those who cannot see it.
+    /// The picture; `description` is the text for screen readers.
     pub fn draw(&self, description: &str) -> Markup {
         let frame = if self.low {
             Frame::low()

@@ -1,8 +1,8 @@
 //! Accesses as the page tables know them: the CPU sets a bit in the entry of each page that it accesses.
 //!
-//! `/proc/PID/clear_refs` clears the bits, `/proc/PID/smaps` counts those set a moment later, by mapping. Works on every kernel and CPU,
-//! also in virtual machines, which have no samples of the PMU. It sees that a page was accessed, not how often nor by which thread. So rates are
-//! lower bounds: each page once in that moment.
+//! `/proc/PID/clear_refs` clears the bits, `/proc/PID/smaps` counts those set a moment later, by mapping. Works on
+//! every kernel and CPU, also in virtual machines, which have no samples of the PMU. It sees that a page was accessed,
+//! not how often nor by which thread. So rates are lower bounds: each page once in that moment.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,9 +19,11 @@ use super::sampler::{HotPages, Sample, Sampler};
 use crate::areas::{self, Area};
 use crate::{NodeBytes, calls, present};
 
-/// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from idle.
+/// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from
+/// idle.
 const MOMENT: Duration = Duration::from_millis(50);
-/// A moment in which a process ran for less than one part in so many shows little of it. Then it is looked at for up to as many moments.
+/// If a process ran for less than one part in this number of a moment, that moment shows little of it. It is then
+/// looked at for up to as many moments.
 const PARTS: u32 = 4;
 /// The kernel's lines are shorter.
 const MAX_LINE_BYTES: u64 = 1 << 16;
@@ -127,7 +129,7 @@ impl Sampler for Referenced {
     }
 }
 
-/// A process whose bits were cleared.
+/// A process with cleared bits.
 struct Cleared {
     process: ProcessKey,
     since: Instant,

@@ -8,19 +8,21 @@ use rustix::time::{ClockId, clock_gettime};
 const SHARE: f64 = 0.0045;
 /// What looks at memory have of that, however much is spent on threads.
 const MIN_SHARE: f64 = SHARE / 5.0;
-/// After long looks less time passes than that, so that what is known is not old: but looking never takes more than this part.
+/// After long looks less time passes than that, so that what is known is not old: but looking never takes more than
+/// this part.
 const MAX_SHARE: f64 = 0.02;
 /// What is long.
 pub(super) const LONG: Duration = Duration::from_secs(30);
 
-/// How long what was found by a look that took so much CPU time lasts, where this part of a core is spent on other looks.
+/// How long what was found by a look that took so much CPU time lasts, where this part of a core is spent on other
+/// looks.
 pub(super) fn after(looked: Duration, others: f64) -> Duration {
     let share = (SHARE - others).max(MIN_SHARE);
     let short = looked.div_f64(share).min(LONG);
     short.max(looked.div_f64(MAX_SHARE))
 }
 
-/// CPU time of this thread: what others do meanwhile costs nobody more.
+/// CPU time of this thread: it does not grow while other threads run.
 pub(super) fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Accesses as performance events sample them: with the CPU they came from, so that what each node accesses of each memory is known.
+//! Accesses as performance events sample them: with the CPU they came from, so that what each node accesses of each
+//! memory is known.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -123,7 +124,7 @@ impl<E: AccessEvents> Sampled<E> {
                 all.add(node, bytes);
             }
         }
-        // Who asks for samples rests by the rest of what they cost.
+        // The time that samples cost is followed by a rest in proportion.
         let looked = rest::cpu_time().saturating_sub(before);
         self.rest_until = Instant::now().max(self.rest_until) + rest::after(looked, 0.0);
         self.resident.insert(process, all.clone());

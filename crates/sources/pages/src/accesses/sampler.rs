@@ -1,4 +1,4 @@
-//! Contracts: who looks, and what was seen.
+//! Contracts: the sampler, and its result.
 
 use std::time::Duration;
 
@@ -52,8 +52,8 @@ impl Sampler for Box<dyn Sampler> {
 
 /// Finds pages that are used.
 pub trait HotPages: Send {
-    /// Addresses of pages of a process that lie on one of these nodes and are used most, those of the hottest memory first, with the
-    /// node of each; at most so many.
+    /// Addresses of the most used pages of a process that lie on one of these nodes, those of the hottest memory
+    /// first, with the node of each; at most `max`.
     fn hot_pages(&mut self, process: ProcessKey, on: &[NodeId], max: usize)
     -> Vec<(usize, NodeId)>;
 }

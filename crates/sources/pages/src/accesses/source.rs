@@ -1,8 +1,8 @@
 //! Facts of processes, with what they access in memory.
 //!
-//! Samples of the PMU tell from where a process accesses what; so those rates are taken as they are. Other samplers see what a process
-//! accesses, not which of its threads. Then the threads on each node are taken to access all of it, in proportion to how long they ran,
-//! as AsymSched takes the threads of a cluster (§4.2).
+//! Samples of the PMU tell from where a process accesses what; so those rates are taken as they are. Other samplers
+//! see what a process accesses, not which of its threads. Then the threads on each node are taken to access all of it,
+//! in proportion to how long they ran, as AsymSched takes the threads of a cluster (§4.2).
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -93,13 +93,14 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         found.collect()
     }
 
-    /// Looks at those of which nothing is known, or whose memory is on its way; after a rest at all.
+    /// Looks at processes without known accesses, or with memory on its way; at all processes after a rest.
     fn sample(&mut self, processes: &[ProcessKey]) {
         self.last.retain(|process, _| processes.contains(process));
         self.sampler.keep(processes);
         let begin = Instant::now();
         let is_rested = begin >= self.rest_until;
-        // Where processes come and go, or what is used is not found, looks are made ahead of their time, but not by much.
+        // Where processes come and go, or what is used is not found, looks are made ahead of their time, but not by
+        // much.
         let may_hurry = self.rest_until.saturating_duration_since(begin) < rest::LONG;
         let mut due = Vec::new();
         for process in processes {
@@ -231,7 +232,8 @@ mod tests {
     use egeria_facts::{CpuSet, ThreadKey};
     use std::time::Duration;
 
-    /// One window of this process: a thread on each of two nodes, that on node 1 three times as busy, and an idle one on node 1.
+    /// One window of this process: a thread on each of two nodes, that on node 1 three times as busy, and an idle one
+    /// on node 1.
     struct Windows(Machine);
 
     impl FactSource for Windows {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::NodeBytes;
 
-/// What came of pages, bytes. Each page that was there at first and at last is counted in `by_node`, and either in `right` or in one
-/// of those that were left.
+/// What came of pages, bytes. Each page that was there at first and at last is counted in `by_node`, and either in
+/// `right` or in one of those that were left.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Where they are in the end.
@@ -69,7 +69,7 @@ impl Purse {
         before.map_or(0, granted) as usize
     }
 
-    /// So many of them were not moved after all.
+    /// This number of them was not moved after all.
     pub(super) fn give_back(&self, pages: usize, page_bytes: usize) {
         let bytes = (pages as u64).saturating_mul(page_bytes as u64);
         let sum = |left: u64| Some(left.saturating_add(bytes));

@@ -1,8 +1,9 @@
 //! Pages that one worker moves at once, and verifies.
 //!
-//! A call of the kernel gives up at the first page that does not move, and does not say which. So what is left after a call
-//! goes in smaller groups, and at last one by one; where each page is, is asked afterwards. Of 2 MiB that are there wholly, the first page goes alone:
-//! if they are one huge page, all of it went, and no call was spent on its parts.
+//! A call of the kernel gives up at the first page that does not move, and does not say which. So what is left after a
+//! call goes in smaller groups, and at last one by one; where each page is, is asked afterwards. Of 2 MiB that are
+//! there wholly, the first page goes alone: if they are one huge page, all of it went, and no call was spent on its
+//! parts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -165,7 +166,7 @@ impl<K: Kernel> Piece<'_, K> {
         Ok(rest)
     }
 
-    /// One call for each so many pages; what is still elsewhere and may yet move.
+    /// One call for each batch of pages; returns those that are still elsewhere and may yet move.
     fn attempt(
         &self,
         node: NodeId,

@@ -149,7 +149,7 @@ impl Piece<'_> {
             while done < wanted {
                 let left = &mut buffer[..wanted - done];
                 match self.file.read_at(left, start + done as u64) {
-                    // It was cut meanwhile.
+                    // The file was truncated in the meantime.
                     Ok(0) => break,
                     Ok(read) => done += read,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => (),

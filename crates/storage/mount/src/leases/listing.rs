@@ -1,24 +1,24 @@
 //! Listings of directories that the kernel keeps.
 //!
-//! Linux keeps one listing of a directory and collects it from whichever handles read it at the moment. Only at the
-//! beginning of a listing it asks whether the kept one is as old as the directory (`fuse_readdir_cached`): a handle
-//! that is in the middle of its own goes on with the kept one as soon as that is complete, also when it was begun
-//! earlier, and then misses names that were made before it began. So what may be kept was read by a single handle
-//! without a break, and is dropped when another begins.
+//! Linux keeps one listing of a directory, and fills it from all handles that read it at that time. It checks only at
+//! the beginning of a listing whether the kept one is as old as the directory (`fuse_readdir_cached`). A handle in the
+//! middle of a listing switches to the kept one as soon as that is complete, even if that one was begun earlier. It
+//! then misses names that were made before its own listing began. So the kernel may only keep a listing that a single
+//! handle read without a break, and it is dropped when another begins.
 
 /// What the kernel may have of a directory's listing.
 #[derive(Default)]
 pub(super) enum Listing {
     #[default]
     None,
-    /// A part. Only what this handle read, unless others read beside it or it began twice.
+    /// A part, read only by this handle. `is_mixed`: others read too, or it began twice.
     Part { handle: u64, is_mixed: bool },
-    /// All that one handle read.
+    /// The complete listing, read by one handle.
     Whole,
 }
 
 impl Listing {
-    /// A handle is about to be given a part; whether the kernel may have something older.
+    /// A handle is about to get a part. Returns whether the kernel may have something older.
     pub(super) fn read(&mut self, reader: u64, is_beginning: bool) -> bool {
         let is_older = is_beginning && !matches!(self, Listing::None);
         let is_mixed = match self {
@@ -32,7 +32,7 @@ impl Listing {
         is_older
     }
 
-    /// A handle comes to the end; whether the kernel may keep what it has.
+    /// A handle reaches the end. Returns whether the kernel may keep its listing.
     pub(super) fn end(&mut self, reader: u64) -> bool {
         let is_good =
             matches!(self, Listing::Part { handle, is_mixed: false } if *handle == reader);
@@ -55,7 +55,7 @@ mod tests {
         assert!(!listing.read(1, true));
         assert!(!listing.read(1, false));
         assert!(listing.end(1));
-        // The next begins anew, and then there is another beside it, or one of before.
+        // A second listing begins; then another handle reads at the same time, or one that began before.
         for beside in [(2, true), (2, false), (1, true)] {
             assert!(listing.read(1, true));
             assert_eq!(listing.read(beside.0, beside.1), beside.1);
@@ -64,7 +64,7 @@ mod tests {
             assert!(!listing.read(1, true));
             assert!(listing.end(1));
         }
-        // One in the middle of a listing that was kept meanwhile.
+        // A handle is in the middle of its listing when another complete one is kept.
         listing.read(2, false);
         assert!(!listing.end(2));
     }

@@ -5,11 +5,12 @@ use crate::notify::Kernel;
 use egeria_engine::InodeNumber;
 use std::time::{Duration, Instant};
 
-/// How long who changes a directory is waited for.
+/// How long to wait for a process that changes a directory.
 const UNTIL_LEFT: Duration = Duration::from_millis(4);
 
 impl Leases {
-    /// A directory was opened; whether the kernel may keep its listing, and whether that of before is still good.
+    /// A directory was opened: whether the kernel may keep its listing, and whether the one it kept before is still
+    /// valid.
     pub(crate) fn grant_listing(&self, directory: InodeNumber) -> (bool, bool) {
         let is_granted = self.grant_names(directory).is_some();
         let shard = self.shard(directory);
@@ -17,9 +18,9 @@ impl Leases {
         (is_granted, lease.is_some_and(|lease| lease.has_listing))
     }
 
-    /// A directory is about to be listed for a kernel that keeps the listing, whatever we say: so it gets a lease,
-    /// rested or not; then, or when one is being recalled, the listing goes in the next recall, or in that one. `false`:
-    /// somebody is changing the directory, for long.
+    /// A directory is about to be listed for a kernel that keeps the listing in any case. So it gets a lease, also
+    /// without rest, and the next recall drops the listing. If a recall is under way, that recall drops it. `false`:
+    /// another process has been changing the directory for long.
     pub(crate) fn cover_listing(&self, directory: InodeNumber, is_beginning: bool) -> bool {
         let begun = Instant::now();
         loop {
@@ -30,7 +31,7 @@ impl Leases {
                 return true;
             }
             if !lease.is_recalled_just_now() && self.hold(lease, directory, true) {
-                // Who opened it without a good listing has dropped the old one by now.
+                // A handle that was opened without a valid listing has dropped the old one by now.
                 lease.has_listing |= is_beginning;
                 lease.answered = Some(Instant::now());
                 return true;
@@ -61,7 +62,7 @@ impl Leases {
         }
     }
 
-    /// A handle is about to be told that it is at the end.
+    /// A handle is about to reach the end of the listing.
     pub(crate) fn end_listing(&self, directory: InodeNumber, handle: u64, kernel: &Kernel) {
         let may_keep = {
             let mut shard = self.shard(directory);

@@ -1,26 +1,29 @@
-//! Leases that this mount grants its kernel (see `egeria_engine`, module `leases`): names, also missing ones, attributes
-//! and pages that it may remember without asking, until somebody is about to change them past it.
+//! Leases that this mount grants its kernel (see `egeria_engine`, module `leases`). Under a lease the kernel may cache
+//! names, also missing ones, attributes and pages without asking. The lease is recalled before a process changes them
+//! past the kernel.
 //!
-//! What makes an answer of the kernel right at any time:
+//! Why a cached answer is never stale:
 //!
-//! 1. A lease is granted before what it is for is read, and nothing is granted while one is recalled.
-//! 2. The kernel takes an answer in after the recall may have begun. Attributes it then drops, as it counts
-//!    invalidations of an inode; an inode it is about to make is waited for, since it was counted as looked up
-//!    before. A look-up of a name holds its directory, and a recall of the directory waits for that; a kernel that does
-//!    not wait (Linux 6.19) is given time.
-//! 3. A missing name is noted before it is answered, and forgotten in the recall of its directory.
-//! 4. A name that is there stays until it is changed itself: who holds the kernel's lock of a directory holds up every
-//!    look-up in it of what is not remembered. The name of a file goes in a recall of the file, those of directories in
-//!    one of the directory they are in. Directories and open files are expired instead of dropped, as somebody may be
-//!    in them; programs with the preload library change their names through the kernel alone.
-//! 5. The name of a file goes before its owner changes, too: before it changes a file, the kernel relies on the owner
-//!    that it knows, and a look-up brings that. All else it asks for when its attributes are gone, also to open a file.
-//! 6. Listings are collected by the kernel (module `listing`).
+//! 1. A lease is granted before the data it covers is read, and none is granted during a recall.
+//! 2. The kernel may store an answer after a recall began. It drops such attributes, because it counts invalidations
+//!    of an inode. If it is just creating the inode, the recall waits: the look-up was counted before. A look-up of a
+//!    name holds its directory, and a recall of the directory waits for it. A kernel that does not wait (Linux 6.19)
+//!    is given time.
+//! 3. A missing name is recorded before it is answered, and dropped in the recall of its directory.
+//! 4. An existing name stays cached until it is changed itself. Otherwise a process that holds the kernel's lock of a
+//!    directory would block every look-up of an uncached name in it. A recall of a file drops the file's name; a
+//!    recall of a directory drops the names of the directories in it. Directories and open files are expired instead
+//!    of dropped, because a process may be using them. Programs with the preload library change their names only
+//!    through the kernel.
+//! 5. The name of a file is also dropped before its owner changes. Before it changes a file, the kernel relies on the
+//!    cached owner, and a look-up refreshes that. It asks for everything else when the attributes are gone, also to
+//!    open a file.
+//! 6. The kernel collects listings itself (module `listing`).
 //! 7. Pages are for handles that only read (module `pages`).
 //!
-//! The threads that recall serve no requests, and whoever asks for a recall holds nothing: a recall may wait for a
-//! request, but no request waits for a recall. What can wait in the kernel is told by processes of their own (module
-//! `notifiers`), so that a killed mount ends.
+//! The threads that recall serve no requests, and a thread that asks for a recall holds no lock. So a recall may wait
+//! for a request, but no request waits for a recall. Notifications that can block in the kernel are sent by separate
+//! processes (module `notifiers`), so that a killed mount ends.
 
 mod listing;
 mod listings;
@@ -44,39 +47,39 @@ const SHARDS: usize = 16;
 /// Most missing names that the kernel may remember, of one directory and in all.
 const MAX_MISSING: usize = 1024;
 const MAX_MISSING_IN_ALL: usize = 1 << 16;
-/// What somebody else changed a moment ago is likely to be changed by them again: no lease yet. Changes by this kernel need
-/// no recall.
+/// Another process that changed an inode a moment ago is likely to change it again: no lease during this time. Changes
+/// by this kernel need no recall.
 const REST: Duration = Duration::from_millis(100);
-/// After a recall: doubled by each that follows.
+/// Rest after a recall; each further recall doubles it.
 const REST_AFTER_RECALL: Duration = Duration::from_secs(1);
 const MAX_DOUBLINGS: u32 = 6;
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// How long the kernel may take to replace attributes by those that it was answered, also where its CPU is taken from it
-/// for some time.
+/// How long the kernel may take to replace cached attributes by those of an answer, even if its CPU is preempted.
 const UNTIL_REPLACED: Duration = Duration::from_millis(20);
-/// How soon after a recall who asked for it changes the inode.
+/// How soon after a recall the process that asked for it changes the inode.
 const UNTIL_CHANGED: Duration = Duration::from_micros(300);
 /// Most names of one file that the kernel may remember; it moves names itself.
 const MAX_NAMES: usize = 4;
 
-/// How long the kernel may remember a name: until it is told otherwise.
+/// How long the kernel may cache a name, unless it is notified earlier.
 const NAME: Duration = Duration::from_secs(3600);
-/// Attributes of files, so that a tree looked at now and then costs no requests. Those of one that is open outlive the mount.
+/// How long it may cache attributes of files, so that a tree that is rarely read costs no requests. Those of an open
+/// file outlive the mount.
 const FILE: Duration = Duration::from_secs(600);
-/// Attributes of directories: each way through one whose mount died ends there.
+/// How long it may cache attributes of directories. After this time a path through a dead mount fails.
 const DIRECTORY: Duration = Duration::from_secs(10);
-/// Those of the root, which every way begins with.
+/// How long it may cache attributes of the root, which is part of every path.
 const ROOT: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Lease {
-    /// Whoever is about to change the inode past the kernel has it recalled.
+    /// The engine has this lease: a change of the inode past the kernel recalls it first.
     is_held: bool,
     /// Answers may be remembered.
     is_granted: bool,
-    /// Of the last grant.
+    /// Number of the last grant.
     epoch: Epoch,
-    /// When attributes were first answered since, and to whom.
+    /// When attributes were first answered since that grant, and to which thread.
     shown: Option<(Instant, Asker)>,
     covers_names: bool,
     recalled_now: Option<Recall>,
@@ -89,43 +92,44 @@ struct Lease {
     missing: HashSet<Box<[u8]>>,
     /// Names by which the kernel may remember the inode, which is no directory.
     names: Vec<FileName>,
-    /// What it may have read of the file.
+    /// Pages of the file that the kernel may have read.
     pages: Pages,
-    /// Counted for them.
+    /// Bytes counted for these pages.
     paged_bytes: u64,
-    /// During the recall that is under way pages or names were read.
+    /// Pages or names were read during the recall that is under way.
     is_read_meanwhile: bool,
-    /// During the recall that is under way the kernel began to move a name here.
+    /// The kernel began to move a name here during the recall that is under way.
     is_moved_meanwhile: bool,
     /// When a look-up was last answered with a name, or with none; of a file, with its name.
     answered: Option<Instant>,
     /// When the last recall ended, and how many came before it.
     recalled: Option<(Instant, u32)>,
-    /// Change time of the inode after the last change by this kernel. While the inode has it, nobody else changed it since.
+    /// Change time of the inode after the last change by this kernel. If it is still the same, no other process
+    /// changed the inode.
     changed_by_kernel_ns: Option<i64>,
 }
 
-/// The thread that sent a request; 0 where the kernel does not say.
+/// The thread that sent a request; 0 if the kernel does not report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker(pub u32);
 
 impl Asker {
-    /// A thread takes an answer in before it asks again.
+    /// Whether the first answer was processed: a thread processes an answer before it asks again.
     fn has_taken_in(self, first: Asker) -> bool {
         self.0 != 0 && self == first
     }
 }
 
-/// Which grant of a lease.
+/// Identifies a grant of a lease.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
-/// How long what changes often has no lease.
+/// How long an inode that changes often gets no lease.
 struct Rests {
     after_change: Duration,
     after_recall: Duration,
-    /// How long an answer about a name that the kernel had, and asked about again, may take to be taken in: nothing in
-    /// the kernel is held for it.
+    /// How long the kernel may take to process an answer about a name that it had already: it holds no lock during
+    /// that.
     until_taken_in: Duration,
 }
 
@@ -137,7 +141,7 @@ impl Rests {
                 after_recall: REST_AFTER_RECALL,
                 until_taken_in: Duration::from_millis(20),
             },
-            // Without any rest after a recall, who asked for it might never come to his change.
+            // Without any rest after a recall, the process that asked for it might never get to its change.
             LeaseTiming::AtOnce => Rests {
                 after_change: Duration::ZERO,
                 after_recall: Duration::from_millis(2),
@@ -146,7 +150,7 @@ impl Rests {
         }
     }
 
-    /// Whether the last change is some time ago.
+    /// Whether the last change is long enough ago.
     fn has_rested(&self, attributes: &Attributes) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ns = now.map_or(0, |now| now.as_nanos() as i64);
@@ -167,7 +171,7 @@ impl Lease {
         self.is_granted && self.epoch == epoch
     }
 
-    /// Whoever had it recalled is to come to his change before it is granted anew.
+    /// The process that asked for the recall must get to its change before a new grant.
     fn is_recalled_just_now(&self) -> bool {
         self.recalled
             .is_some_and(|(at, _)| at.elapsed() < UNTIL_CHANGED)
@@ -213,7 +217,7 @@ enum Pages {
 #[derive(Default)]
 struct Shard {
     leases: HashMap<u64, Lease>,
-    /// Handles of the kernel that may change the file.
+    /// Number of open handles of the kernel that may change the file.
     writers: HashMap<u64, u32>,
 }
 
@@ -221,13 +225,14 @@ struct Shard {
 pub(crate) struct Leases {
     volume: Arc<Volume>,
     references: Option<LookupReferences>,
-    /// Once this mount grants leases: not while another mount of the session does, or the session has no room.
+    /// Set once this mount grants leases. It does not while another mount of the session does, or if the session has
+    /// no room.
     mount: OnceLock<LeaseMount>,
     /// The mount ends.
     is_over: AtomicBool,
-    /// Of leases that were granted.
+    /// Counts grants of leases.
     epochs: AtomicU64,
-    /// The kernel cannot be told to forget names.
+    /// The kernel cannot be notified to forget names.
     has_no_names: bool,
     rests: Rests,
     shards: [Mutex<Shard>; SHARDS],
@@ -285,7 +290,7 @@ impl Leases {
         }
     }
 
-    /// Nobody is there any more to recall leases.
+    /// End all leases: no thread is left to recall them.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         if let Some(references) = self.references {
@@ -297,7 +302,7 @@ impl Leases {
         self.mount.get().is_none() || self.is_over.load(Ordering::Acquire)
     }
 
-    /// From now on this thread works for the kernel of this mount.
+    /// Declares that this thread works for the kernel of this mount.
     pub(crate) fn work_for_kernel(&self) {
         egeria_engine::work_for_kernel(self.mount.get().copied());
     }
@@ -318,7 +323,7 @@ impl Leases {
         {
             return Some(lease.epoch);
         }
-        // Before the shard is held: it may read the log.
+        // Before locking the shard, because it may read the log.
         let now = self.volume.attributes(ino).ok()?;
         let mut shard = self.shard(ino);
         let lease = shard.leases.entry(ino.0).or_default();
@@ -333,7 +338,7 @@ impl Leases {
         Some(lease.epoch)
     }
 
-    /// `false`: somebody is changing the inode.
+    /// Take the lease in the engine. `false`: another process is changing the inode.
     fn hold(&self, lease: &mut Lease, ino: InodeNumber, with_names: bool) -> bool {
         let is_held = lease.is_held && (lease.covers_names || !with_names);
         if !is_held && self.volume.lease(ino, with_names) {
@@ -344,10 +349,11 @@ impl Leases {
         is_held
     }
 
-    /// Whether the kernel may remember attributes that were read under this lease.
+    /// Whether the kernel may cache attributes that were read under this lease.
     ///
-    /// The first that it gets, of an inode that it has, it may not: it calls what it has valid a moment before it
-    /// replaces that, and others may look at it. It has done so when the thread that got them asks for more.
+    /// The first attributes of an inode that the kernel already has may not be cached. The kernel marks its old ones
+    /// as valid a moment before it replaces them, and another thread may read them. The replacement is done when the
+    /// same thread asks again.
     pub(crate) fn show(&self, ino: InodeNumber, epoch: Epoch, is_new: bool, asker: Asker) -> bool {
         let mut shard = self.shard(ino);
         let Some(lease) = shard.leases.get_mut(&ino.0) else {
@@ -363,7 +369,7 @@ impl Leases {
         lease.has(epoch) && (is_new || is_replaced)
     }
 
-    /// A look-up in a directory is about to be answered; false when its lease was recalled meanwhile.
+    /// Record that a look-up in a directory is about to be answered. `false` if its lease was recalled since.
     pub(crate) fn note_answer(&self, directory: InodeNumber, epoch: Epoch) -> bool {
         let mut shard = self.shard(directory);
         let lease = shard.leases.get_mut(&directory.0);
@@ -391,10 +397,10 @@ impl Leases {
         self.volume.note_moved_name(directory);
     }
 
-    /// The kernel is about to be answered that it changed the inode. It marks what it has of it as old, but an answer
-    /// under way, of before the change, would replace that.
+    /// The kernel is about to get the answer to its change of the inode. It marks its cached attributes as old, but an
+    /// answer from before the change that is still on its way would replace them.
     pub(crate) fn changed_by_kernel(&self, ino: InodeNumber, kernel: &Kernel) {
-        // What changes before the kernel is told is told, too.
+        // A change that comes before this notification needs a notification too.
         let is_to_be_told = match self.shard(ino).leases.get_mut(&ino.0) {
             Some(lease) if lease.is_granted || lease.notifying > 0 => {
                 lease.is_granted = false;
@@ -423,7 +429,7 @@ impl Leases {
         }
     }
 
-    /// The kernel is about to move a name of the file, and takes along how long it is valid.
+    /// The kernel is about to move a name of the file, together with its validity.
     pub(crate) fn begin_move_of_file(
         &self,
         ino: InodeNumber,
@@ -431,22 +437,22 @@ impl Leases {
         to: (InodeNumber, &[u8]),
     ) {
         if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0)
-            // A recall may have taken the old name, and not come to it.
+            // A recall may have removed the old name from the list before dropping it.
             && (lease.recalled_now.is_some() || lease.has_name(from.0, from.1))
         {
             lease.add_name(to.0, to.1);
         }
     }
 
-    /// The file does not have this name any more, or has not got it: what the kernel remembered by it, it does not.
+    /// The file lost this name, or never got it: the kernel has nothing cached by it any more.
     pub(crate) fn end_move_of_file(&self, ino: InodeNumber, left: (InodeNumber, &[u8])) {
         if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
             lease.names.retain(|known| !known.is(left.0, left.1));
         }
     }
 
-    /// Whether the kernel may remember the file by this name, as long as its attributes; false when these were recalled
-    /// meanwhile.
+    /// Whether the kernel may cache the file under this name, as long as its attributes. `false` if these were
+    /// recalled since.
     pub(crate) fn note_file(
         &self,
         ino: InodeNumber,
@@ -472,7 +478,7 @@ impl Leases {
         self.grant(ino, false)
     }
 
-    /// How long the kernel may remember that a name is missing, which was looked up after `grant_names`.
+    /// How long the kernel may cache that a name is missing. The name was looked up after `grant_names`.
     pub(crate) fn note_missing(
         &self,
         directory: InodeNumber,
@@ -506,7 +512,7 @@ impl Leases {
                 .fetch_sub(lease.missing.len(), Ordering::Relaxed);
             self.paged.take(lease.paged_bytes);
             if lease.recalled_now.is_some() {
-                // Nothing is granted anew before the recall ends, or its end would end that.
+                // Nothing may be granted before the recall ends, because its end would also end the new grant.
                 let ended = Lease {
                     recalled_now: lease.recalled_now,
                     ..Lease::default()

@@ -1,17 +1,17 @@
-//! How much of files the kernel may keep in its page cache: it gives pages up for memory, but nobody has to wait for
-//! that, and the files are in memory already.
+//! How much file data the kernel may keep in its page cache. The kernel frees these pages when it needs memory, but no
+//! process should have to wait for that, and the files are in memory already.
 
 use egeria_engine::InodeNumber;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// One file may take this part of it.
+/// One file may use this part of the limit.
 const PART_OF_FILE: u64 = 4;
-/// Files whose pages are gone stay in the list until there are this many.
+/// The list is not cleaned of files without pages until it has this many entries.
 const MIN_LISTED: usize = 4096;
 
-/// Files by the time that the kernel got pages of them, and their bytes.
+/// Files in the order in which the kernel got pages of them, and the bytes of all.
 pub(super) struct Paged {
     max_bytes: u64,
     bytes: AtomicU64,
@@ -19,7 +19,7 @@ pub(super) struct Paged {
 }
 
 impl Paged {
-    /// Nothing is kept with 0.
+    /// With a limit of 0 no pages are kept.
     pub(super) fn new(max_bytes: u64) -> Paged {
         Paged {
             max_bytes,
@@ -33,7 +33,7 @@ impl Paged {
         bytes > 0 && bytes <= self.max_bytes / PART_OF_FILE
     }
 
-    /// Count a file's bytes. `is_kept`: whether one that was counted earlier still is.
+    /// Count a file's bytes. `is_kept`: whether the pages of an earlier file are still kept.
     pub(super) fn add(&self, ino: InodeNumber, bytes: u64, is_kept: impl Fn(InodeNumber) -> bool) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,19 +43,19 @@ impl Paged {
         files.push_back(ino);
     }
 
-    /// Count a file's bytes after all, which [`Paged::next_too_much`] gave.
+    /// Count the bytes of a file from [`Paged::next_too_much`] again.
     pub(super) fn put_back(&self, ino: InodeNumber, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.push_front(ino);
     }
 
-    /// Of a file whose pages are gone, or about to be dropped.
+    /// Stop counting bytes of a file whose pages are gone, or about to be dropped.
     pub(super) fn take(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// The file that is to go next, when there is too much.
+    /// The next file to drop pages of, if the limit is exceeded.
     pub(super) fn next_too_much(&self) -> Option<InodeNumber> {
         if self.bytes.load(Ordering::Relaxed) <= self.max_bytes {
             return None;

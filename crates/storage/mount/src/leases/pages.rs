@@ -1,16 +1,16 @@
-//! Pages of files that the kernel keeps when nobody has them open any more.
+//! Pages of files that the kernel keeps after the last handle is closed.
 //!
-//! A handle that only reads, of a file that nobody else has open, reads through the page cache, and is marked (module
-//! `coherence`) from the beginning: as long as there are such handles, programs with the preload library go through the
-//! kernel. With the last of them the mark goes. The pages stay, if all of them were read under the lease: who then
-//! wants to change the file has them dropped in the recall of its attributes. Handles that may write are direct; the
-//! kernel drops the pages when it opens one, and no lease is granted on pages while there is one.
+//! A handle that only reads, of a file that has no other open handle, reads through the page cache. It is marked
+//! (module `coherence`) from the beginning: while such handles exist, programs with the preload library go through the
+//! kernel. The last of them removes the mark. The pages stay if all of them were read under the lease. A process that
+//! then wants to change the file has them dropped in the recall of its attributes. Handles that may write are direct.
+//! The kernel drops the pages when it opens one, and no lease on pages is granted while one is open.
 
 use super::{LOOK_AGAIN, Leases, Pages};
 use egeria_engine::InodeNumber;
 use std::time::{Duration, Instant};
 
-/// How long who changes a file is waited for.
+/// How long to wait for a process that changes a file.
 const UNTIL_LEFT: Duration = Duration::from_millis(1);
 
 impl Leases {
@@ -26,7 +26,7 @@ impl Leases {
         }
     }
 
-    /// It was closed.
+    /// A handle that may change the file was closed.
     pub(crate) fn end_writing(&self, ino: InodeNumber) {
         let mut shard = self.shard(ino);
         if let Some(writers) = shard.writers.get_mut(&ino.0) {
@@ -42,7 +42,7 @@ impl Leases {
         self.shard(ino).writers.contains_key(&ino.0)
     }
 
-    /// Whether a handle that only reads may use the page cache, and whether the pages of before are still good.
+    /// Whether a handle that only reads may use the page cache, and whether the pages from before are still valid.
     pub(crate) fn grant_pages(&self, ino: InodeNumber) -> Option<bool> {
         if self.has_no_names || !self.may_page(ino) {
             return None;
@@ -60,8 +60,8 @@ impl Leases {
             && !self.volume.is_open_past_kernel(ino)
     }
 
-    /// Pages are about to be read for a handle of `grant_pages`. They get a lease, rested or not; during a recall they
-    /// go in it.
+    /// Pages are about to be read for a handle from `grant_pages`. They get a lease, also without rest; a recall under
+    /// way drops them.
     pub(crate) fn cover_pages(&self, ino: InodeNumber, file_bytes: u64) {
         let begun = Instant::now();
         loop {
@@ -107,7 +107,7 @@ impl Leases {
         }
     }
 
-    /// A marked handle was closed; whether pages may stay. If not, they must all be dropped.
+    /// A marked handle was closed. Returns whether pages may stay; if not, all must be dropped.
     pub(crate) fn may_keep_pages(&self, ino: InodeNumber) -> bool {
         let mut shard = self.shard(ino);
         let is_written = shard.writers.contains_key(&ino.0);
@@ -137,9 +137,9 @@ impl Leases {
         self.paged.add(ino, bytes, is_kept);
         while let Some(file) = self.paged.next_too_much() {
             let bytes = self.stop_counting(file);
-            // By a thread that may wait for the kernel.
+            // Through a recall, on a thread that may wait for the kernel.
             if bytes > 0 && !self.volume.ask_for_recall_of(file) {
-                // Too many recalls are under way: with the next pages.
+                // Too many recalls are under way: try again with the next pages.
                 self.count_again(file, bytes);
                 return;
             }

@@ -1,4 +1,4 @@
-//! What is told the kernel when somebody is about to change what it remembers.
+//! Recalls: make the kernel drop cached data before another process changes it.
 
 use super::{LOOK_AGAIN, Leases, Pages};
 use crate::notify::{Forgetting, Kernel, Name};
@@ -7,15 +7,14 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long an inode that the kernel is about to make is waited for: as long as one of its threads may be kept from
-/// running.
+/// How long to wait for an inode that the kernel is just creating: as long as one of its threads may be preempted.
 const UNTIL_MADE: Duration = Duration::from_secs(2);
-/// How long a kernel that does not wait for look-ups in a directory may take to take an answer in.
+/// How long a kernel that does not wait for look-ups in a directory may take to store an answer.
 const TAKEN_IN: Duration = Duration::from_millis(100);
-/// How often pages are dropped when some are read during a recall.
+/// How often pages are dropped again because some were read during a recall.
 const MAX_TIMES: u32 = 8;
 
-/// A recall, also one that ends in a panic: then who asked asks again.
+/// A recall under way. If it ends in a panic, the process that asked for it asks again.
 struct UnderWay<'a> {
     leases: &'a Leases,
     ino: InodeNumber,
@@ -32,8 +31,9 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Leases {
-    /// From now on nothing is granted. Recalls of an inode come one after the other: the end of one must not end what
-    /// was granted after another. `false`: one is under way, and who asked asks again if it does less.
+    /// Begin a recall; from now on nothing is granted. Recalls of one inode are serialized: the end of one must not
+    /// end grants that came after another. `false`: one is under way; if it covers less, the process that asked for
+    /// this one asks again.
     fn begin_recall(&self, recall: Recall) -> bool {
         let mut shard = self.shard(recall.ino);
         let lease = shard.leases.entry(recall.ino.0).or_default();
@@ -58,8 +58,8 @@ impl Leases {
         missing
     }
 
-    /// `false`: it is to be done again, as a name was moved or, if that is `for_readers`, too, something was read
-    /// meanwhile.
+    /// End a recall. `false`: repeat it, because a name was moved during the recall or, with `for_readers`, something
+    /// was read.
     fn end_recall(&self, recall: Recall, is_known: bool, for_readers: bool) -> bool {
         let mut shard = self.shard(recall.ino);
         if !is_known && recall.ino != InodeNumber::ROOT {
@@ -82,8 +82,8 @@ impl Leases {
         true
     }
 
-    /// Have the kernel forget what somebody is about to change.
-    /// `is_known`: whether the kernel knows the inode, or learns of it from an answer under way.
+    /// Make the kernel forget an inode that is about to be changed. `is_known`: whether the kernel knows the inode, or
+    /// will learn of it from an answer on its way.
     pub(crate) fn recall(&self, recall: Recall, is_known: impl Fn() -> bool, kernel: &Kernel) {
         let ino = recall.ino;
         if !self.begin_recall(recall) {
@@ -106,7 +106,7 @@ impl Leases {
                 std::thread::sleep(LOOK_AGAIN);
             }
             times += 1;
-            // Readers of pages, who come again and again, do not hold up a change for ever: they are marked.
+            // Processes that read pages again and again do not delay a change without limit: their handles are marked.
             if self.end_recall(recall, is_known(), is_directory || times < MAX_TIMES) {
                 return;
             }
@@ -119,7 +119,7 @@ impl Leases {
             return kernel.forget_attributes(recall.ino);
         }
         let mut forgetting = kernel.forgetting();
-        // No name of ours: waits for look-ups under way.
+        // This name never exists; the notification waits for look-ups under way.
         forgetting.name(recall.ino, b"\x01egeria-none", Name::Expired);
         forgetting.send();
         let answered = || self.shard(recall.ino).leases.get(&recall.ino.0)?.answered;
@@ -129,13 +129,13 @@ impl Leases {
             std::thread::sleep(TAKEN_IN.saturating_sub(answered.elapsed()));
         }
         for name in self.take_missing(recall.ino) {
-            // One that was made through the kernel since is there, and known to it.
+            // If this name was created through the kernel since, it exists, and the kernel knows it.
             if self.volume.lookup(recall.ino, &name).is_err() {
                 forgetting.name(recall.ino, &name, Name::Dropped);
             }
         }
         if recall.with_names && self.forget_directories(recall.ino, &mut forgetting) {
-            // They were expired: an answer to who asked about one again may still be on its way.
+            // These names were expired, so an answer to a new look-up of one may still be on its way.
             forgetting.send();
             let rest = answered().map(|at| self.rests.until_taken_in.saturating_sub(at.elapsed()));
             if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
@@ -159,8 +159,8 @@ impl Leases {
             } else {
                 kernel.forget_attributes(ino)
             };
-            // A name that the kernel was moving meanwhile has been moved by now: once more. Those that it moves again and
-            // again it does not remember any more.
+            // A name that the kernel was moving has been moved by now: repeat. A name that it moves again and again is
+            // not cached any more.
             if !has_names || times >= MAX_TIMES {
                 return is_there;
             }
@@ -215,8 +215,8 @@ impl Leases {
         true
     }
 
-    /// Have the names of directories in this one looked up again; dropped they cannot be, as somebody may be in them.
-    /// Other files have leases of their own for their names. `false`: there are none.
+    /// Make the kernel look up the names of directories in this one again. They cannot be dropped, because a process
+    /// may be in them. Other files have leases of their own for their names. `false`: there are none.
     fn forget_directories(&self, directory: InodeNumber, forgetting: &mut Forgetting<'_>) -> bool {
         let mut are_there = false;
         let mut each = |entry: &DirectoryEntry<'_>| {

@@ -1,4 +1,4 @@
-//! `egeria bench emulation`: programs on emulated machines, beside what the model predicts of them.
+//! `egeria bench emulation`: programs on emulated machines, compared with what the model predicts of them.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `egeria bench facts`: the measurements that profiles cite, beside what the model makes of the profiles.
+//! `egeria bench facts`: the measurements that profiles cite, compared with the model on these profiles.
 
 use clap::Args;
 use egeria_machine::FactValue;
@@ -9,7 +9,7 @@ use egeria_cli::output::{self, Format};
 
 /// Rows that are farther off than this are listed.
 const FAR: f64 = 0.15;
-/// Of tables of measurements beside the model's.
+/// Headers of tables that compare measurements with the model's figures.
 pub(super) const HEADERS: [&str; 6] = [
     "profile",
     "measured by",

@@ -123,7 +123,7 @@ pub fn verdict(report: &NthreadReport) -> Outcome {
     }
 }
 
-/// The program, beside this one or where it is installed.
+/// The program, next to this one or where it is installed.
 pub fn filebench() -> Outcome<PathBuf> {
     let executable = std::env::current_exe().ok();
     let beside = executable.as_deref().and_then(Path::parent);

@@ -1,4 +1,4 @@
-//! `egeria bench overhead`: what looking costs those who are looked at, and who looks.
+//! `egeria bench overhead`: what looking costs the watched programs and the watching process.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `egeria bench papers`: the papers' own claims, beside what the model predicts.
+//! `egeria bench papers`: the papers' own claims, compared with what the model predicts.
 
 use std::path::PathBuf;
 

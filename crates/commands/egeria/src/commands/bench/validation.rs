@@ -1,4 +1,4 @@
-//! `egeria bench validation`: measurements that calibrate nothing, beside what the model predicts.
+//! `egeria bench validation`: measurements that calibrate nothing, compared with what the model predicts.
 
 use clap::Args;
 use egeria_papers::{Distance, ValidationReport};

@@ -1,4 +1,4 @@
-//! What a log reports, each action beside what came of it.
+//! What a log reports, each action with its result.
 
 use egeria_policy::Kept;
 use egeria_steward::{ActionLine, ResultLine};
@@ -18,7 +18,7 @@ pub(crate) enum Event {
 pub(crate) struct ActionEvent {
     /// ns of machine time since the steward began.
     pub(crate) at_ns: u64,
-    /// The same when it happened last.
+    /// When it happened last, ns of machine time since the steward began.
     pub(crate) until_ns: u64,
     /// In how many windows: more than one only for actions that failed.
     pub(crate) windows: u64,
@@ -34,7 +34,7 @@ pub(crate) struct ActionEvent {
 pub(crate) struct StayEvent {
     /// ns of machine time since the steward began.
     pub(crate) at_ns: u64,
-    /// The same when it happened last.
+    /// When it happened last, ns of machine time since the steward began.
     pub(crate) until_ns: u64,
     /// In how many windows.
     pub(crate) windows: u64,

@@ -1,4 +1,4 @@
-//! From the lines of a log to events, each action beside what came of it.
+//! From the lines of a log to events, each action with its result.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// Of these threads only, or of all (then without those who stay).
+    /// A story about these threads only, or about all (then without threads that stay).
     pub(crate) fn about(selection: Option<Selection>) -> Story {
         Story {
             head: None,
@@ -178,7 +178,7 @@ impl Story {
             None => {
                 if is_done {
                     let open = self.open.entry(subject).or_default();
-                    // Whoever wrote the log may have left out all results.
+                    // The log may lack all results, so the number of open events is bounded.
                     if open.len() == MAX_OPEN {
                         open.remove(0);
                     }
@@ -222,7 +222,7 @@ impl Story {
     }
 }
 
-/// The same for the same reason; its numbers change from window to window.
+/// Whether a thread stays at the same node for the same reason; the numbers change from window to window.
 fn is_same(before: &Kept, now: &Kept) -> bool {
     let reason = |kept: &Kept| std::mem::discriminant(&kept.because);
     (before.node, before.wanted) == (now.node, now.wanted) && reason(before) == reason(now)

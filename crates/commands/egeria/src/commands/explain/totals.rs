@@ -23,7 +23,7 @@ pub(crate) struct Summary {
     pub(crate) threads_omitted: u64,
     /// Share of all bytes that were local.
     pub(crate) local_share: Option<f64>,
-    /// The same in the last window.
+    /// Share of all bytes that were local in the last window.
     pub(crate) last_local_share: Option<f64>,
     pub(crate) moves: u64,
     pub(crate) moves_by_reason: BTreeMap<&'static str, u64>,
@@ -78,7 +78,7 @@ pub(crate) struct SeenThread {
     bytes: Bytes,
 }
 
-/// Bytes, of which so many were local. Rates times time: estimates are enough for shares.
+/// Bytes, and how many of them were local. Rates times time: estimates are enough for shares.
 #[derive(Default, Clone, Copy)]
 struct Bytes {
     local: f64,
@@ -208,7 +208,8 @@ impl Totals {
         *self.moved.entry(step.thread).or_default() += 1;
     }
 
-    /// Who is away from its data for contention after this window. A thread that paused stays what it was.
+    /// Records which threads are away from their data for contention after this window. A thread that paused stays as
+    /// it was.
     fn displace(&mut self, decision: &WindowRecord) {
         for record in &decision.threads {
             let home = self.displaced.get(&record.thread).map(|each| each.home);

@@ -1,4 +1,4 @@
-//! What measuring an emulated machine gave, beside its file: figures, and where AsymSched puts programs on both.
+//! A measured emulated machine compared with its file: figures, and where AsymSched puts programs on both.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ const SHOWN: usize = 10;
 /// Longer than any budget for moving memory asks of a process, ns.
 const LONG_NS: u64 = 1 << 60;
 
-/// A machine's file beside what was found.
+/// A machine's file compared with what was measured.
 #[derive(Serialize)]
 pub(super) struct Against {
     /// Median distance of all figures, as a share of what the file says.
@@ -38,13 +38,13 @@ struct Placements {
     windows: u64,
     /// In how many both move the same threads to the same nodes.
     same: u64,
-    /// Where they do not: the least weighted bandwidth on the machine of the file under what was found, as a share of that under
-    /// the file's own decision. 1 where all are the same.
+    /// Where they do not: the least weighted bandwidth on the machine of the file under what was found, as a share of
+    /// that under the file's own decision. 1 where all are the same.
     least_share: f64,
 }
 
 impl Against {
-    /// `None` when somebody asked to stop.
+    /// `None` when a signal asked to stop.
     pub(super) fn of(declared: &Machine, found: &Machine, stop: &AtomicBool) -> Option<Against> {
         let mut figures = differences(declared, found);
         figures.sort_by(|one, other| other.distance().total_cmp(&one.distance()));

@@ -56,7 +56,7 @@ pub(super) struct OfProcess {
     bytes: Bytes,
     workers: usize,
     seconds: f64,
-    /// It ended meanwhile.
+    /// It ended during the migration.
     ended: bool,
 }
 

@@ -49,7 +49,7 @@ pub(super) fn run(paths: &[PathBuf], wish: &Wish<'_>) -> Outcome<Document> {
     })
 }
 
-/// Works beside a bar, until done or a signal.
+/// Works with a progress bar, until done or a signal.
 fn bring(
     plan: &Plan,
     wish: &Wish<'_>,

@@ -18,7 +18,7 @@ use crate::commands::where_is::memory::unseen;
 /// Moves the memory of each, one after the other.
 pub(super) fn run(processes: &[u32], wish: &Wish<'_>) -> Outcome<Document> {
     let mut began = Vec::new();
-    // All or none: who names a process that is not there has not meant this.
+    // All or none: a process id that does not exist is a mistake of the caller.
     for process_id in processes {
         let Some(start_ticks) = task::began(*process_id) else {
             return Err(Failure::new(format!(
@@ -74,7 +74,7 @@ fn check_room(process_id: u32, wish: &Wish<'_>) -> Outcome {
     }
 }
 
-/// Works beside a bar, until done or a signal.
+/// Works with a progress bar, until done or a signal.
 fn bring(order: &Order, wish: &Wish<'_>) -> Outcome<Migration> {
     const LOOK: Duration = Duration::from_millis(20);
     let shared = migrate::Progress::default();

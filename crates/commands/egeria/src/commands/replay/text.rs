@@ -16,10 +16,10 @@ use egeria_cli::output;
 
 const NS_PER_S: f64 = 1e9;
 
-/// Kept threads told per window; moves are told all.
+/// Kept threads shown per window; moves are all shown.
 const SHOWN_KEPT: usize = 8;
 
-/// Restless threads told.
+/// Restless threads shown.
 const SHOWN_UNSETTLED: usize = 20;
 
 /// Prints header, the windows where something happens, and the summary.
@@ -62,13 +62,13 @@ fn set_values(view: &View<'_>) -> String {
     values.map(|pair| format!(", {pair}")).collect()
 }
 
-/// What was told so far.
+/// What was printed so far.
 #[derive(Default)]
 struct Story {
-    /// Why threads are kept, as told since they moved last: only what is new is worth telling.
+    /// Why threads are kept, as printed since they moved last: only a new reason is printed.
     kept: HashMap<ThreadKey, Discriminant<KeptBecause>>,
     start_ns: Option<u64>,
-    /// Windows without anything to tell: the first and the last.
+    /// Windows without anything to print: the first and the last.
     quiet: Option<(u64, u64)>,
 }
 
@@ -122,7 +122,7 @@ impl Story {
         text
     }
 
-    /// The threads that are kept for another reason than was told of them last.
+    /// The threads that are kept for another reason than the one printed last.
     fn news<'a>(&mut self, plan: &'a Plan) -> Vec<&'a Kept> {
         for each in &plan.moves {
             self.kept.remove(&each.thread);

@@ -52,7 +52,7 @@ pub(super) fn spawn(
     })
 }
 
-/// Waits for the child, to which signals go on meanwhile.
+/// Waits for the child; signals are forwarded to it during that.
 pub(super) fn wait(mut child: Child, signals: &Signals) -> Outcome<ExitStatus> {
     let failed = |error: std::io::Error| {
         Failure::new(format!(

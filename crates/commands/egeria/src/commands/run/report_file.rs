@@ -29,7 +29,7 @@ impl ReportFile {
         })
     }
 
-    /// Writes what is told.
+    /// Writes the summary.
     pub(super) fn write(mut self, summary: &impl Serialize) -> Outcome {
         use std::io::Write;
         let text = output::to_json(summary)? + "\n";

@@ -116,7 +116,7 @@ impl ThreadRow {
 /// One file in one window.
 #[derive(Clone, Serialize)]
 pub(in crate::commands) struct FileRow {
-    /// What it was called when somebody had it open.
+    /// Its path when a process had it open.
     pub(super) path: Option<String>,
     pub(super) inode: u64,
     /// Read by threads on the node of the data, and by others.

@@ -32,7 +32,7 @@ pub(super) fn run(log: DecisionLog, sort: Sort, signals: &Signals) -> Outcome {
             table: TableState::new(),
         },
     };
-    // What is no log at all is told before the terminal is taken.
+    // A file that is no log is reported before the terminal is taken.
     screen.view.read(&mut screen.log)?;
     let mut terminal = Terminal::take()?;
     screen.show(&mut terminal.0, signals)
@@ -140,7 +140,7 @@ impl Screen {
         }
     }
 
-    /// Reads what is new, also when the log began anew. Answers whether anything is.
+    /// Reads what is new, also when the log began again. Returns whether anything is new.
     fn follow(&mut self) -> Outcome<bool> {
         if self.keys.paused {
             return Ok(false);
@@ -151,7 +151,7 @@ impl Screen {
         }
         match self.view.read(&mut self.log) {
             Ok(lines) => Ok(lines > 0),
-            // Perhaps it began anew and grew past where we were between two looks.
+            // It may have begun again and grown past the last position between two looks.
             Err(_) => {
                 let path = self.log.path().to_owned();
                 self.begin_anew(&path)

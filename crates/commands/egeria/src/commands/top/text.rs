@@ -13,7 +13,7 @@ const BAR_CELLS: usize = 20;
 const SHOWN_ACTIONS: usize = 5;
 const SHOWN_FILES: usize = 20;
 
-/// The frame for people who redirect it.
+/// The frame as text, for output that is redirected.
 pub(super) fn human(frame: &Frame) -> String {
     let mut text = format!("{}\n{}\n", title(frame), state(frame));
     if let Some(estimate) = &frame.label.estimate {

@@ -1,4 +1,4 @@
-//! What is shown, whoever shows it.
+//! What is shown, on every kind of output.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,8 +22,7 @@ pub(in crate::commands) struct View {
     log: Option<PathBuf>,
     label: Label,
     story: Story,
-    /// The most that went through a node in a window, bytes/s: the end of the bars where nobody knows
-    /// the maximum.
+    /// The most that went through a node in a window, bytes/s: the end of the bars if the maximum is not known.
     peak_bytes_s: f64,
     read_weight: f64,
     files: Vec<FileRow>,
@@ -119,7 +118,7 @@ impl View {
         self.read_with(log, &mut |_| ())
     }
 
-    /// The same, and shows each window.
+    /// Reads what is new in the log and shows each window. Returns the number of lines.
     pub(in crate::commands) fn read_with(
         &mut self,
         log: &mut DecisionLog,

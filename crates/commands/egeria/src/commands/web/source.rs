@@ -90,7 +90,7 @@ impl Source {
                 if let Some(lines) = read {
                     return Ok(lines);
                 }
-                // Another steward's, or it began anew and grew past where we were between two looks.
+                // Another steward's log, or it began again and grew past the last position between two looks.
                 let path = log.path().to_owned();
                 *log = DecisionLog::open(&path)?;
                 self.view = View::of_log(&path);

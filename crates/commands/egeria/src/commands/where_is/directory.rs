@@ -111,7 +111,7 @@ struct Sum {
     sampled: bool,
     /// Files that could not be opened.
     unopened: u64,
-    /// Files of which something was not told, and the first reason.
+    /// Files that could not be examined completely, and the first reason.
     untold: u64,
     problem: Option<String>,
     /// Those that hold most, the one that holds least of them first.

@@ -49,7 +49,7 @@ pub(super) struct ThreadsOfNode {
     pub(super) busy_ns: u64,
 }
 
-/// Who uses something, and what that makes of it.
+/// Users of something, their threads, and remarks.
 pub(super) struct Use {
     pub(super) users: Vec<User>,
     pub(super) threads: Threads,

@@ -34,9 +34,9 @@ struct Document {
     mapped: Vec<FileOfMany>,
     /// Files it has open, with what the page cache holds of them.
     open: Vec<FileOfMany>,
-    /// Of accesses to its memory, if each thread accesses all of it alike.
+    /// Share of remote accesses to its memory, per cent, if each thread accesses all of it alike.
     remote_percent: Option<f64>,
-    /// The same of its open files.
+    /// Share of remote accesses to its open files, per cent, if each thread accesses all of them alike.
     open_remote_percent: Option<f64>,
     remarks: Vec<String>,
 }

@@ -10,7 +10,7 @@ use egeria_pages::NodeBytes;
 use crate::{control, session};
 use egeria_cli::failure::{Failure, Outcome};
 
-/// The volume that a path is on, and its inode; `None` elsewhere. Root becomes the user whose volume it is.
+/// The volume that a path is on, and its inode; `None` elsewhere. Root becomes the owner of that volume.
 pub(super) fn of(path: &Path) -> Outcome<Option<(Arc<Volume>, InodeNumber)>> {
     let Some(identity) = control::identify_mounted(path)? else {
         return Ok(None);

@@ -1,17 +1,17 @@
-//! A good placement before all are looked at: nodes are exchanged as long as the bound on what clusters get rises. The
-//! better it is, the more of the rest can be left out.
+//! Finds a good placement before the search: nodes are exchanged as long as the bound of the clusters' bandwidth
+//! rises. The better it is, the more placements the search can skip.
 
 use super::{ROUNDING, Searcher};
 use crate::asymsched::clusters::{NodeSet, positions};
 
-/// So many placements are looked at without looking for a good one first.
+/// With at most this number of placements, no good one is looked for first.
 const FEW_PLACEMENTS: u64 = 5000;
 /// Most exchanges tried in looking for it.
 const MAX_EXCHANGES: u64 = 2000;
 
 impl Searcher<'_> {
-    /// Step 2: `P_wbw` of a good placement, 0 where looking at all is as quick. It is among those looked at later, also
-    /// when the search is cut.
+    /// Step 2: `P_wbw` of a good placement; 0 if a full search is as quick. The placement is also part of the later
+    /// search, even if that is cut.
     pub(super) fn climb(&mut self, present: &[NodeSet]) -> f64 {
         if self.layout.placements() <= FEW_PLACEMENTS {
             return 0.0;
@@ -55,7 +55,7 @@ impl Searcher<'_> {
     }
 }
 
-/// The placement with two nodes exchanged, whoever has them.
+/// The placement with two nodes exchanged between their groups.
 fn exchange(at: &[NodeSet], one: usize, other: usize) -> Vec<NodeSet> {
     let exchanged = |set: &NodeSet| {
         let (has_one, has_other) = (set >> one & 1, set >> other & 1);

@@ -22,9 +22,9 @@
 //! 3. **Rest.** Only now and then, ever more rarely, one neighbour is tried for a moment
 //!    ([`rest`]). It must gain `min_gain` and three times the noise, if need be over several
 //!    such moments, so noise alone does not move the limit.
-//! 4. **Change.** Three windows in a row far from what is known, a loss of DRAM that lasts, or
-//!    DRAM that drifted by 5 % beside noise, begin again with the reference; not sooner than 8
-//!    windows after the last search, and up to 256 when searches keep ending where they began.
+//! 4. **Change.** The reference is measured again after three windows in a row far from what is known, a loss of DRAM
+//!    that lasts, or DRAM that drifted by 5 % more than noise. This happens at the earliest 8 windows after the last
+//!    search, and up to 256 when searches keep ending at the same limit.
 //!
 //! Windows in which fewer threads asked than the limit admits say nothing about the limit and
 //! are not counted, but for DRAM that lost too much; a search that lacked threads goes on when
@@ -52,12 +52,12 @@ use verdict::Verdict;
 const REFERENCE_WINDOWS: u32 = 5;
 /// Noise above which it takes [`MAX_WINDOWS`], a share.
 const REFERENCE_NOISE: f64 = 0.01;
-/// What counts as a change of the work: this share, or so many standard deviations.
+/// What counts as a change of the work: this share, or this number of standard deviations.
 const CHANGE: f64 = 0.15;
 const CHANGE_DEVIATIONS: f64 = 4.0;
 const CHANGE_WINDOWS: u32 = 3;
-/// So much of DRAM, beside noise, may more or less be asked for before its best counts as unknown;
-/// since so many windows of rest were known.
+/// The demand for DRAM may change by this share, besides noise, before its best counts as unknown; and the number of
+/// windows of rest after which it is known.
 const DRIFT: f64 = 0.05;
 const ANCHOR_WINDOWS: u32 = 20;
 /// How much one more window counts in what is known of the limit at rest.

@@ -2,14 +2,14 @@
 
 use super::search::Direction;
 
-/// The first look at a neighbour comes after so many windows of rest, then ever later.
+/// The first look at a neighbour comes after this number of windows of rest, later ones ever more rarely.
 const FIRST_PROBE: u32 = 16;
-/// And again after so many where one was better.
+/// The next look comes after this number if one was better.
 const NEXT_PROBE: u32 = 8;
-/// No search begins so soon after another, and later when they keep finding the same.
+/// No search begins sooner than this after another, and later when searches keep finding the same.
 const FIRST_HOLD: u32 = 8;
 const MAX_HOLD: u32 = 256;
-/// What neighbours showed is forgotten by halves from so many windows on.
+/// What neighbours showed is forgotten by halves after this number of windows.
 const MAX_EVIDENCE: u32 = 90;
 
 /// When to look again.

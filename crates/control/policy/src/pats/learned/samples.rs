@@ -5,7 +5,7 @@ pub(super) const MAX_WINDOWS: u32 = 9;
 
 /// Standard deviations per mean absolute difference of two, for normal noise: sqrt(pi) / 2.
 const DEVIATION_PER_DIFFERENCE: f64 = 0.886;
-/// Standard error of a median beside that of a mean, for normal noise: sqrt(pi / 2).
+/// Standard error of a median divided by that of a mean, for normal noise: sqrt(pi / 2).
 const MEDIAN_ERROR: f64 = 1.253;
 /// A leap from one window to the next is change, not noise: it counts for at most this share.
 const LEAP: f64 = 0.3;
@@ -87,13 +87,13 @@ impl Noise {
         self.last = Some(rates);
     }
 
-    /// Standard error of what two medians of persistent memory, of so many windows each, differ.
+    /// Standard error of the difference of two medians of persistent memory, for these numbers of windows.
     pub(super) fn gain_error(&self, windows: u32, base_windows: u32) -> f64 {
         let share = |windows: u32| 1.0 / f64::from(windows.max(1));
         MEDIAN_ERROR * self.pm * (share(windows) + share(base_windows)).sqrt()
     }
 
-    /// Standard error of a median of DRAM of so many windows.
+    /// Standard error of a median of DRAM over this number of windows.
     pub(super) fn loss_error(&self, windows: u32) -> f64 {
         MEDIAN_ERROR * self.dram / f64::from(windows.max(1)).sqrt()
     }

@@ -11,7 +11,7 @@ const LOSS_WINDOWS: u32 = 2;
 /// Standard errors that count as a difference, in a search and at rest.
 pub(super) const SEARCH_ERRORS: f64 = 2.0;
 const PROBE_ERRORS: f64 = 3.0;
-/// Loss of DRAM beyond the tolerated that a limit once taken may show, beside noise, a share.
+/// Loss of DRAM, besides noise, by which a limit already in use may exceed the tolerated loss, a share.
 const SLACK: f64 = 0.02;
 /// Sums of shares are not exact.
 const ROUNDING: f64 = 1e-9;
@@ -52,7 +52,7 @@ impl Learner {
         }
     }
 
-    /// The same for persistent memory alone.
+    /// The verdict on a limit by persistent memory alone.
     fn pm_verdict(&self, probe: Option<Direction>, last: bool) -> Verdict {
         let (windows, least) = (self.samples.count(), self.settings.min_gain);
         let gain = self.gain(self.samples.median().pm);

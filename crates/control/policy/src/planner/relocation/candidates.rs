@@ -1,4 +1,4 @@
-//! Files that may go somewhere: who reads them from where, once threads have moved.
+//! Files that may be moved: which nodes read them, once threads have moved.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,9 +7,9 @@ use egeria_machine::Machine;
 
 use super::scene::Scene;
 
-/// A thread follows a file that is at least this part of what it reads.
+/// A thread follows a file that is at least this part of its reads.
 const MAIN_PART: f64 = 0.5;
-/// Threads follow a file if at least this part of what is read of it is then at one node.
+/// Threads follow a file if at least this part of its reads is then at one node.
 pub(super) const GATHERED: f64 = 0.9;
 /// Most files looked at in one window.
 pub(super) const MAX_FILES: usize = 64;
@@ -19,21 +19,21 @@ pub(super) struct Candidate<'a> {
     pub(super) facts: &'a FileFacts,
     /// What threads on one node read of it from another, bytes/s, `[reader][data]`.
     pub(super) reads: Vec<Vec<f64>>,
-    /// What all of it come to, bytes/s.
+    /// The sum of these reads, bytes/s.
     pub(super) read_bytes_s: f64,
-    /// The part of that, by reader's node, whose threads would follow the file.
+    /// The part of that, by reader's node, of threads that would follow the file.
     pub(super) following: Vec<f64>,
-    /// What these threads run, s/s, by their node.
+    /// Running time of these threads, s/s, by their node.
     pub(super) following_busy: Vec<f64>,
     /// Nodes that all of these threads may run on.
     pub(super) open_to_following: Vec<bool>,
-    /// The processes that use it; those that use files at all where nobody is known to use this one.
+    /// The processes that use it. If none is known, all processes that use files.
     pub(super) payers: Vec<u32>,
 }
 
 impl Candidate<'_> {
-    /// The node that most reads should leave: all that go to a contended node, else those that come from others; `None` for
-    /// a file that lies nowhere.
+    /// The node that most reads should leave. All reads count from a contended node, else only remote reads. `None`
+    /// for a file without data on a node.
     pub(super) fn source(&self, is_contended: impl Fn(usize) -> bool) -> Option<usize> {
         let unwelcome = |node: usize| {
             if is_contended(node) {
@@ -51,12 +51,12 @@ impl Candidate<'_> {
         })
     }
 
-    /// What is read of it from a node's memory, bytes/s.
+    /// Reads of it from a node's memory, bytes/s.
     pub(super) fn read_from(&self, data: usize) -> f64 {
         self.reads.iter().map(|row| row[data]).sum()
     }
 
-    /// Share of what is read of it that comes from other nodes, 0 to 1.
+    /// Share of its reads that are remote, 0 to 1.
     pub(super) fn remote_share(&self) -> f64 {
         let local: f64 = (0..self.reads.len())
             .map(|node| self.reads[node][node])
@@ -68,7 +68,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Share of what is read and written of it that is written, 0 to 1.
+    /// Share of its traffic that is writes, 0 to 1.
     pub(super) fn written_share(&self, seconds: f64) -> f64 {
         let written_bytes_s = self.facts.written_bytes as f64 / seconds;
         match self.read_bytes_s + written_bytes_s {
@@ -78,7 +78,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Where each thread will be, by position; `None` for who is nowhere.
+/// The node of each thread after the plan, by position; `None` if it is on no node.
 pub(super) fn places(scene: &Scene<'_>) -> Vec<Option<usize>> {
     let place = |thread: &ThreadFacts| {
         let step = scene.threads.move_of(thread.key).map(|step| step.to);
@@ -88,7 +88,7 @@ pub(super) fn places(scene: &Scene<'_>) -> Vec<Option<usize>> {
     scene.facts.window.threads.iter().map(place).collect()
 }
 
-/// The files of the window, most read first; of two entries for one file the first.
+/// The files of the window, most read first. If a file has two entries, the first counts.
 pub(super) fn candidates<'a>(scene: &Scene<'a>, places: &[Option<usize>]) -> Vec<Candidate<'a>> {
     let seconds = scene.facts.window.seconds();
     let users = users(scene);
@@ -175,7 +175,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// A thread's reads go with it to another node.
+    /// Moves the reads of a thread to its new node.
     fn carry(&mut self, from: usize, to: usize, bytes_s: f64) {
         let all: f64 = self.reads[from].iter().sum();
         if from == to || all <= 0.0 {
@@ -189,7 +189,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Notes a thread that would go where the file goes: NThread would make that its target.
+    /// Records a thread that would follow the file, because NThread would make that node its target.
     fn follow(&mut self, scene: &Scene<'_>, thread: &ThreadFacts, node: usize, bytes_s: f64) {
         let settings = &scene.settings.nthread;
         let read_bytes_s = scene.facts.window.rate_bytes_s(thread.read_total());

@@ -1,4 +1,4 @@
-//! What happened to files before: rests, copies under way, writes.
+//! The history of files: rests, copies under way, writes.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use super::candidates::Candidate;
 use crate::planner::decision::Relocate;
 use crate::planner::settings::Relocation;
 
-/// A copy that takes so many times as long as it should, and some windows, was given up.
+/// A copy is given up when it takes longer than it should by this factor, and some more windows.
 const PATIENCE: f64 = 3.0;
-/// Windows of that.
+/// The number of these windows.
 const PATIENCE_WINDOWS: u32 = 3;
-/// Share of what was to move that may be left.
+/// Share of the data to move that may be left at the source.
 const REST_SHARE: f64 = 0.05;
-/// It goes back to where it was after so many rests, twice as many each time.
+/// A file goes back to its old node after this number of rests, twice as many each time.
 pub(super) const RETURN_RESTS: u32 = 16;
-/// That is doubled so many times at most.
+/// That number is doubled at most this often.
 pub(super) const MAX_DOUBLINGS: u32 = 10;
 
-/// One file's.
+/// The history of one file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     /// Windows for which it stays.
@@ -28,14 +28,14 @@ pub(super) struct History {
     no_return: u32,
     /// How often it came back to where it had been, or a copy was given up.
     times: u32,
-    /// From where it went last, and where to.
+    /// Source and target of its last step.
     last: Option<(usize, usize)>,
     /// Nodes that it left, or that gave up a copy, by position.
     left: u64,
     under_way: Option<UnderWay>,
-    /// How long nobody has written to it, as far as it was seen, ns.
+    /// How long the file was not written, as far as that was observed, ns.
     pub(super) unwritten_ns: u64,
-    /// Windows for which nobody has read the copy on a node, by position.
+    /// Windows without a read of the copy on a node, by position.
     unread: Vec<u32>,
     is_seen: bool,
 }
@@ -47,19 +47,19 @@ pub(super) struct UnderWay {
     pub(super) to: usize,
     pub(super) bytes_s: f64,
     is_replica: bool,
-    /// What should be on the source in the end, at most, bytes.
+    /// Most bytes that should be on the source in the end.
     left_bytes: u64,
     windows_left: u32,
 }
 
-/// All files'.
+/// The histories of all files.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histories {
     files: BTreeMap<FileKey, History>,
 }
 
 impl Histories {
-    /// A window has passed. Who is at rest and was not seen is forgotten.
+    /// A window has passed. A file at rest that was not seen is forgotten.
     pub(super) fn pass(&mut self, candidates: &[Candidate<'_>], duration_ns: u64) {
         for history in self.files.values_mut() {
             history.rest = history.rest.saturating_sub(1);
@@ -89,7 +89,7 @@ impl Histories {
             .filter_map(|history| history.under_way.as_ref())
     }
 
-    /// A file is to go somewhere: it will rest then, and not come back for long.
+    /// A step for a file was decided. The file then rests, and does not come back for long.
     pub(super) fn set_off(&mut self, file: FileKey, settings: &Relocation, copy: UnderWay) {
         let history = self.files.entry(file).or_default();
         let returns = history.left >> copy.to & 1 == 1;
@@ -108,7 +108,7 @@ impl Histories {
 }
 
 impl UnderWay {
-    /// A copy that sets off now.
+    /// A copy that starts now.
     pub(super) fn new(
         candidate: &Candidate<'_>,
         action: Relocate,
@@ -145,8 +145,8 @@ impl History {
         self.no_return = self.rest.saturating_mul(RETURN_RESTS << doublings);
     }
 
-    /// Whether the file may go from one node to another now: not soon to one that it left, and while it rests only
-    /// where another part of it went last.
+    /// Whether the file may go from one node to another now. It may not go back soon to a node that it left. While it
+    /// rests, it may only go to the target of its last step.
     pub(super) fn may_go(&self, from: usize, to: usize) -> bool {
         let returns = self.left >> to & 1 == 1 && self.no_return > 0;
         let gathers = self.last.is_some_and(|last| last.0 != from && last.1 == to);
@@ -163,7 +163,7 @@ impl History {
         self.under_way.is_some()
     }
 
-    /// Windows for which nobody has read the copy on a node.
+    /// Windows without a read of the copy on a node.
     pub(super) fn unread(&self, node: usize) -> u32 {
         self.unread.get(node).copied().unwrap_or_default()
     }

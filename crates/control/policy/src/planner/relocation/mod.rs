@@ -1,9 +1,9 @@
-//! Hot data that is read moves or is copied where that is repaid (ours; NThread §III-C1 leaves contention among readers
-//! alone, for its data never moves).
+//! Hot data that is read is moved or copied where that pays off (ours; NThread §III-C1 does not relieve contention
+//! among readers, because its data never moves).
 //!
-//! Looked at are files of which at most `max_written_share` of the bytes used was written, whose node is contended for
-//! reads, or which are read mostly from other nodes although threads have been moved. For each of them and each node:
-//! all of it goes there (with the threads that would follow, or without), half of it goes, or a copy.
+//! Candidates are files with at most `max_written_share` of the used bytes written. Their node is contended for reads,
+//! or they are read mostly from other nodes even after threads have moved. For each file and node, the options are:
+//! all of it goes there (with the threads that would follow, or without), half of it goes, or a copy is made.
 //!
 //! ```text
 //!   gain    = W now - W afterwards                            threads that need not wait          traffic.rs
@@ -14,18 +14,20 @@
 //!   worth   : gain x horizon > loss                           repaid within the horizon
 //! ```
 //!
-//! *Taken* is what is charged to the budget of each process that uses the file: for so long nobody could use the
-//! memories as he does. A copy is given up by the first write; so its horizon is no longer than the time for which the
-//! file was seen unwritten. Of a file's steps that with the most gain x horizon - loss counts, of files that with the most of
-//! this per time taken comes first, and the next is judged by what is left; no process goes over its budget, no memory or lane gives more than `copy_share` to all copies together.
+//! *Taken* is charged to the budget of each process that uses the file: for this time, no other process could use the
+//! memories as much. A copy is given up by the first write, so its horizon is at most the time for which the file was
+//! not written. For each file, the step with the most gain x horizon - loss counts. The file with the most of this per
+//! time taken comes first, and the next is judged by what is left. No process goes over its budget, and no memory or
+//! lane gives more than `copy_share` to all copies together.
 //!
-//! *No to and fro.* A file rests after a step, but for parts of it that gather where the last one went. To where it was, or a copy was given up, it goes back after 16 rests at the
-//! earliest, and after twice as many each time; what gains less than a twentieth of what
-//! readers of the file wait and read, or a hundredth of a thread, is left.
+//! *No oscillation.* A file rests after a step, except for parts of it that gather at the target of the last step. It
+//! goes back to a node that it left, or that gave up a copy, after 16 rests at the earliest, and after twice as many
+//! each time. A step is not taken if it gains less than a twentieth of what readers of the file wait and read, or less
+//! than a hundredth of a thread.
 //!
-//! *What came of it.* Steps after which threads get less are undone (outcome.rs).
+//! *Results.* Steps after which threads get less are undone (outcome.rs).
 //!
-//! *Nodes without CPUs* (CXL) never get hot data: it would be far from everybody. Where a node lacks room for hot data,
+//! *Nodes without CPUs* (CXL) never get hot data: it would be far from all threads. If a node lacks room for hot data,
 //! files on it that are hardly used go to the nearest such node first.
 
 mod candidates;
@@ -52,10 +54,10 @@ pub(super) use scene::Scene;
 use speeds::Speeds;
 use traffic::Traffic;
 
-/// A file that is read so much from other nodes is read mostly there.
+/// A file with at least this share of remote reads counts as mostly read from other nodes.
 const MOSTLY: f64 = 0.5;
 
-/// What is remembered between windows.
+/// The state between windows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relocations {
     histories: Histories,
@@ -73,8 +75,7 @@ impl Relocations {
         self.histories.under_way().next().is_some()
     }
 
-    /// Takes what threads got in a window.
-    /// If data goes back now, how much they get beside before.
+    /// Takes what threads got in a window. If data goes back now: what the threads get, compared with before.
     pub(super) fn look(&mut self, progress: Progress, settings: &Settings) -> Option<f64> {
         let back = self.outcomes.look(progress, settings.rest_windows)?;
         let speed = back.0;
@@ -82,8 +83,8 @@ impl Relocations {
         Some(speed)
     }
 
-    /// Takes what was decided, and whether threads stay where they are. Whether these are the first steps that wait to be
-    /// judged.
+    /// Takes the decision, and whether threads stay where they are. Returns whether these are the first steps that
+    /// wait to be judged.
     pub(super) fn note(&mut self, steps: &[RelocationStep], threads_stay: bool) -> bool {
         let is_still = threads_stay && !self.is_under_way();
         self.outcomes.note(steps, is_still)
@@ -94,7 +95,7 @@ impl Relocations {
         self.outcomes.is_open()
     }
 
-    /// What becomes of data; costs are charged.
+    /// The steps for data; their costs are charged.
     pub(super) fn next(&mut self, scene: &Scene<'_>, ledger: &mut Ledger) -> Vec<RelocationStep> {
         let places = places(scene);
         let candidates = candidates(scene, &places);
@@ -112,7 +113,7 @@ impl Relocations {
         if let Some((speed, mut steps)) = self.back.take() {
             let usage = traffic.usage();
             steps.retain(|step| !self.go_back(&mut round, step, speed, &usage, ledger));
-            // The others have their turn when these are through.
+            // Other files are considered when these steps are done.
             let goes_on = !steps.is_empty() && self.is_under_way();
             self.back = goes_on.then_some((speed, steps));
             return round.steps;
@@ -131,7 +132,7 @@ impl Relocations {
         round.steps
     }
 
-    /// Copies that are out of date, or that nobody reads.
+    /// Drops copies that are out of date or not read.
     fn drop_copies(&mut self, round: &mut Round<'_>) {
         let settings = &round.scene.settings.relocation;
         for candidate in round.candidates {
@@ -167,7 +168,7 @@ impl Relocations {
         all.take(MAX_FILES).collect()
     }
 
-    /// Takes the most worthwhile step that can be taken; the reads after it.
+    /// Takes the most worthwhile step that is possible. Returns the reads after it.
     fn best_step<'a>(
         &mut self,
         round: &mut Round<'a>,
@@ -178,7 +179,7 @@ impl Relocations {
         let now = Now::new(traffic);
         let mut all: Vec<(usize, Choice)> = Vec::new();
         let mut after = traffic.clone();
-        // What is not worth it now will not be after others have gone.
+        // A step that is not worth it now will not be worth it after others.
         open.retain(|each| {
             let found = self.choices_of(round, *each, &now, &mut after);
             let best = found
@@ -188,7 +189,7 @@ impl Relocations {
             all.extend(best.map(|choice| (each.0, choice)));
             any
         });
-        // The budget goes to those that make the most of it.
+        // The budget goes to the steps with the most gain per cost.
         all.sort_by(|(_, one), (_, other)| other.worth().total_cmp(&one.worth()));
         for (index, choice) in all {
             let candidate = &round.candidates[index];

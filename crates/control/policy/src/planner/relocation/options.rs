@@ -1,4 +1,4 @@
-//! What could become of a file, and what that gains and costs.
+//! Options for a file, with their gains and costs.
 
 use super::candidates::{Candidate, GATHERED};
 use super::traffic::{Copying, Traffic, Usage};
@@ -6,10 +6,10 @@ use super::traffic::{Copying, Traffic, Usage};
 /// The part of a file that goes elsewhere to spread its reads.
 const HALF: f64 = 0.5;
 
-/// What could become of a file.
+/// An option for a file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {
-    /// This part of what is on the source goes; its threads follow or stay.
+    /// This part of the data on the source goes; its threads follow or stay.
     Move { part: f64, threads_follow: bool },
     /// A copy of all of it.
     Replicate,
@@ -34,11 +34,11 @@ pub(super) struct Choice {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) bytes: u64,
-    /// Threads that need not wait any more, at the rates there are.
+    /// Threads that need not wait any more, at the present rates.
     pub(super) gain_threads: f64,
     pub(super) copying: Copying,
     pub(super) horizon_s: f64,
-    /// How many times as long as undisturbed a read from where it leaves takes afterwards.
+    /// The factor by which a read from the source takes longer than undisturbed, after the step.
     pub(super) stretch_after: f64,
 }
 
@@ -59,13 +59,13 @@ impl Choice {
         self.gain_threads * self.horizon_s - self.copying.loss_thread_s
     }
 
-    /// The same per second charged to the budget; what is hardly charged counts as a millisecond.
+    /// This value per second charged to the budget; a tiny charge counts as a millisecond.
     pub(super) fn worth(&self) -> f64 {
         self.net_thread_s() / self.copying.taken_s.max(MIN_TAKEN_S)
     }
 }
 
-/// What there is before any file goes anywhere.
+/// The state before any file is moved.
 pub(super) struct Now<'t, 'a> {
     traffic: &'t Traffic<'a>,
     pub(super) usage: Usage<'a>,
@@ -83,7 +83,7 @@ impl<'t, 'a> Now<'t, 'a> {
     }
 }
 
-/// What there is before one file goes anywhere.
+/// The state before one file is moved.
 pub(super) struct Before<'t, 'a> {
     now: &'t Now<'t, 'a>,
     /// What a step must gain, threads.
@@ -105,7 +105,7 @@ impl<'t, 'a> Before<'t, 'a> {
         }
     }
 
-    /// What a step would do; `None` if it is not repaid. What `after` holds is overwritten.
+    /// The effect of a step; `None` if it is not repaid. The content of `after` is overwritten.
     fn choice(
         &self,
         candidate: &Candidate<'_>,
@@ -119,7 +119,7 @@ impl<'t, 'a> Before<'t, 'a> {
                 let bytes = (candidate.facts.on(from) as f64 * part) as u64;
                 (bytes, horizon_s)
             }
-            // It has been left unwritten for so long; that it will be for as long again is the best guess.
+            // The file was not written for this time; the best guess is that it will not be written for as long again.
             Kind::Replicate => (candidate.facts.bytes, horizon_s.min(unwritten_s)),
         };
         after.clone_from(self.now.traffic);
@@ -156,10 +156,10 @@ pub(super) fn choices<'a>(
         part,
         threads_follow,
     };
-    // Who reads much of the file elsewhere as well has no target to follow to.
+    // A thread that also reads much of the file elsewhere has no target to follow to.
     let gathered = candidate.read_from(from) + candidate.read_from(to);
     let may_follow = may_follow && gathered >= GATHERED * candidate.read_bytes_s;
-    // Of equals the last is taken.
+    // If two are equal, the last is taken.
     let kinds = [
         (before.may_replicate && !candidate.facts.has_replica(to)).then_some(Kind::Replicate),
         Some(move_of(HALF, false)),
@@ -169,16 +169,16 @@ pub(super) fn choices<'a>(
     kinds.into_iter().flatten().filter_map(choice).collect()
 }
 
-/// What threads have to do as well is worth a little less.
+/// Factor for options that also need threads to move.
 const FOLLOWED: f64 = 0.95;
 
 /// Costs below this are all the same, s.
 const MIN_TAKEN_S: f64 = 1e-3;
 
-/// What gains less than this share of the time that readers of the file take is not worth the trouble.
+/// A gain below this share of the time that readers of the file take is not worth it.
 const MIN_GAIN: f64 = 0.05;
 
-/// Nor is what gains less than this part of a thread.
+/// A gain below this part of a thread is not worth it.
 const MIN_THREADS: f64 = 0.01;
 
 /// The reads after a step.

@@ -1,4 +1,4 @@
-//! What came of data that went somewhere: where threads get less, it goes back (ours).
+//! The result of moving data: if threads get less, the data goes back (ours).
 //!
 //! ```text
 //!   still ── steps set off ──▶ open ── copied, a still window later: speed < 0.98 of before ──▶ back
@@ -6,9 +6,9 @@
 //!     └──── as fast or faster ───┘
 //! ```
 //!
-//! Predicted gains are of reads alone; what else threads wait for, and who else waits there, only shows afterwards. Windows
-//! are held against those before in which threads did the same. Nothing sets off for long after that, twice as long each
-//! time: what was wrong of one file is of the next.
+//! Predicted gains are only of reads. Other waits of threads, and other threads that wait there, only show afterwards.
+//! A window is compared with an earlier window in which threads did the same. After such a loss no data is moved for
+//! long, twice as long each time: an error in the prediction for one file also affects the next.
 
 use super::super::progress::{Kinds, Progress};
 use super::super::undo::{MIN_SPEED, PATIENCE_WINDOWS};
@@ -21,7 +21,7 @@ pub(super) struct Outcomes {
     /// What threads got since data moved.
     recent: Kinds,
     open: Option<Open>,
-    /// Windows in which nothing sets off.
+    /// Windows in which no step starts.
     rest_windows: u32,
     /// How often steps went back.
     times: u32,
@@ -36,7 +36,7 @@ struct Open {
 }
 
 impl Outcomes {
-    /// Takes what threads got in a window: the steps after which it is less, and how much.
+    /// Takes what threads got in a window. Returns the steps after which it is less, and how much.
     pub(super) fn look(
         &mut self,
         progress: Progress,
@@ -67,8 +67,8 @@ impl Outcomes {
         None
     }
 
-    /// Takes what was decided: steps that set off, and whether nothing else changes. Whether they are the first that wait to
-    /// be judged.
+    /// Takes the decision: new steps, and whether nothing else changes. Returns whether they are the first that wait
+    /// to be judged.
     pub(super) fn note(&mut self, steps: &[RelocationStep], is_still: bool) -> bool {
         let is_judged = |step: &&RelocationStep| {
             let is_copy = !matches!(step.action, Relocate::Drop { .. });

@@ -1,11 +1,11 @@
-//! How fast copies may go beside each other: all together take no more than a share of a memory or lane.
+//! How fast copies may go at the same time: all together take no more than a share of a memory or lane.
 
 use super::speeds::Speeds;
 
-/// A copy slower than this part of what it would get alone waits for those under way.
+/// If a copy would be slower than this part of its rate alone, it waits for the copies under way.
 const MIN_PART: f64 = 0.1;
 
-/// What copies under way take, bytes/s.
+/// Bandwidth taken by copies under way, bytes/s.
 pub(super) struct Rates<'a> {
     speeds: &'a Speeds<'a>,
     share: f64,
@@ -15,7 +15,7 @@ pub(super) struct Rates<'a> {
 }
 
 impl<'a> Rates<'a> {
-    /// Nothing under way.
+    /// Rates without any copy under way.
     pub(super) fn new(speeds: &'a Speeds<'a>, share: f64) -> Rates<'a> {
         Rates {
             speeds,
@@ -26,7 +26,7 @@ impl<'a> Rates<'a> {
         }
     }
 
-    /// A copy is under way.
+    /// Adds a copy under way.
     pub(super) fn take(&mut self, from: usize, to: usize, bytes_s: f64) {
         self.read[from] += bytes_s;
         self.written[to] += bytes_s;
@@ -35,7 +35,7 @@ impl<'a> Rates<'a> {
         }
     }
 
-    /// How fast another may go, bytes/s; `None` when it should wait, or when memories are not known.
+    /// The rate of another copy, bytes/s; `None` when it should wait, or when memories are not known.
     pub(super) fn offer(&self, from: usize, to: usize) -> Option<f64> {
         let source = self.speeds.media[from].as_ref()?.read;
         let target = self.speeds.media[to].as_ref()?.write;

@@ -1,4 +1,4 @@
-//! What a round of relocation asks about the machine and the window.
+//! The state of the machine and the window in a round of relocation.
 
 use egeria_facts::FileKey;
 use egeria_machine::NodeId;
@@ -11,7 +11,7 @@ use super::scene::Scene;
 use super::speeds::Speeds;
 use super::traffic::{Reader, Traffic};
 
-/// One window in the making. Nodes are positions.
+/// One window in progress. Nodes are positions.
 pub(super) struct Round<'a> {
     pub(super) scene: &'a Scene<'a>,
     pub(super) speeds: &'a Speeds<'a>,
@@ -23,7 +23,7 @@ pub(super) struct Round<'a> {
     contended: Vec<bool>,
     /// Share of each node's CPUs in use, with threads that would follow files.
     pub(super) cpu_shares: Vec<f64>,
-    /// Room on each node, bytes; `None` where nobody knows.
+    /// Room on each node, bytes; `None` if it is not known.
     room: Vec<Option<u64>>,
     pub(super) steps: Vec<RelocationStep>,
 }
@@ -111,7 +111,7 @@ impl<'a> Round<'a> {
         self.scene.setbacks.keep_file(file, to)
     }
 
-    /// Whether hot data may go to a node: it can be written there, and read by somebody near.
+    /// Whether hot data may go to a node: it can be written there, and CPUs that can read it are near.
     pub(super) fn is_hot_place(&self, node: usize) -> bool {
         self.has_pool(node) && self.cores(node) > 0.0
     }
@@ -135,17 +135,17 @@ impl<'a> Round<'a> {
         machine.core_count(&machine.nodes[node]) as f64
     }
 
-    /// Whether so much more fits on a node.
+    /// Whether this number of bytes fits on a node.
     pub(super) fn fits(&self, node: usize, bytes: u64) -> bool {
         self.room[node].is_none_or(|room| bytes <= room)
     }
 
-    /// Whether what a step brings fits where it goes.
+    /// Whether the data of a step fits on its target.
     pub(super) fn has_room(&self, choice: &Choice) -> bool {
         self.fits(choice.to, choice.bytes)
     }
 
-    /// So much goes to a node.
+    /// Takes this number of bytes of room on a node.
     pub(super) fn fill(&mut self, node: usize, bytes: u64) {
         if let Some(room) = &mut self.room[node] {
             *room = room.saturating_sub(bytes);
@@ -161,7 +161,7 @@ impl<'a> Round<'a> {
         follows && candidate.open_to_following[node] && busy + share <= limit
     }
 
-    /// What the threads that would follow a file to a node need of its CPUs, beside those that are there.
+    /// What the threads that would follow a file to a node need of its CPUs, without those that are already there.
     pub(super) fn cpu_of(&self, candidate: &Candidate<'_>, node: usize) -> f64 {
         let busy = candidate.following_busy.iter().enumerate();
         let coming = busy.filter(|(from, _)| *from != node);
@@ -169,7 +169,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// A node gives up its copy of a file.
+/// A node drops its copy of a file.
 pub(super) fn drop_step(
     file: FileKey,
     on: NodeId,

@@ -1,4 +1,4 @@
-//! What a decision about data hangs on.
+//! The inputs of a decision about data.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use super::super::setbacks::Setbacks;
 use super::super::settings::Settings;
 use crate::Plan;
 
-/// Threads that others decide about.
+/// Threads that other policies decide about.
 pub(in crate::planner) type Held = HashMap<ThreadKey, NodeId>;
 
-/// What the decision hangs on.
+/// The inputs of the decision.
 pub(in crate::planner) struct Scene<'a> {
     pub(in crate::planner) machine: &'a Machine,
     pub(in crate::planner) paths: Option<&'a Paths>,
@@ -20,10 +20,10 @@ pub(in crate::planner) struct Scene<'a> {
     pub(in crate::planner) settings: &'a Settings,
     /// Where threads go.
     pub(in crate::planner) threads: &'a Plan,
-    /// Threads that others decide about, and where they will be.
+    /// Threads that other policies decide about, and their nodes after that.
     pub(in crate::planner) held: &'a Held,
-    /// What brought too little before.
+    /// Actions that brought too little before.
     pub(in crate::planner) setbacks: &'a Setbacks,
-    /// Nothing new sets off.
+    /// No new step may start.
     pub(in crate::planner) is_still: bool,
 }

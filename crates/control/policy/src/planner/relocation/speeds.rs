@@ -8,7 +8,7 @@ use crate::media;
 pub(super) struct Speeds<'a> {
     pub(super) nodes: usize,
     pub(super) paths: Option<&'a Paths>,
-    /// `None` where nothing is known, or nothing that makes sense.
+    /// `None` if the medium is not known, or its figures are invalid.
     pub(super) media: Vec<Option<Medium<'a>>>,
     /// What the lanes carry, bytes/s.
     pub(super) lane_bytes_s: Vec<f64>,
@@ -35,7 +35,7 @@ impl<'a> Speeds<'a> {
         speeds
     }
 
-    /// What a thread that nobody disturbs takes to read from a node's memory, s/byte; 0 where that is not known.
+    /// The time of a thread without contention to read from a node's memory, s/byte; 0 if it is not known.
     pub(super) fn undisturbed(&self, reader: usize, data: usize) -> f64 {
         self.undisturbed[reader * self.nodes + data]
     }

@@ -1,4 +1,4 @@
-//! A step is taken when there is room for it, it can be paid, and copies under way leave it some bandwidth.
+//! A step is taken if there is room for it, its cost can be paid, and copies under way leave enough bandwidth.
 
 use super::Relocations;
 use super::candidates::{Candidate, MAX_FILES};
@@ -52,7 +52,8 @@ impl Relocations {
         is_taken
     }
 
-    /// Files hardly used leave a node that lacks room, for a node without CPUs; whether some do.
+    /// Moves files that are hardly used from a node that lacks room to a node without CPUs. Returns whether there are
+    /// any.
     pub(super) fn make_room(
         &mut self,
         round: &mut Round<'_>,
@@ -99,7 +100,7 @@ impl Relocations {
         ordered
     }
 
-    /// Undoes a step after which threads got less, if that can be paid. False if it is to be tried again.
+    /// Undoes a step after which threads got less, if that can be paid. `false`: to be tried again.
     pub(super) fn go_back(
         &mut self,
         round: &mut Round<'_>,
@@ -151,14 +152,14 @@ impl Relocations {
         }
     }
 
-    /// Whether a file is hardly used and may go somewhere.
+    /// Whether a file is hardly used and may be moved.
     fn is_cold(&self, round: &Round<'_>, candidate: &Candidate<'_>) -> bool {
         let history = self.histories.of(candidate.facts.file);
         let limit = round.scene.settings.relocation.cold_bytes_s;
         history.is_some_and(|history| history.is_free()) && used_bytes_s(round, candidate) < limit
     }
 
-    /// Orders a copy, if it can be paid and has a rate; these are charged.
+    /// Orders a copy, if it can be paid and has a rate; cost and rate are charged.
     fn order(
         &mut self,
         round: &mut Round<'_>,
@@ -195,7 +196,7 @@ impl Relocations {
     }
 }
 
-/// What is read and written of a file, bytes/s.
+/// Reads and writes of a file, bytes/s.
 fn used_bytes_s(round: &Round<'_>, candidate: &Candidate<'_>) -> f64 {
     let window = &round.scene.facts.window;
     candidate.read_bytes_s + window.rate_bytes_s(candidate.facts.written_bytes)
@@ -213,7 +214,7 @@ fn new_step(
         action,
         bytes: 0,
         bytes_s: 0.0,
-        // A cast holds what is too much at the most.
+        // The cast saturates.
         cost_ns: (copying.taken_s * 1e9).ceil() as u64,
         loss_thread_s: copying.loss_thread_s,
         gain_threads: 0.0,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   t(n, d)     = undisturbed(n, d) * max(stretch of d's memory, stretch of the lanes from d to n)      s/byte
-//!   stretch(x)  = max(1, sum over who waits for x of waiting / undisturbed / what x gives)
+//!   stretch(x)  = max(1, sum over readers that wait for x of waiting / undisturbed / what x gives)
 //!   waiting(n, d): threads on node n that read from d at one time
 //!               = what they read from d x undisturbed, where nothing on the way is contended
 //!               = their running time for reads, shared by node as that product is, where something on the way is full:
@@ -11,32 +11,32 @@
 //!   W           = sum of bytes/s(n, d) x t(n, d)                        threads that read or wait to read
 //! ```
 //!
-//! What a medium gives is its read bandwidth with so many threads, without the part of the time that writes take; what is
-//! read from another node counts for more by the medium's factor for that, and by what it makes the memory write for
-//! its coherence directory, as long as threads of several nodes read it. A medium is contended by NThread's measure
-//! (§III-C1: `BW_N` above `pm_limit` of the maximum) or when it is in use for that part of what it gives so many threads,
-//! a lane likewise.
+//! The speed of a medium is its read bandwidth with that number of threads, without the part of the time that writes
+//! take. Bytes read from another node count for more, by two factors: the medium's own, and what it makes the memory
+//! write for its coherence directory, as long as threads of several nodes read it. A medium is contended by NThread's
+//! measure (§III-C1: `BW_N` above `pm_limit` of the maximum), or when that part of its bandwidth with that number of
+//! threads is in use. The same holds for a lane.
 
 use egeria_machine::AccessKind;
 
 use super::speeds::Speeds;
 
-/// What writes leave of a medium at least.
+/// The least share that writes leave of a medium.
 const MIN_LEFT: f64 = 0.05;
 
-/// Reads between nodes, as they would be. Nodes are positions; pairs are `[reader * nodes + data]`.
+/// Reads between nodes after a step. Nodes are positions; pairs are `[reader * nodes + data]`.
 pub(super) struct Traffic<'a> {
     speeds: &'a Speeds<'a>,
     /// Bytes/s of each pair.
     rates: Vec<f64>,
-    /// Threads of each pair that read at one time, at most.
+    /// Most threads of each pair that read at one time.
     waiting: Vec<f64>,
     /// Written to each node, bytes/s.
     written: Vec<f64>,
-    /// Threads that read mostly there, by which a medium's curve is read.
+    /// Threads that read mostly there; the point on the medium's curve.
     readers: Vec<f64>,
-    /// How many times as long as undisturbed a read from each node's memory takes; `None` where reads have changed since
-    /// [`settle`](Traffic::settle).
+    /// The factor by which a read from each node's memory takes longer than undisturbed; `None` if reads have changed
+    /// since [`settle`](Traffic::settle).
     stretches: Vec<Option<f64>>,
 }
 
@@ -52,7 +52,7 @@ impl Clone for Traffic<'_> {
         }
     }
 
-    /// Takes no memory anew: what becomes of each file is tried thousands of times in a round.
+    /// Reuses the memory that is allocated: in each round, thousands of steps for files are evaluated.
     fn clone_from(&mut self, other: &Self) {
         self.speeds = other.speeds;
         self.rates.clone_from(&other.rates);
@@ -77,12 +77,12 @@ struct Used {
     threads: f64,
 }
 
-/// What copying takes.
+/// The cost of copying.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copying {
     /// Time taken from memories and lanes, as far as they are in use, s.
     pub(super) taken_s: f64,
-    /// What that makes threads wait, s.
+    /// The time that threads wait because of it, s.
     pub(super) loss_thread_s: f64,
 }
 
@@ -97,7 +97,8 @@ pub(super) struct Reader {
 }
 
 impl<'a> Traffic<'a> {
-    /// The traffic of these readers; `pm_shares` is `BW_N` as a share of the maximum, from `limit` on it is contention.
+    /// The traffic of these readers. `pm_shares` is `BW_N` as a share of the maximum; from `limit` on it is
+    /// contention.
     pub(super) fn new(
         speeds: &'a Speeds<'a>,
         readers: &[Reader],
@@ -132,7 +133,7 @@ impl<'a> Traffic<'a> {
         traffic
     }
 
-    /// How contended the most contended thing on the way of each pair is: 0 where contention begins, 1 when full.
+    /// Contention of the most contended resource on the way of each pair: 0 where contention begins, 1 when full.
     fn contended(&self, pm_shares: &[f64], limit: f64) -> Vec<f64> {
         let nodes = self.speeds.nodes;
         let above = |share: f64| {
@@ -178,7 +179,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Share of what a node's medium gives so many threads that is in use, 0 to 1.
+    /// Share in use, 0 to 1, of the bandwidth of a node's medium with this number of threads.
     pub(super) fn medium_use(&self, data: usize) -> f64 {
         let Some(medium) = &self.speeds.media[data] else {
             return 0.0;
@@ -193,7 +194,7 @@ impl<'a> Traffic<'a> {
         let read: f64 = (0..nodes).map(weighed).sum();
         let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
         let used = read / gives(AccessKind::Read) + self.written[data] / gives(AccessKind::Write);
-        // A curve may fall to nothing.
+        // A curve may fall to 0.
         if used.is_finite() { used.min(1.0) } else { 1.0 }
     }
 
@@ -205,7 +206,7 @@ impl<'a> Traffic<'a> {
         2.0 * written <= self.medium_use(data)
     }
 
-    /// Whether a node reads from one node's memory sooner than from another's.
+    /// Whether a node reads faster from one node's memory than from another's.
     pub(super) fn is_nearer(&self, reader: usize, one: usize, other: usize) -> bool {
         let (one, other) = (
             self.speeds.undisturbed(reader, one),
@@ -214,7 +215,7 @@ impl<'a> Traffic<'a> {
         one > 0.0 && one < other
     }
 
-    /// How much more a byte takes that another node reads, beside so many threads.
+    /// How much longer a byte takes that another node reads, with this number of threads.
     fn far_weight(&self, data: usize, threads: u32) -> f64 {
         let Some(medium) = &self.speeds.media[data] else {
             return 1.0;
@@ -225,7 +226,7 @@ impl<'a> Traffic<'a> {
         }
         let gives = |kind| medium.capacity_bytes_s(kind, false, threads);
         let written = gives(AccessKind::Read) / gives(AccessKind::Write);
-        // A curve may fall to nothing.
+        // A curve may fall to 0.
         far + medium.directory_write_share * if written.is_finite() { written } else { 1.0 }
     }
 
@@ -263,7 +264,7 @@ impl<'a> Traffic<'a> {
         sums
     }
 
-    /// What the threads of a pair would read if nobody disturbed them, bytes/s.
+    /// What the threads of a pair would read without contention, bytes/s.
     fn asked_bytes_s(&self, pair: usize) -> f64 {
         let nodes = self.speeds.nodes;
         match self.speeds.undisturbed(pair / nodes, pair % nodes) {
@@ -272,12 +273,12 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// How many times as long as undisturbed a read from a node's memory takes, at most.
+    /// The largest factor by which a read from a node's memory takes longer than undisturbed.
     pub(super) fn stretch(&self, data: usize) -> f64 {
         self.stretches[data].unwrap_or_else(|| self.find_stretch(data))
     }
 
-    /// Finds the stretches of memories whose reads have changed, so that they are found once.
+    /// Computes the stretches of memories with changed reads, so that each is computed once.
     pub(super) fn settle(&mut self) {
         for data in 0..self.speeds.nodes {
             self.stretches[data] = Some(self.stretch(data));
@@ -303,7 +304,7 @@ impl<'a> Traffic<'a> {
         (asked / (gives_bytes_s * left)).max(1.0)
     }
 
-    /// `W`: threads that read or wait to read, at the rates there are.
+    /// `W`: threads that read or wait to read, at the present rates.
     pub(super) fn reading_threads(&self) -> f64 {
         self.reading_threads_of(&self.rates)
     }
@@ -324,7 +325,7 @@ impl<'a> Traffic<'a> {
         sum
     }
 
-    /// So much of what a pair reads is read by another pair instead.
+    /// Moves this rate of reads from one pair to another.
     pub(super) fn shift(&mut self, from: (usize, usize), to: (usize, usize), bytes_s: f64) {
         let nodes = self.speeds.nodes;
         let data = [from.1, to.1];
@@ -374,8 +375,8 @@ impl<'a> Traffic<'a> {
 }
 
 impl Usage<'_> {
-    /// What it takes to copy so much from one node to another: the time of both memories and of the lanes between, each
-    /// as far as it is in use. Who waits there waits for as long.
+    /// The cost to copy this number of bytes from one node to another: the time of both memories and of the lanes
+    /// between, each as far as it is in use. Threads that wait for them wait for as long.
     pub(super) fn copying(&self, from: usize, to: usize, bytes: u64) -> Option<Copying> {
         let media = &self.speeds.media;
         let (source, target) = (media[from].as_ref()?, media[to].as_ref()?);

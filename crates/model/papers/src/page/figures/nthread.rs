@@ -30,7 +30,7 @@ pub(super) fn figures(facts: &Facts<'_>) -> Vec<Figure> {
     .collect()
 }
 
-/// A figure with a column for each system in groups of workloads, all beside NOVA.
+/// A figure with a column for each system in groups of workloads, all compared with NOVA.
 struct Systems {
     key: &'static str,
     name: &'static str,
@@ -184,7 +184,7 @@ const SEVEN_C: Systems = Systems {
     ids: &["N84", "N85", "N86", "N87"],
 };
 
-/// N77 tells all beside NThread: one of them beside NOVA.
+/// N77 compares all with NThread; this compares one of them with NOVA.
 fn puts(facts: &Facts<'_>, part: usize) -> Option<f64> {
     let of = |part| facts.told("N77", Reading::Change, part);
     Some(of(2)? / of(part)?)

@@ -30,10 +30,10 @@ pub(super) fn figures(facts: &Facts<'_>) -> Vec<Figure> {
 /// What lines of a figure are: name, curve, `copy` or `persistent`, the paper's points.
 type Drawn<'a> = (&'a str, Series, &'static str, Vec<(f64, f64)>);
 
-/// Lines of writes: name, who decides, bytes of a request, the paper's points.
+/// Lines of writes: name, controller, bytes of a request, the paper's points.
 type Writes<'a> = (&'a str, Who, u64, Vec<(f64, f64)>);
 
-/// Lines beside their own value with so many threads.
+/// Lines divided by their own value with `threads` threads.
 fn beside(facts: &Facts<'_>, drawn: Vec<Drawn<'_>>, unit: &str, threads: f64) -> Option<Lines> {
     let line = |(series, (name, curve, what, points)): (usize, Drawn<'_>)| {
         let values = curve.curve(facts.results, what)?;
@@ -305,7 +305,7 @@ fn twelve(facts: &Facts<'_>) -> Option<Figure> {
     ))
 }
 
-/// Two curves beside each other.
+/// One curve divided by another.
 fn gain(facts: &Facts<'_>, over: &Series, under: &Series, what: &str) -> Option<Vec<(f64, f64)>> {
     let (over, under) = (
         over.curve(facts.results, what)?,

@@ -26,7 +26,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// So many pages of a kind on a node, behind those that are there.
+    /// Adds `count` pages of a kind on a node, behind those that are there.
     fn with(self, count: usize, node: u16, kind: impl Fn(usize) -> Kind) -> Fake {
         let mut pages = self.pages.lock().unwrap();
         let start = START + pages.len() * SMALL_PAGE;
