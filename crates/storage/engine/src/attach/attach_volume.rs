@@ -1,7 +1,7 @@
 //! Attaching: finding the pools of a volume, agreeing on its one session, joining or making it.
 //!
-//! Who is attached, or makes a session, is known by locks on the pools (`pool_locks`), and which session it is by a
-//! line on pool 0 (`session_line`).
+//! Locks on the pools show which processes are attached or make a session (`pool_locks`). A line on pool 0 names the
+//! session (`session_line`).
 
 use crate::attach::pool_locks::*;
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock};
@@ -42,10 +42,10 @@ impl Volume {
     /// and SIGBUS otherwise.
     ///
     /// # Errors
-    /// `ENOENT` when nobody has it attached ([`AttachMode::Join`]) or there is no pool; `EAGAIN` while it is being
-    /// recovered; `EBUSY` while others or a copy use it; `EPERM` when pools or session are not the user's alone;
-    /// `EPROTO` for a session of another build; `ENOMEM`; `ENOSPC`; `EINVAL` for what is no volume or a machine
-    /// that cannot be emulated; `EIO` for damage; what the system says of a pool.
+    /// `ENOENT` when no process has it attached ([`AttachMode::Join`]) or there is no pool; `EAGAIN` while it is being
+    /// recovered; `EBUSY` while others or a copy use it; `EPERM` when pools or session are accessible to other users;
+    /// `EPROTO` for a session of another build; `ENOMEM`; `ENOSPC`; `EINVAL` when it is no volume or the machine
+    /// cannot be emulated; `EIO` for damage; errors of the system for a pool.
     pub fn attach(
         pool: &Path,
         mode: AttachMode,
@@ -80,8 +80,8 @@ impl Volume {
     }
 }
 
-/// Attach; again when those who seemed to be attached, here or to a copy, were about to leave or only
-/// looked.
+/// Attach; retried when the processes that seemed to be attached, here or to a copy, were detaching or only checked
+/// the locks.
 fn attach_patiently(
     pool: &Path,
     mut found: Found,
@@ -125,7 +125,7 @@ fn attach_found(
                 ),
             ));
         }
-        // Whoever leaves from here on finds us attached, and leaves the session to us.
+        // From here on, every process that detaches finds us attached and leaves the session to us.
         if !is_attached_elsewhere(&locks) {
             return Err(nobody_attached(&path.display().to_string()));
         }
@@ -148,7 +148,7 @@ fn attach_found(
         join(found, read_only, &locks)
     };
     if result.is_ok() {
-        // Pool 0 last: who gets in there gets the others too.
+        // Pool 0 last: a process that can lock it can lock the others too.
         for file in &siblings {
             let _ = lock_byte(file, ATTACHED, libc::F_RDLCK);
         }
@@ -314,8 +314,8 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Make the session: nobody else is attached. A private one is seen by no other process, and what it
-/// changes stays with it (`keep_changes`).
+/// Make the session; no other process is attached. A private session is visible to no other process, and its changes
+/// stay private (`keep_changes`).
 pub(crate) fn create_session(
     mut found: Found,
     options: &AttachOptions,
@@ -337,8 +337,8 @@ pub(crate) fn create_session(
         None => PathBuf::new(),
     };
     if !private {
-        // Named on pool 0 before it exists, so that whoever comes after a death in here removes it.
-        // Nobody joins meanwhile: `ATTACHED` is held exclusively.
+        // Named on pool 0 before it exists: if this process dies here, the next attach removes it. No process can join
+        // until then, because `ATTACHED` is held exclusively.
         write_session_line(&media[0], SessionLine::Current, &id)?;
     }
     let session = make_segment(&segment, layout_of(&geometry), owner)?;
@@ -390,8 +390,9 @@ fn no_session(error: &std::io::Error) -> VolumeError {
     )
 }
 
-/// Remove what a session of these pools left whose users all died; whether there was one. None of these pools is attached: who
-/// uses a session of their UUID all the same has other pools of that UUID, and would lose its session.
+/// Remove the segment of a session of these pools if all its users died; returns whether there was one. None of these
+/// pools is attached. A live session with the same UUID belongs to other pools with that UUID and must not lose its
+/// segment.
 fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError> {
     let volume = &found.superblock.volume;
     let Some(owner) = found.owner else {
@@ -497,7 +498,7 @@ impl Drop for Volume {
 }
 
 impl Volume {
-    /// Note on pool 0 that the session has ended. By the last one, who holds the lock on `file`.
+    /// Note on pool 0 that the session has ended. Called by the last attached process, which holds the lock on `file`.
     fn end_session_line(&self, file: &File) {
         let opened = file
             .try_clone()
@@ -511,7 +512,7 @@ impl Volume {
         }
     }
 
-    /// Pool 0 anew, if it still lies where it was.
+    /// Reopen pool 0, if its path still leads to the same file.
     fn reopen(&self) -> Option<File> {
         let opened = crate::session::trust::open_carefully(&self.paths[0], 0);
         opened
@@ -546,7 +547,7 @@ impl Volume {
     }
 }
 
-/// Whether any process has the volume of this pool attached (told by pool 0 alone).
+/// Whether any process has the volume of this pool attached; only pool 0 is checked.
 pub(crate) fn is_attached(path: &Path) -> bool {
     let Ok(file) = crate::session::trust::open_carefully(path, 0) else {
         return false;
@@ -554,7 +555,7 @@ pub(crate) fn is_attached(path: &Path) -> bool {
     matches!(lock_when_left(&file), Ok(false))
 }
 
-/// Keep everybody out while a volume is checked; the locks go with the returned file.
+/// Exclude all other processes while a volume is checked; the locks end when the returned file is closed.
 pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
     let path = &found.paths[0];
     let (_, file) = open_pool(path)?;

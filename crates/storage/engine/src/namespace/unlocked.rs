@@ -1,5 +1,5 @@
-//! Attributes, names and listings without locks: read under the inode's sequence, as data is. Nobody who is
-//! stopped in the middle of a change is waited for: what takes longer is read from the log (`committed`).
+//! Attributes, names and listings without locks: read under the inode's sequence, as data is. A read never waits for a
+//! thread stopped in the middle of a change: after a short time it reads the log instead (`committed`).
 
 use crate::data::read::copy_run;
 use crate::format::place::LogPlace;
@@ -20,7 +20,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 impl Volume {
-    /// Look at an inode: without its lock, else under it when that is to be had soon, else at its log.
+    /// Read an inode without its lock, else under the lock if it is free soon, else from its log.
     pub(crate) fn read_unlocked<T>(
         &self,
         ino: u64,
@@ -49,14 +49,14 @@ impl Volume {
             }
             self.stuck.note(ino, inode);
             match committed() {
-                // It changes all the time, so nobody is stopped.
+                // It changes all the time, so its writer is not stopped.
                 Err(Errno(libc::EAGAIN)) => {}
                 outcome => return outcome,
             }
         }
     }
 
-    /// Attributes, fresh. Waits for nobody.
+    /// Current attributes, without waiting for other threads.
     ///
     /// # Errors
     /// `ESTALE` when there is no such inode; `EIO` for damage.
@@ -66,8 +66,8 @@ impl Volume {
         Ok(found)
     }
 
-    /// The same into a place: each copy of attributes on their way up waits for the stores of the one before. Nothing is
-    /// said of the place after an error.
+    /// Write the attributes into `into`, because each copy of them would wait for the stores of the previous copy.
+    /// After an error the content of `into` is undefined.
     pub(crate) fn attributes_into(&self, ino: InodeNumber, into: &mut Attributes) -> Outcome<()> {
         let inode = self.inode(ino.0)?;
         if let Some(look) = begin_look(inode) {
@@ -95,7 +95,7 @@ impl Volume {
         inode.is_ok_and(|inode| inode.generation.load(Ordering::Acquire) == generation)
     }
 
-    /// Find a name. `.` and `..` work. Waits for nobody.
+    /// Find a name, without waiting for other threads. `.` and `..` work.
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; `ESTALE` when there is no such directory; `EIO` for damage.
@@ -105,7 +105,7 @@ impl Volume {
         Ok(found)
     }
 
-    /// The same into a place.
+    /// Find a name and write its attributes into a place.
     pub(crate) fn lookup_into(
         &self,
         parent: InodeNumber,
@@ -209,7 +209,8 @@ impl Volume {
     fn is_as_seen(&self, directory: u64, look: Option<Snapshot>) -> Outcome<bool> {
         let inode = self.inode(directory)?;
         let is_unchanged = look.is_some_and(|look| look.is_unchanged_after_copy(inode));
-        // Whoever died changed the log, and others may have followed it already, with new lives for old numbers.
+        // A process that died may have changed the log. Others may have followed the log already and reused old
+        // numbers.
         Ok(is_unchanged && !inode.mutex.is_owner_dead())
     }
 
@@ -257,8 +258,9 @@ impl Volume {
             Ok(()) | Err(Errno(libc::ENOENT)) => Ok(inode.next_cookie()),
             Err(errno) => Err(errno),
         };
-        // Of a directory that is being changed, the session's word is as good: it moves in one store. While it is being
-        // loaded, as after the death of who changed it, it begins anew: then there is no end yet.
+        // While the directory is being changed, the session's word is still valid: it moves in one store. While the
+        // directory is being loaded, as after the death of its last writer, the word starts from 0: then there is no
+        // end yet.
         let known = || {
             let inode = self.inode(ino.0)?;
             let now = || {
@@ -274,7 +276,7 @@ impl Volume {
         self.read_unlocked(ino.0, |inode, _| end(inode), known)
     }
 
-    /// Target of a symbolic link. Waits for nobody: it never changes.
+    /// Target of a symbolic link, which never changes. Does not wait for other threads.
     ///
     /// # Errors
     /// `EINVAL` for other kinds; `ESTALE` when there is no such inode; `EIO` for damage.
@@ -365,7 +367,7 @@ fn copy_committed(
     Ok(to.bytes())
 }
 
-/// `None`: it is not loaded, or somebody is changing it.
+/// `None`: it is not loaded, or a thread is changing it.
 #[inline(always)]
 fn begin_look(inode: &SessionInode) -> Option<Snapshot> {
     let look = Snapshot::begin(inode);
@@ -388,7 +390,7 @@ fn unlocked_place(inode: &SessionInode, ino: u64) -> LogPlace {
     }
 }
 
-/// One look at a loaded inode; `None`: it changed meanwhile, or somebody is changing it.
+/// One read of a loaded inode; `None`: it changed during the read, or a thread is changing it.
 fn read_unlocked_once<T>(
     inode: &SessionInode,
     ino: u64,
@@ -397,7 +399,7 @@ fn read_unlocked_once<T>(
     let look = begin_look(inode)?;
     let seen = unlocked(inode, unlocked_place(inode, ino));
     let damaged = matches!(seen, Err(Errno(libc::EIO)));
-    // Damage is believed, and told, only under the lock.
+    // A checksum error without the lock may be a race. It is reported only under the lock.
     (look.is_unchanged_after_copy(inode) && !damaged).then_some(seen)
 }
 

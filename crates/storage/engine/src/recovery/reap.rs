@@ -1,4 +1,4 @@
-//! Reaping dead processes: whatever they held goes back to where it belongs.
+//! Reaping dead processes: returns what they held to its owner.
 
 use crate::format::Extent;
 use crate::log::apply::{is_in_pocket, is_outgoing};
@@ -12,8 +12,8 @@ use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long the lock of an inode, or the recovery lock of a slot, is waited for: whoever holds it may be stopped, and dead processes
-/// are reaped one after another.
+/// How long to wait for an inode lock or a slot's recovery lock. Its holder may be stopped, and dead processes are
+/// reaped one after another.
 const REAPING_PATIENCE: Duration = Duration::from_millis(1);
 
 /// How long another thread that reaps is waited for when there is no space.
@@ -33,14 +33,14 @@ fn is_at_work(slot: &ThreadSlot) -> bool {
 }
 
 impl Volume {
-    /// Reap dead processes now (the mount calls it twice a second): their locks, slots, opens, space. Waits for
-    /// nobody for long: what somebody who may be stopped holds is left to the next call.
+    /// Reap dead processes now (the mount calls it twice a second): their locks, slots, opens, space. Never waits
+    /// long: what a possibly stopped thread holds is left to the next call.
     pub fn reap(&self) {
         self.session.arena().trim();
         self.reap_within(Duration::ZERO);
     }
 
-    /// The same, when another thread, which reaps, is to be waited for so long at most.
+    /// Reap dead processes; if another thread is reaping, wait at most this long for it.
     fn reap_within(&self, patience: Duration) {
         self.do_late();
         let reaper = &self.session.header().reaper;
@@ -94,9 +94,9 @@ impl Volume {
     /// Leave to the reaper what this process took before it became another program by `exec`: pid and start
     /// time stay the same, so it looks alive. Before this attachment has a slot.
     ///
-    /// Whoever of this process holds a slot maps the segment for as long: another attachment, also one of
-    /// another copy of this library or of a process that shares our memory (`vfork`). So when the only
-    /// mapping is ours, slots of this process are of a program that is no more, with all its threads.
+    /// A user of this process that holds a slot keeps the segment mapped: another attachment, another copy of this
+    /// library, or a process that shares our memory (`vfork`). So if the only mapping is ours, the other slots of this
+    /// process belong to a program replaced by `exec`, and all its threads are gone.
     pub(crate) fn disown_slots_before_exec(&self, pid: u64, start_ticks: u64) {
         let namespace = pid_namespace();
         if start_ticks == 0 || namespace == 0 {
@@ -114,7 +114,7 @@ impl Volume {
             if ours(slot)
                 && let Ok(acquired) = slot.taking.try_lock()
             {
-                // So that nobody takes it meanwhile, also no other thread for this attachment.
+                // Excludes other takers of the slot, also other threads of this attachment.
                 slot.taking.run_locked(
                     acquired,
                     || (),
@@ -131,8 +131,8 @@ impl Volume {
         }
     }
 
-    /// Reap a dead process, as far as nobody who holds a lock is in the way. What is left is found again by its slot,
-    /// which stays taken meanwhile.
+    /// Reap a dead process as far as no held lock prevents it. The rest is found again by its slot, which stays taken
+    /// until then.
     fn reap_process(&self, process: usize) {
         let high =
             (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
@@ -199,9 +199,9 @@ impl Volume {
                 Ok(locked) => self.reclaim_new_blocks(&locked, index),
                 // Another time; what is noted for other inodes is settled now.
                 Err(errno) if patience::is_expiry(errno) => outcome = Err(errno),
-                // No such inode was ever committed: the run is nobody's.
+                // No such inode was ever committed: the run has no owner.
                 Err(Errno(libc::ESTALE)) => self.settle_ownerless(slot, entry),
-                // What cannot be told is not freed.
+                // A run with unknown owner is not freed.
                 Err(_) => entry.extent.store(0, Ordering::Release),
             }
         }

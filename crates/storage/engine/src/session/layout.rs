@@ -1,6 +1,6 @@
-//! The session: one segment of shared DRAM per attached volume. It holds what must be shared and may
-//! be lost; everything in it is made anew from the pools. All of it is atomics and zero-initialised,
-//! because any process may die between any two stores.
+//! The session: one segment of shared DRAM per attached volume. It holds shared state that may be lost: all of it can
+//! be rebuilt from the pools. It consists of zero-initialised atomics, because any process may die between any two
+//! stores.
 
 mod places;
 
@@ -35,7 +35,7 @@ pub const THREAD_SLOTS: usize = crate::format::JOURNAL_SLOTS as usize;
 pub const CALLER_SLOTS: usize = 2048;
 /// Open descriptions of mounts.
 pub const DESCRIPTION_SLOTS: usize = 65_536;
-/// Mounts whose kernels' memory of inode numbers is kept (see `namespace::lookup_references`).
+/// Mounts for which the session keeps which inode numbers their kernels remember (see `namespace::lookup_references`).
 pub const MAX_LOOKUP_MOUNTS: usize = 4;
 /// Recalls of leases asked for at once.
 pub const MAX_RECALLS: usize = 64;
@@ -94,7 +94,7 @@ pub struct SessionHeader {
     pub session: [AtomicU64; 2],
     /// Processes that watch names (see `observe::watchers`).
     pub watchers: AtomicU64,
-    /// Number of the window that somebody watches; 0 when nobody does.
+    /// Number of the window that a process observes; 0: none is observed.
     pub window: AtomicU64,
     /// What lies between data paths and the pools (see `path_mode`).
     pub path_mode: AtomicU32,
@@ -104,7 +104,7 @@ pub struct SessionHeader {
     pub delegation: AtomicU64,
     /// 1 once a striped file was met.
     pub striped_files: AtomicU32,
-    /// 1 while somebody measures what asks for admission, limited or not.
+    /// 1 while the demand for admission is measured, limited or not.
     pub measures_admission: AtomicU32,
     /// Seed of the directories' hash.
     pub hash_seed: AtomicU64,
@@ -114,7 +114,7 @@ pub struct SessionHeader {
     pub machine: AtomicU64,
     /// 1 when recovery found blocks with two owners: freed ones stay taken.
     pub shared_blocks: AtomicU64,
-    /// Taken by whoever reaps dead processes. Before inode locks.
+    /// Held by the thread that reaps dead processes. Taken before inode locks.
     pub reaper: RobustMutex,
     /// Taken by renames that move between directories.
     pub rename: RobustMutex,
@@ -126,15 +126,15 @@ pub struct SessionHeader {
     pub caller_high: AtomicU64,
     /// Description slots in use begin below this.
     pub description_high: AtomicU64,
-    /// Process slot + 1 of the mount that owns each map of remembered numbers; 0: nobody.
+    /// Process slot + 1 of the mount that owns each map of remembered numbers; 0: no mount.
     pub lookup_mounts: [AtomicU64; MAX_LOOKUP_MOUNTS],
     /// 1 while the map of the same place is to be looked at.
     pub lookup_references: [AtomicU64; MAX_LOOKUP_MOUNTS],
-    /// The mount that grants leases (see `leases::LeaseMount`); 0: nobody.
+    /// The mount that grants leases (see `leases::LeaseMount`); 0: none.
     pub lease_mount: AtomicU64,
     /// Counts recalls asked for; slept on by the mount.
     pub recall_bell: AtomicU32,
-    /// Counts recalls that ended; slept on by who asked.
+    /// Counts recalls that ended; threads that asked for a recall sleep on it.
     pub recalled: AtomicU32,
     /// Leases to be recalled, 0: a free place.
     pub recalls: [AtomicU64; MAX_RECALLS],
@@ -169,7 +169,7 @@ pub struct ArenaHeader {
     pub free: [AtomicU64; ARENA_CLASSES],
     /// How many there are, more or less.
     pub free_runs: [AtomicU64; ARENA_CLASSES],
-    /// First free run per class whose memory went back to the system.
+    /// First free run per class of those with memory returned to the system.
     pub hollow: [AtomicU64; ARENA_CLASSES],
     /// What holes of files take, by owner.
     pub holes: HoleAccounts,
@@ -183,7 +183,7 @@ pub const HOLE_ACCOUNTS: usize = 64;
 pub struct HoleAccounts {
     /// Pages that the holes of one owner may take; 0: no limit.
     pub limit_pages: AtomicU64,
-    /// User who made the session, plus one.
+    /// User id of the session's creator, plus one.
     pub session_owner: AtomicU32,
     _padding: AtomicU32,
     /// Taken from the first on.
@@ -213,14 +213,14 @@ pub struct PoolHeader {
     pub numbers: [Numbers; NUMBER_PARTS],
 }
 
-/// A part of a pool's inode map with a lock of its own, so that who is stopped while it holds one stops nobody.
+/// A part of a pool's inode map with a lock of its own. A thread stopped while it holds one part blocks no other part.
 #[repr(C, align(64))]
 pub struct Numbers {
     /// Protects the part.
     pub mutex: RobustMutex,
     /// Number after the one taken last: where the next search begins.
     pub next: AtomicU64,
-    /// No number of the part below this one is free. Whoever frees one lowers it.
+    /// No number of the part below this one is free. A thread that frees a lower number lowers it.
     pub full_below: AtomicU64,
     /// Inodes in use.
     pub used: AtomicU64,
@@ -293,7 +293,7 @@ pub struct FileNote {
     pub written_bytes: AtomicU64,
 }
 
-/// What a thread notes for who watches, written by it alone but for `shared_window`.
+/// Notes of a thread for observers. Only this thread writes them, except `shared_window`.
 #[repr(C, align(64))]
 pub struct ThreadNotes {
     /// Last window in which it used a file that another thread used in the same one.
@@ -323,7 +323,7 @@ pub struct ProcessSlot {
     pub on_behalf: AtomicU64,
     /// 1: it watches names (see `observe::watchers`).
     pub watches: AtomicU64,
-    /// Held while the slot is taken; a slot that somebody holds is left out.
+    /// Held while the slot is being taken; a slot with this lock held is skipped.
     pub taking: RobustMutex,
 }
 
@@ -344,29 +344,29 @@ pub struct CallerSlot {
     pub written_bytes: [AtomicU64; MAX_POOLS],
 }
 
-/// Who may access a pool now (see `admission`).
+/// State that limits which threads may access a pool now (see `admission`).
 #[repr(C, align(4096))]
 pub struct AdmissionGate {
     /// Words of the Selector, by thread slot.
     pub words: [AtomicU64; 3 + THREAD_SLOTS],
     /// By thread slot: which request was seen to hold a place, and since when.
     pub seen: [AtomicU64; THREAD_SLOTS],
-    /// Whose turn it is to release waiters.
+    /// Turn to release waiters.
     pub turn: Turn,
-    /// Who set the limit: see `admission::LimitedBy`.
+    /// What set the limit: see `admission::LimitedBy`.
     pub limited_by: AtomicU64,
     /// Places that were lent, ever.
     pub lent: AtomicU64,
-    /// The most threads that were admitted or waited, as those saw it who asked.
+    /// The most threads that were admitted or waited, as seen by threads that asked.
     pub max_demand: AtomicU64,
 }
 
-/// The turn of who does something for all: the time it was taken, and whether it is wanted again.
+/// Turn to do work for all threads: the time it was taken, and whether it is wanted again.
 #[repr(C)]
 pub struct Turn {
-    /// 0: nobody's; else ms of the system's clock, plus 1.
+    /// 0: not taken; else ms of the system's clock, plus 1.
     pub taken_ms: AtomicU64,
-    /// 1: somebody else has something to be done.
+    /// 1: another thread has work to be done.
     pub wanted: AtomicU64,
 }
 
@@ -409,11 +409,11 @@ pub struct ThreadSlot {
     pub turn_began_ns: AtomicU64,
     /// State of the thread's random placement.
     pub random: AtomicU64,
-    /// Inode whose blocks the thread is changing where they lie; 0: none (see `in_place`).
+    /// Inode with blocks that the thread changes in place; 0: none (see `in_place`).
     pub in_place: AtomicU64,
-    /// Bit per pool whose delegates the thread waits for.
+    /// Bit per pool: the thread waits for delegates of this pool.
     pub awaited_pools: AtomicU64,
-    /// Bit of the pool without a limit that the thread accesses while somebody measures demand; 0: none.
+    /// Bit of the pool without a limit that the thread accesses while demand is measured; 0: none.
     pub accessed_pool: AtomicU64,
     /// New blocks of the operation under way.
     pub pending_new: [PendingExtent; PENDING_EXTENTS],
@@ -423,11 +423,11 @@ pub struct ThreadSlot {
     pub pocket: [[AtomicU64; POCKET_EXTENTS]; MAX_POOLS],
     /// Counters.
     pub counters: ThreadCounters,
-    /// For who watches.
+    /// For observers.
     pub notes: ThreadNotes,
     /// Emulated machine's view of the thread.
     pub emulated: EmulatedThread,
-    /// Held by whoever completes what a dead owner of the slot began, and to retire the slot. After inode locks.
+    /// Held to complete what a dead owner of the slot began, and to retire the slot. After inode locks.
     pub recovery: RobustMutex,
 }
 
@@ -482,7 +482,7 @@ pub struct SessionInode {
     pub has_xattr: AtomicU8,
     /// 1 when its times were looked at since they changed (see `stamps`).
     pub times_shown: AtomicU8,
-    /// 1 while a direct writer, who holds the lock, is past its look at `kernel_cached`.
+    /// 1 while a direct writer holds the lock and has already checked `kernel_cached`.
     pub committing: AtomicU8,
     /// 1: a file's blocks have checksums, which its index holds too; what is made in a directory gets them.
     pub checksums: AtomicU8,
@@ -490,7 +490,7 @@ pub struct SessionInode {
     pub compact_at_pages: AtomicU32,
     /// Handles through which the kernel holds pages.
     pub kernel_cached: AtomicU32,
-    /// Who used the file last in which window, and whether others did (see `observe::reports`).
+    /// Last thread that used the file, in which window, and whether others used it (see `observe::reports`).
     pub touched: AtomicU64,
     /// Opens begun minus opens ended, never too low (see `opens`).
     pub open_hint: AtomicU32,

@@ -1,12 +1,12 @@
 //! How many threads access the memory of a pool at once (PATS §IV, Algorithm 1): the Selector of `egeria_admission` over
 //! words that all processes share, one per pool and thread slot.
 //!
-//! A thread asks before it holds anything, and ends after it has let everything go. Nobody waits without end:
+//! A thread asks before it takes any lock, and ends after it has released all locks. Every wait ends:
 //!
 //! * a dead thread's word is cleared with its slot;
-//! * the place of a thread that has held it for longer than its request takes (it may be stopped) is lent to others by
-//!   whoever waits ([`MAX_HELD_MS`]);
-//! * releasing waiters is nobody's duty alone (`turn`), and waiters look again every [`LOOK_AGAIN`].
+//! * the place of a thread that holds it longer than its request takes (it may be stopped) is lent to others by the
+//!   waiting threads ([`MAX_HELD_MS`]);
+//! * any thread may release waiters (`turn`), and waiters check again every [`LOOK_AGAIN`].
 //!
 //! A thread that asks while it is admitted already, as in a signal handler, goes on at once.
 
@@ -30,16 +30,16 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a waiter sleeps at most before it looks at those who hold places.
+/// How long a waiter sleeps at most before it checks for overdue holders of places.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// For so long a thread keeps its place over several requests while others wait: to wake the next one takes as long as
-/// many a request. A place that its holder does not come back to is free at the latest after [`LOOK_AGAIN`].
+/// For this long a thread keeps its place over several requests while others wait: waking the next thread takes as
+/// long as many requests. A place that its holder does not use again is free after [`LOOK_AGAIN`] at the latest.
 const MAX_TURN_NS: u64 = 250_000;
 /// A thread that has held its place for this long, and for the time that its bytes may take, lends it.
 const MAX_HELD_MS: u64 = 100;
-/// The slowest memory, for that.
+/// The slowest memory assumed for the time that a request's bytes may take.
 const MIN_BYTES_MS: u64 = 100_000;
-/// Who has waited this long goes on without a place.
+/// A thread that has waited this long goes on without a place.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// The bits of a word of `AdmissionGate::seen` that are a time.
 const TIME_BITS: u32 = 36;
@@ -47,7 +47,7 @@ const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 /// The limit of a pool that has none.
 const NO_LIMIT: u32 = THREAD_SLOTS as u32;
 
-/// The limit of a pool, and who is there now.
+/// The limit of a pool, and how many threads use or wait for it now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolAdmission {
     /// Threads that may access it at once; `None`: any number.
@@ -62,7 +62,7 @@ pub struct PoolAdmission {
     pub lent: u64,
 }
 
-/// Who sets a limit.
+/// What sets a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitedBy {
     /// A person: no planner changes it.
@@ -192,7 +192,7 @@ impl Volume {
     /// To be called with no lock held.
     ///
     /// # Errors
-    /// `EAGAIN` within [`crate::within_patience`], when that ends first; `ino` is what the thread is then told to wait for.
+    /// `EAGAIN` within [`crate::within_patience`], when that ends first; the thread is then asked to wait for `ino`.
     #[cold]
     pub(crate) fn admit<'a>(
         &'a self,
@@ -350,7 +350,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Who set the limit of a pool; `None` without a limit, or such a pool.
+    /// What set the limit of a pool; `None` when there is no limit or no such pool.
     pub fn limited_by(&self, pool: PoolIndex) -> Option<LimitedBy> {
         let gate = self.session.gates().get(pool.0 as usize)?;
         let by = self
@@ -392,7 +392,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether somebody measures.
+    /// Whether demand is measured.
     pub fn measures_admission(&self) -> bool {
         self.session
             .header()
@@ -412,7 +412,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Threads ask while there is a limit or somebody measures.
+    /// Threads ask for admission while there is a limit or demand is measured.
     fn set_limited(&self) {
         let header = self.session.header();
         let has_gates = header.has_gates.load(Ordering::Acquire) != 0;
@@ -424,12 +424,12 @@ impl Volume {
                 .path_mode
                 .fetch_or(PathMode::LIMITED.0, Ordering::AcqRel)
         } else {
-            // Who waits looks at it soon.
+            // Waiting threads check it soon.
             (header.path_mode).fetch_and(!PathMode::LIMITED.0, Ordering::AcqRel)
         };
     }
 
-    /// The limits of all pools and who is there now; with `reset`, their largest demands begin anew.
+    /// The limits of all pools and the threads that use or wait for them now; `reset` restarts the maxima of demand.
     pub fn admission(&self, reset: bool) -> Vec<PoolAdmission> {
         let is_limited = self.path_mode().is_limited();
         let at_pools = if is_limited {
