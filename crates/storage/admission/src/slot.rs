@@ -1,9 +1,9 @@
-//! All that PATS knows of one thread, in one word.
+//! All state of PATS for one thread, in one word.
 //!
-//! The paper has a Req-Info and a Running-Lock per thread and counts serving threads apart
-//! (§IV). Who dies between two of these leaves them in disagreement, and one who dies while
-//! counted in is counted for ever. Here they are one word, so every step is one exchange: it
-//! happened or it did not. Who is admitted is counted from the words.
+//! The paper has a Req-Info and a Running-Lock per thread and counts serving threads separately (§IV). A thread that
+//! dies between two of these updates leaves them inconsistent; if it dies while it is counted, it is counted forever.
+//! Here the state is one word, so every step is one atomic exchange. The number of admitted threads is computed from
+//! the words.
 //!
 //! ```text
 //!   bits 0..3    phase
@@ -36,7 +36,7 @@ const NUMBER_MASK: u64 = (1 << 28) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Phase {
-    /// The slot belongs to nobody.
+    /// The slot has no owner.
     Free = 0,
     /// Its thread asks for nothing.
     Idle = 1,
@@ -57,7 +57,7 @@ pub enum Phase {
 pub(crate) struct Slot(pub u64);
 
 impl Slot {
-    /// A word that cannot be is nobody's: a claim makes it good.
+    /// An invalid word counts as free: a claim makes it valid.
     pub(crate) fn phase(self) -> Phase {
         match self.0 & PHASE_MASK {
             1 => Phase::Idle,

@@ -9,7 +9,7 @@ use egeria_engine::{
     AttributeChange, CallerDestination, CallerSource, Errno, FileKind, FileReference, Outcome,
 };
 
-/// How a file is opened: as `std::fs::OpenOptions`. Nothing is asked for at first.
+/// How a file is opened, like `std::fs::OpenOptions`. All options are off at first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenOptions {
     read: bool,
@@ -128,7 +128,7 @@ impl OpenOptions {
         place: &crate::path::Place,
     ) -> Outcome<FileReference> {
         match create_open(volume, place, self.mode) {
-            // Somebody was faster: look again.
+            // Another thread created it first: look it up again.
             Err(Errno(libc::EEXIST)) if !self.create_new => Err(Errno(libc::ESTALE)),
             made => made,
         }
@@ -214,7 +214,7 @@ impl File {
     /// Read to memory at an address.
     ///
     /// # Safety
-    /// Nobody else uses these bytes meanwhile. They need not be mapped: `EFAULT` then.
+    /// No other thread uses these bytes during the call. If they are not mapped, the call fails with `EFAULT`.
     ///
     /// # Errors
     /// As [`File::read_at`]; `EFAULT`.
@@ -258,7 +258,7 @@ impl File {
     /// Write from memory at an address.
     ///
     /// # Safety
-    /// Nobody changes these bytes meanwhile. They need not be mapped: `EFAULT` then.
+    /// No other thread changes these bytes during the call. If they are not mapped, the call fails with `EFAULT`.
     ///
     /// # Errors
     /// As [`File::write_at`]; `EFAULT`.

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often a path is looked up again when others removed what it led to meanwhile.
+/// How often a path is looked up again when its target was removed in the meantime.
 const TRIES: usize = 8;
 
 /// A volume that this process has attached. Cloning gives another handle of the same; the last one that goes, with
@@ -34,7 +34,8 @@ impl Drop for Volume {
 }
 
 impl Volume {
-    /// Attach a volume by the path of any of its pools: join those who have it attached, or recover it first.
+    /// Attach a volume by the path of any of its pools: join its session if it is attached, otherwise recover it
+    /// first.
     ///
     /// The process gets handlers for `SIGSEGV` and `SIGBUS`, which pass on every fault that is not of a pool.
     ///
@@ -45,7 +46,7 @@ impl Volume {
         Volume::attach_as(pool.as_ref(), AttachMode::CreateOrJoin)
     }
 
-    /// The same, with every change refused (`EROFS`).
+    /// Attach a volume with every change refused (`EROFS`).
     ///
     /// # Errors
     /// As [`Volume::attach`].
@@ -99,7 +100,7 @@ impl Volume {
         })
     }
 
-    /// Do what begins with a path; once more when what the path led to was removed meanwhile.
+    /// Run an operation on a path; retried when the path's target was removed in the meantime.
     pub(crate) fn on_path<T>(
         &self,
         path: &Path,
@@ -179,7 +180,7 @@ fn unprepared(error: io::Error) -> Error {
     )
 }
 
-/// Do something in a directory, or to a file, that keeps its number meanwhile.
+/// Run an operation on a directory or file, whose number is not reused during the call.
 pub(crate) fn in_directory<T>(
     volume: &egeria_engine::Volume,
     found: &Attributes,

@@ -48,11 +48,12 @@ pub enum AttachMode {
     ReadOnly,
 }
 
-/// What recovery did when a session was made: what those left who were killed, or lost power.
+/// What recovery did when a session was made: it completes what killed processes, or those that lost power, left
+/// unfinished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Everybody who used the session before this one ended without detaching; `false` after a restart of the machine, which ends
-    /// sessions without a trace.
+    /// All processes that used the session before this one ended without detaching. `false` after a restart of the
+    /// machine, which ends sessions without a trace.
     pub is_after_death: bool,
     /// Places of dead threads in the journal with an operation that was committed and not done; now it is.
     pub dead_slots: u64,
@@ -60,7 +61,7 @@ pub struct RecoveryReport {
     pub replayed_records: u64,
     /// Inodes without a name, freed.
     pub freed_orphans: u64,
-    /// Inodes whose logs were read.
+    /// Inodes with logs that were read.
     pub inodes: u64,
     /// Damage met, one line each, up to [`RecoveryReport::MAX_DAMAGE`].
     pub damage: Vec<String>,
@@ -100,7 +101,7 @@ impl fmt::Display for RecoveryReport {
     }
 }
 
-/// What of the session only its creator decides; ignored by those who join.
+/// Options of the session that only its creator decides; ignored by processes that join it.
 #[derive(Clone, Debug, Default)]
 pub struct AttachOptions {
     /// Emulated or declared machine; None: this one.

@@ -1,7 +1,7 @@
 //! Moving data of a file from one pool to another while the file is in use.
 //!
-//! 1. Copied without a lock, and committed only if nothing of the file changed since: who writes meanwhile wins, and the
-//!    copy is given up. So this is for files that are mostly read.
+//! 1. Data is copied without a lock, and committed only if nothing of the file changed since. A write during the copy
+//!    wins, and the copy is discarded. So this suits files that are mostly read.
 //! 2. One commit, as of a write: before it the data is where it was, after it, it is at the new place. Times stay.
 //! 3. Files that are written in place are left alone: their bytes change without a trace that could be looked for. They
 //!    are spread over the pools anyway.
@@ -37,7 +37,7 @@ pub struct Relocated {
     pub next_block: u64,
     /// What lies on the new pool now, bytes.
     pub moved_bytes: u64,
-    /// The file was written meanwhile: this part was given up, and stays where it was.
+    /// The file was written during the copy: this part was discarded, and stays where it was.
     pub is_given_up: bool,
 }
 
@@ -116,8 +116,8 @@ impl Volume {
         Ok(relocated)
     }
 
-    /// Bytes of a file on each pool, holes left out; as it is in this moment. Of larger files than `max_looks` blocks, so many
-    /// blocks are looked at, evenly spread, and stand for the others.
+    /// Bytes of a file on each pool at this moment, without holes. Of a file with more than `max_looks` blocks, only
+    /// that many blocks are checked, evenly spread; they stand for the others.
     ///
     /// # Errors
     /// `EISDIR` and `EINVAL` for other kinds of inodes; `ESTALE` when there is no such inode.

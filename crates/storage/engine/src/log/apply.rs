@@ -64,7 +64,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Apply one entry. While `loading`, blocks an entry replaces are nobody's yet and are not freed.
+    /// Apply one entry. While `loading`, blocks that an entry replaces have no owner yet and are not freed.
     pub(crate) fn apply_entry(
         &self,
         locked: &Locked<'_>,
@@ -182,7 +182,7 @@ impl Volume {
             let block = BlockNumber(mapping.block.0 + at);
             let new = BlockWord::new(mapping.pool, block, mapping.unwritten, generation);
             let old = BlockWord(slot.load(Ordering::Relaxed));
-            // Before the word: who reads the two in between finds that they do not match, and looks again.
+            // Stored before the word: a reader between the two stores finds a mismatch and reads again.
             index.set_sum(mapping.file_block + at, sums, at as usize);
             if old.is_mapped() && old.same_place(new) {
                 if old.is_unwritten() != new.is_unwritten() {
@@ -336,7 +336,7 @@ impl Volume {
                 continue;
             }
             let file_block = entry.file_block.load(Ordering::Relaxed);
-            // Asked while the entry stands: after it whoever reaps may empty the pocket.
+            // Checked while the entry stands: once it is removed, the reaper may empty the pocket.
             let held = is_in_pocket(slot, extent) || is_outgoing(slot, extent);
             let runs = if held {
                 Vec::new()
@@ -398,7 +398,7 @@ impl Volume {
             found |= page.pool() == pool && page.block() == block;
             Ok(())
         });
-        // What cannot be told is not freed.
+        // Runs with an unclear state are not freed.
         found || walked.is_err()
     }
 }

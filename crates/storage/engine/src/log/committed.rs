@@ -1,6 +1,6 @@
-//! What an inode's log says, read from the media without the inode's lock: for those who only look while
-//! whoever changes the inode is stopped half-way. The log is whole at any instant: an operation is in it from its
-//! commit on. Slow, and rarely needed.
+//! Reads an inode's log from the media without the inode's lock. Used by readers when the thread that changes the
+//! inode is stopped half-way. The log is consistent at any instant: an operation is in it from its commit on. Slow,
+//! and rarely needed.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -13,7 +13,7 @@ use egeria_media::BlockNumber;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 
-/// How often a log that changed meanwhile is read again.
+/// How often a log that changed during a read is read again.
 const TRIES: usize = 8;
 
 /// One look at a log, and what tells whether it still says the same.
@@ -161,7 +161,7 @@ struct State {
 }
 
 impl Volume {
-    /// Fold the log of an inode; with the record it began with. Nothing changed meanwhile.
+    /// Fold the log of an inode; returns also the record it began with. The log did not change during the fold.
     pub(crate) fn fold_log<S>(
         &self,
         ino: u64,

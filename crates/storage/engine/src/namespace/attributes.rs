@@ -20,9 +20,9 @@ use std::sync::atomic::Ordering;
 const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// What gives a program rights of its own.
 const CAPABILITY: &[u8] = b"security.capability";
-/// `SessionInode::has_xattr`: nobody looked for [`CAPABILITY`] since attributes were last changed.
+/// `SessionInode::has_xattr`: attributes changed and have not been searched for [`CAPABILITY`] since.
 const XATTRS_UNKNOWN: u8 = 1;
-/// `SessionInode::has_xattr`: somebody looked, and it is not among them.
+/// `SessionInode::has_xattr`: they were searched, and it is not among them.
 const NO_CAPABILITY: u8 = 2;
 
 impl Volume {
@@ -40,10 +40,10 @@ impl Volume {
         self.change_attributes(inode.into(), change, WriteRules::default(), shown)
     }
 
-    /// As `set_attributes`, by someone who goes past the kernel.
+    /// Change attributes in one commit, by a process that bypasses the kernel.
     ///
     /// # Errors
-    /// As `set_attributes`; `EAGAIN` when the kernel holds pages of the inode, which it must change itself.
+    /// As `set_attributes`; `EAGAIN` when the kernel holds pages of the inode: the kernel must make the change itself.
     pub fn set_attributes_direct(
         &self,
         inode: impl Into<InodeHandle>,
@@ -117,7 +117,7 @@ impl Volume {
         Ok(shown(&locked))
     }
 
-    /// Where blocks have checksums: bring the block of the new end anew, with zeros behind that end.
+    /// In a file with checksums: write the block of the new end again, with zeros behind that end.
     fn cut_tail(
         &self,
         locked: &Locked<'_>,
@@ -233,8 +233,8 @@ impl Volume {
             || inode.has_xattr.load(Ordering::Acquire) == XATTRS_UNKNOWN
     }
 
-    /// Remove a file's capabilities (`security.capability`), as local file systems do when its content or
-    /// owner changes, whoever changes it. Nearly free for inodes without.
+    /// Remove a file's capabilities (`security.capability`), as local file systems do after any change of its content
+    /// or owner. Nearly free for inodes without capabilities.
     ///
     /// # Errors
     /// What [every change](crate::Errno) can fail with.

@@ -1,7 +1,7 @@
-//! Reading all of a volume in use, to meet damage before a program does.
+//! Reading all of a volume while it is in use, to find damage before a program reads it.
 //!
-//! Logs and records are read from the media again, whatever the session knows of them. An inode's lock is
-//! held for one piece at a time, so that nobody waits for long, and never while the caller pauses.
+//! Logs and records are read from the media again, whatever the session has loaded of them. An inode's lock is held
+//! for one piece at a time, so that other threads do not wait long. It is never held while the caller pauses.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -18,12 +18,12 @@ use std::sync::atomic::Ordering;
 
 /// Log pages read under one lock: tens of microseconds.
 const PAGES_AT_ONCE: u32 = 16;
-/// A log that is replaced so often meanwhile is read under one lock.
+/// A log that was replaced this often during its scrub is read under one lock.
 const MAX_BEGINNINGS: u32 = 4;
 /// File blocks read under one lock.
 const BLOCKS_AT_ONCE: usize = 64;
 
-/// How far a scrub is, for whoever paces it.
+/// Progress of a scrub, for the caller that sets its pace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubProgress {
     /// Inodes done.
@@ -192,7 +192,7 @@ impl Scrub<'_, '_> {
         }
     }
 
-    /// Walk so many pages of a log; where to go on, `None` at its end.
+    /// Walk at most this many pages of a log; returns where to continue, `None` at its end.
     fn log_piece(
         &mut self,
         ino: u64,
@@ -273,7 +273,7 @@ impl Scrub<'_, '_> {
             *loaded_here = true;
         }
         let next = self.read_blocks(&locked, from);
-        // What nobody has open is not left in the session's memory.
+        // Inodes that no process has open are unloaded from the session again.
         if next.is_none() && *loaded_here && !volume.is_open_anywhere(ino, locked.inode) {
             volume.unload(&locked);
         }

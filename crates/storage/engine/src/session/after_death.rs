@@ -1,5 +1,6 @@
-//! Putting an inode right whose lock's owner died. It takes the inode's lock and, for moments, the recovery lock of the
-//! dead one's thread slot: so who is stopped at it holds up those alone who would change what the dead one was changing.
+//! Recovery of an inode after the owner of its lock died. It takes the inode's lock and, for short times, the recovery
+//! lock of the dead owner's thread slot. So a thread stopped in recovery blocks only threads that want to change what
+//! the dead owner was changing.
 
 use crate::session::direct::DirectCommit;
 use crate::session::index::MAX_FILE_BLOCKS;
@@ -14,8 +15,8 @@ use crate::types::*;
 use std::sync::atomic::Ordering;
 
 impl Locked<'_> {
-    /// Unlock without having put right what a dead owner left. The owner word still names it, so whoever locks the
-    /// inode next begins again.
+    /// Unlock without recovering what a dead owner left. The owner word still names the dead owner, so the next locker
+    /// of the inode starts recovery again.
     fn leave_to_the_next(self) {
         self.inode.mutex.make_consistent();
         self.inode.mutex.unlock();
@@ -40,7 +41,7 @@ impl Volume {
             inode,
             me,
         };
-        // They began before the dead one had the lock, or saw that it had.
+        // They began before the dead owner had the lock, or saw that it had the lock.
         let settle = || {
             self.wait_for_writers_in_place(&locked)?;
             self.put_right(&locked, dead)
@@ -62,7 +63,7 @@ impl Volume {
         let inode = locked.inode;
         let is_loaded = || inode.state.load(Ordering::Acquire) == LOADED;
         if is_loaded() {
-            // Who looks meanwhile, or after we gave up, finds in the log what the dead one committed.
+            // Readers that look now, or after we give up, find in the log what the dead owner committed.
             let _ends_in_recover_loaded = WriteSection::begin(inode);
         }
         let slot = self.with_slot_of(locked.ino, dead, |slot| {
@@ -86,8 +87,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Run `body` with the slot that an owner word names, which is not retired meanwhile; `None`: it was before.
-    /// Waits for who does the same, as long as this thread may.
+    /// Run `body` with the slot that an owner word names; the slot is not retired during the call. `None`: it was
+    /// retired before. If another thread does the same, waits for it, as long as this thread may.
     fn with_slot_of<T>(
         &self,
         ino: u64,
@@ -129,12 +130,13 @@ impl Volume {
         if directory || self.reapply(locked).is_err() {
             self.unload(locked);
         }
-        // The dead one may have shrunk the file and told no reader yet.
+        // The dead owner may have shrunk the file without notifying readers.
         inode.epoch.fetch_add(1, Ordering::AcqRel);
         changing.end();
     }
 
-    /// Apply what a dead owner left unapplied. Its counts may be of before or after: count again.
+    /// Apply what a dead owner left unapplied. Its counters may be from before or after the change, so they are
+    /// recounted.
     fn reapply(&self, locked: &Locked<'_>) -> Outcome<()> {
         let applied = locked.commit()?.tail.at_line(0);
         let pages = self.log_pages(locked)?;
@@ -164,7 +166,7 @@ mod tests {
 
     const ROOT: InodeNumber = InodeNumber::ROOT;
 
-    /// An inode whose lock's owner was killed, and a process stopped while it puts right what that one left.
+    /// An inode with a lock owner that was killed, and a process stopped during the recovery of that inode.
     fn stopped_after_a_death(volume: &Volume, ino: InodeNumber) -> Stopped {
         Stopped::in_child(volume, |volume| volume.lock(ino.0)).kill();
         let dead = OwnerWord(

@@ -21,7 +21,7 @@ type Page = [AtomicU64; BLOCK / 8];
 
 /// Links on one page.
 const LINKS: u64 = (BLOCK / 8) as u64;
-/// Bytes of free runs of one class that keep their memory for who comes next.
+/// Bytes of free runs of one class that keep their memory for later allocations.
 const KEPT_BYTES: u64 = 4 << 20;
 
 impl Arena {
@@ -75,7 +75,7 @@ impl Arena {
         Some(run.as_flattened())
     }
 
-    /// Take a zeroed run of `1 << class` pages. Waits for nobody.
+    /// Take a zeroed run of `1 << class` pages, without waiting for other threads.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -116,8 +116,8 @@ impl Arena {
         }
     }
 
-    /// Give memory of free runs back to the system, but for some of each class. Who reads such a run, which no
-    /// index names any more, reads zeros.
+    /// Return the memory of free runs to the system, except for some runs of each class. A stale reader of such a run,
+    /// which no index names any more, reads zeros.
     pub fn trim(&self) {
         let header = self.header();
         for class in 0..ARENA_CLASSES {
@@ -126,7 +126,7 @@ impl Arena {
             while header.free_runs[class].load(Ordering::Relaxed) > kept {
                 let Some(page) = free_list::take(&header.free[class], |page| self.link(page))
                 else {
-                    // Whoever died in between took it along.
+                    // A process that died in between has removed the run from the list.
                     header.free_runs[class].store(0, Ordering::Relaxed);
                     break;
                 };

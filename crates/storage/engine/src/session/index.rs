@@ -1,9 +1,9 @@
 //! The index of a file in the session: file block to [`BlockWord`]. Eight words in the inode itself,
-//! above that a tree of pages of 512 words. Readers walk it without a lock: every page number is
-//! checked, and whoever gives pages back moves `epoch` first.
+//! above that a tree of pages of 512 words. Readers walk it without a lock: every page number is checked, and a thread
+//! that gives pages back changes `epoch` first.
 //!
-//! Of a file with checksums all words are in a tree, and its leaves hold 256 pairs of word and checksum. A bit of
-//! the root says so, where the height is: who knows plain trees only takes it for one that is too high.
+//! For a file with checksums all words are in a tree, and its leaves hold 256 pairs of word and checksum. A bit in the
+//! height of the root marks such a tree. Code that knows only plain trees rejects it as too high.
 
 use crate::format::{BLOCK, BlockWord};
 use crate::session::arena::Arena;
@@ -195,7 +195,7 @@ impl<'a> Index<'a> {
         self.reserve_by(file_block, count, &|| self.arena.allocate(0))
     }
 
-    /// The same for new data, whose holes count for the owner of the file.
+    /// Make sure slots exist for new data in these blocks; their pages count against the limit of the file's owner.
     pub(crate) fn reserve_for_write(self, file_block: u64, count: u64) -> Outcome<()> {
         self.reserve_by(file_block, count, &|| {
             self.arena.holes().charge(self.inode)?;
@@ -287,7 +287,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// First slot at or after `from`, below `end`, whose word is mapped.
+    /// First mapped slot at or after `from`, below `end`.
     pub(crate) fn next_mapped(self, from: u64, end: u64) -> Option<u64> {
         let mut block = from;
         while block < end {

@@ -1,4 +1,4 @@
-//! Inodes in the session: where they lie, their lock, and loading one from its log.
+//! Inodes in the session: where their records are, their locks, and loading them from their logs.
 
 use crate::failure_cause::{self, FailureCause};
 use crate::format::place::LogPlace;
@@ -22,7 +22,7 @@ pub(crate) struct Record {
     pub(crate) commit: CommitWord,
 }
 
-/// An inode whose lock this thread holds.
+/// An inode locked by this thread.
 pub(crate) struct Locked<'a> {
     pub(crate) volume: &'a Volume,
     pub(crate) ino: u64,
@@ -179,7 +179,7 @@ impl Volume {
     pub(crate) fn lock_unloaded<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
         let inode = self.inode(ino)?;
         let acquired = self.acquire(ino, inode)?;
-        // An owner word that still stands is of a dead one, whom nobody could put right so far.
+        // A nonzero owner word is that of a dead owner, whose change has not been recovered yet.
         let words = inode.owner.load(Ordering::Relaxed)
             | lease_words::held(&inode.leases)
             | inode.layout.load(Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl Volume {
         })
     }
 
-    /// The rest of `lock_unloaded` for an inode whose last owner died, or which has a lease or a layout.
+    /// The rest of `lock_unloaded` for an inode with a dead last owner, a lease or a layout.
     #[cold]
     fn lock_with_care<'a>(
         &'a self,
@@ -212,7 +212,7 @@ impl Volume {
         }
     }
 
-    /// Lock an inode as it is in the session, beside leases.
+    /// Lock an inode as it is in the session; leases stay in force.
     pub(crate) fn lock_as_it_is<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
         let inode = self.inode(ino)?;
         let acquired = self.acquire(ino, inode)?;
@@ -228,7 +228,7 @@ impl Volume {
         }
     }
 
-    /// Become the owner of an inode whose lock was got.
+    /// Become the owner of an inode after its lock was taken.
     fn own<'a>(
         &'a self,
         me: Me<'a>,

@@ -1,5 +1,5 @@
-//! Marks of open inodes whose pages a kernel holds. They are counted in the table of open inodes of the mount's process, above
-//! its opens.
+//! Marks of open inodes that have pages in a kernel's cache. They are counted in the mount process's table of open
+//! inodes, above its opens.
 
 use crate::session::direct;
 use crate::session::late::Late;
@@ -22,9 +22,9 @@ impl Volume {
     /// `ENOMEM`, and `EAGAIN` when all places of processes are taken.
     pub fn mark_kernel_cached(&self, ino: InodeNumber) -> Outcome<()> {
         let inode = self.inode(ino.0)?;
-        // The count before the table, as it goes down after it: a process that dies between leaves the count too high,
-        // never too low, and a reaper takes off what the table says and not what others hold. Nobody takes off what is
-        // too much: direct calls on that file go through the kernel, which is right and slower, until the session ends.
+        // The count is raised before the table and lowered after it: a process that dies in between leaves the count
+        // too high, never too low. The reaper subtracts only what the table says. An excess is never subtracted: until
+        // the session ends, direct calls on that file go through the kernel, which is correct but slower.
         direct::mark(inode);
         let noted = self.change_entry(ino.0, CACHED_UNIT, true);
         if let Err(errno) = noted {
@@ -74,8 +74,8 @@ impl Volume {
         inode.is_ok_and(|inode| inode.kernel_cached.load(Ordering::Relaxed) != 0)
     }
 
-    /// A number that changes with every commit to an inode, for who compares it with one from before; `None`: there is no
-    /// such inode. Overwrites in place do not change it: nobody makes them while the kernel holds pages.
+    /// A number that changes with every commit to an inode, to compare with an earlier one; `None`: there is no such
+    /// inode. Overwrites in place do not change it, but none are made while the kernel holds pages.
     pub fn change_number(&self, ino: InodeNumber) -> Option<u64> {
         let inode = self.inode(ino.0).ok()?;
         Some(inode.sequence.load(Ordering::Acquire))

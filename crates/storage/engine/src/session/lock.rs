@@ -16,7 +16,7 @@ const PAUSES: u32 = 4;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 unsafe extern "C" {
-    /// glibc 2.30: as `pthread_mutex_timedlock`, by a clock that nobody sets.
+    /// glibc 2.30: like `pthread_mutex_timedlock`, with a clock that cannot be set.
     fn pthread_mutex_clocklock(
         mutex: *mut libc::pthread_mutex_t,
         clock: libc::clockid_t,
@@ -36,7 +36,7 @@ pub enum Acquired {
 /// Why a lock was not got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockFailure {
-    /// Somebody holds it.
+    /// Another thread holds it.
     Busy,
     /// The mutex cannot be used any more.
     Unusable,
@@ -114,9 +114,9 @@ impl RobustMutex {
         }
     }
 
-    /// Wait for the lock, looking again now and then: a waiter killed between being woken and taking the
-    /// lock takes the wake-up with it when a third thread came in between, and the mutex then does not
-    /// know of the others who wait.
+    /// Wait for the lock, checking again at intervals. A waiter may be killed between its wake-up and taking the lock.
+    /// If a third thread took the lock in between, the wake-up is lost, and the mutex no longer records that others
+    /// wait.
     #[cold]
     fn wait(&self) -> Option<Acquired> {
         loop {
@@ -128,7 +128,7 @@ impl RobustMutex {
         }
     }
 
-    /// Lock if it comes free within a few microseconds: most holders let go sooner than a sleeper is woken.
+    /// Lock if it comes free within a few microseconds: most holders unlock sooner than a sleeping thread is woken.
     #[cold]
     pub fn lock_soon(&self) -> Option<Acquired> {
         for _ in 0..LOOKS {
@@ -166,7 +166,7 @@ impl RobustMutex {
     /// Lock if free.
     ///
     /// # Errors
-    /// [`LockFailure::Busy`] when somebody holds it.
+    /// [`LockFailure::Busy`] when another thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Result<Acquired, LockFailure> {
         self.set_kind();
@@ -174,13 +174,13 @@ impl RobustMutex {
         acquired(unsafe { libc::pthread_mutex_trylock(self.0.get()) })
     }
 
-    /// Whether the last owner died and nobody has put right yet what the lock protects.
+    /// Whether the last owner died and what the lock protects has not been recovered yet.
     #[inline]
     pub fn is_owner_dead(&self) -> bool {
         self.word().load(Ordering::Acquire) & OWNER_DIED != 0
     }
 
-    /// Kernel id of the thread that holds the lock; 0: nobody.
+    /// Kernel id of the thread that holds the lock; 0: none.
     pub fn holder(&self) -> u32 {
         self.word().load(Ordering::Acquire) & HOLDER
     }
@@ -192,7 +192,7 @@ impl RobustMutex {
         unsafe { &*self.0.get().cast::<AtomicU32>() }
     }
 
-    /// What the lock protects is whole again. Nothing happens when it was.
+    /// Declare what the lock protects whole again. Has no effect if it was.
     pub fn make_consistent(&self) {
         // SAFETY: an initialised mutex; glibc refuses what is not held after `OwnerDied`.
         unsafe { libc::pthread_mutex_consistent(self.0.get()) };
@@ -229,7 +229,7 @@ impl RobustMutex {
             body()
         }));
         if run.is_err() {
-            // As after the death of an owner; the caller may swallow the panic, so nobody must find it locked.
+            // As after the death of an owner. The caller may catch the panic, so the mutex must not stay locked.
             let _ = catch_unwind(AssertUnwindSafe(&repair));
             self.make_consistent();
         }
@@ -280,7 +280,7 @@ mod tests {
         assert!(!ran.get());
     }
 
-    /// Bit of glibc's `__lock` word, its first, that says somebody waits.
+    /// Bit of the `__lock` word, glibc's first word of the mutex, that says that threads wait.
     const WAITERS: u32 = 1 << 31;
 
     #[test]

@@ -206,7 +206,7 @@ impl Volume {
         inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_other))
     }
 
-    /// The same of another process than this one.
+    /// Whether a process that is no mount and not this process has the inode open.
     pub fn is_open_past_kernel_by_others(&self, ino: InodeNumber) -> bool {
         let own = self.process_slot().ok();
         let own = own.map(|own| &raw const self.session.processes()[own]);
@@ -247,15 +247,15 @@ impl Volume {
             })
     }
 
-    /// Hold an inode open in this process: it lives on when its last name goes. Counted: call `close`
-    /// as often. Waits for nobody, unless the inode has no name.
+    /// Hold an inode open in this process: it stays when its last name is removed. Counted: call `close` as often.
+    /// Waits for no other thread, unless the inode has no name.
     ///
     /// # Errors
     /// `ESTALE` when there is no such inode, or `generation` is given and another one lives there now.
     pub fn open(&self, ino: InodeNumber, generation: Option<u32>) -> Outcome<FileReference> {
         let inode = self.inode(ino.0)?;
         self.note_open(ino.0)?;
-        // The note before the look; whoever takes the last name does both the other way round.
+        // Note the open first, then check the name; a thread that removes the last name does both in the other order.
         fence(Ordering::SeqCst);
         let same = |found: u32| generation.is_none_or(|wanted| wanted == found);
         match self.attributes(ino) {
@@ -279,11 +279,11 @@ impl Volume {
         Ok(FileReference::new(ino, inode))
     }
 
-    /// The same under the lock; the open is noted.
+    /// Check a noted open under the inode's lock.
     fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
         let locked = self.lock_beside_leases(ino.0).inspect_err(|errno| {
             if patience::is_expiry(*errno) {
-                // Whoever took the last use meanwhile may have left it to us.
+                // The thread that took the last use may have left the deletion to us.
                 self.later(Late::Close(ino))
             } else {
                 self.note_close(ino.0)
@@ -314,7 +314,7 @@ impl Volume {
     fn delete_nameless(&self, ino: InodeNumber) {
         match self.lock_beside_leases(ino.0) {
             Ok(locked) => drop(self.delete_if_unused(&locked)),
-            // Held open until then: should this process die first, whoever reaps its opens deletes the inode.
+            // Held open until then: should this process die first, the process that reaps its opens deletes the inode.
             Err(errno) if patience::is_expiry(errno) && self.note_open(ino.0).is_ok() => {
                 self.later(Late::Close(ino));
             }
@@ -335,7 +335,7 @@ impl Volume {
         }
         self.inode_losing(me, ino.0);
         take();
-        // As in `open`: either we see that the last name went, or who took it saw the use gone.
+        // As in `open`: either we see that the last name is gone, or the thread that removed it saw the use gone.
         fence(Ordering::SeqCst);
         if !named() {
             self.delete_nameless(ino);
@@ -357,8 +357,8 @@ impl Volume {
         }
     }
 
-    /// Take a process's opens and marks off, of a dead one under `reaper`; delete what only it kept alive. Inodes whose
-    /// locks are not to be had in time are left as they are: `EAGAIN`, and called again it goes on with them.
+    /// Remove a process's opens and marks (of a dead process under `reaper`); delete inodes that only it kept alive.
+    /// Inodes that cannot be locked in time are skipped: `EAGAIN`. The next call continues with them.
     pub(crate) fn reap_opens(&self, process: usize) -> Outcome<()> {
         let mut outcome = Ok(());
         for (_, entry) in entries(self.open_table(process).unwrap_or(&[])) {
@@ -416,7 +416,7 @@ mod tests {
     use crate::test_volume::{FILE, Stopped, new_volume};
     use std::time::Duration;
 
-    /// A volume with so many files, and these.
+    /// A new volume with this many files, its directory, and the files' numbers.
     fn with_files(count: usize) -> (std::sync::Arc<Volume>, tempfile::TempDir, Vec<InodeNumber>) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _) = new_volume(&directory);
@@ -495,8 +495,8 @@ mod tests {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
     }
 
-    /// A process uses an inode, stops, and finds at the end of its use that it was the last one and that somebody
-    /// who is stopped holds the lock. Then it is killed.
+    /// A process uses an inode and stops. After the use it finds that it was the last one, and that a stopped thread
+    /// holds the lock. Then it is killed.
     fn nothing_is_left_of(uses: impl Fn(&Volume, InodeNumber)) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _) = new_volume(&directory);

@@ -1,10 +1,10 @@
-//! The seqlock of an inode: it is read without its lock, and checked afterwards whether what was read is of
-//! one instant. Writers, under the lock, mark their changes with [`WriteSection`].
+//! The seqlock of an inode. Readers read the inode without its lock and check afterwards that what they read is a
+//! consistent state. Writers hold the lock and mark their changes with [`WriteSection`].
 //!
 //! ```text
-//! reader: look at the words, copy the bytes they name, look whether all still stands
-//! writer: new bytes in new blocks, fence, words; and what words no longer name is used anew
-//!         only after a locked instruction (the lock's own)
+//! reader: read the words, copy the bytes they name, check that nothing changed
+//! writer: new bytes in new blocks, fence, words; blocks that words no longer name
+//!         are reused only after a locked instruction (the lock's own)
 //! ```
 
 use crate::format::BlockWord;
@@ -31,7 +31,7 @@ impl Snapshot {
         }
     }
 
-    /// Somebody is changing the inode.
+    /// Whether a thread is changing the inode.
     #[inline(always)]
     pub(crate) fn write_in_progress(self) -> bool {
         self.sequence & 1 == 1
@@ -140,7 +140,7 @@ impl<'a> QuickSnapshot<'a> {
         let inode = index.inode;
         let epoch = inode.epoch.load(Ordering::Acquire);
         let root = inode.root.load(Ordering::Acquire);
-        // Asked before the copy too: what lies behind the end is nobody's to see.
+        // Checked before the copy too: bytes behind the end must not be visible.
         if inode.size_bytes.load(Ordering::Acquire) < end_bytes {
             return None;
         }
@@ -169,8 +169,8 @@ impl<'a> QuickSnapshot<'a> {
     }
 }
 
-/// A change of what readers without the lock see, under the lock. Not ended by a drop: who dies within
-/// leaves the sequence odd, until the next owner has put things right.
+/// A change of what readers without the lock see, made under the lock. A drop does not end it: a thread that dies
+/// within leaves the sequence odd, until the next owner has recovered the inode.
 pub(crate) struct WriteSection<'a> {
     inode: &'a SessionInode,
     sequence: u64,

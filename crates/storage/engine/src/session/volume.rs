@@ -110,22 +110,22 @@ pub struct Volume {
     pub(crate) identity: FileIdentity,
     /// Behind `session`, which is unmapped when this goes.
     pub(crate) leftover: Leftover,
-    /// What the clock shows next, for who repeats runs; 0: the kernel's.
+    /// The next time that the clock shows, for repeatable runs; 0: use the kernel's clock.
     pub(crate) clock_ns: AtomicI64,
 }
 
-/// How a volume came by its session.
+/// How a volume got its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
-    /// Somebody else made it.
+    /// Another process made it.
     Joined,
-    /// Made, for everybody who comes.
+    /// Made by this process, and open to others.
     Made,
     /// Made for this process alone (a check): no segment to remove.
     Private,
 }
 
-/// How much a report matters to who operates the volume.
+/// How much a report matters to the operator of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// What is in order.
@@ -147,7 +147,7 @@ pub(crate) enum Reported {
     Block { pool: usize, block: u64 },
 }
 
-/// Reports remembered, so that none is made twice. When there are more, it begins anew.
+/// Reports remembered, so that none is made twice. When the set is full, it is cleared.
 const MAX_REPORTED: usize = 4096;
 
 impl Volume {
@@ -209,7 +209,7 @@ impl Volume {
         } else {
             mode.fetch_or(untimed, Ordering::AcqRel)
         };
-        // Nobody told the machine what was accessed meanwhile.
+        // Accesses without timing were not charged to the machine.
         self.session.emulation().forget();
         self.is_emulated()
     }
@@ -276,7 +276,7 @@ impl Volume {
         self.report(Severity::Error, line);
     }
 
-    /// The same, once for each place.
+    /// Report damage once for each place, and keep it as a finding where these are collected.
     pub(crate) fn report_damage_once(&self, damage: Reported, line: &str) {
         self.find(line);
         if self.is_new(damage) {

@@ -1,9 +1,9 @@
-//! Long waits for an inode, noted in the session by processes that have no log: programs under the preload library, above
-//! all. A process that has one, the mount, looks at the notes now and then and reports them.
+//! Long waits for an inode, noted in the session by processes that have no log, mainly programs under the preload
+//! library. A process with a log, the mount, reads the notes at intervals and reports them.
 //!
-//! There are a few places, which are overwritten in turn: what matters is that an operator finds a line, not every line.
-//! Whoever is attached can write anything here. A reader believes nothing but that numbers are in their ranges, looks each
-//! place over once and says what is there; it asks the kernel nothing about these ids.
+//! There are few places, and they are overwritten in turn: an operator needs to find one line, not every line. Every
+//! attached process can write anything here. So a reader only checks that numbers are in their ranges, reads each
+//! place once and reports it. It asks the kernel nothing about these ids.
 
 use super::layout::{WAIT_NOTES, WaitNote};
 use crate::format::{INODES_PER_BLOCK, inode_place};
@@ -101,7 +101,7 @@ impl Volume {
                 continue;
             }
             let wait = self.read_note(note);
-            // Another one may be written there meanwhile: that is for the next look.
+            // Another note may have been written there during the read: the next call reports it.
             if note.number.load(Ordering::Acquire) != number {
                 continue;
             }
@@ -170,7 +170,8 @@ mod tests {
         lines
     }
 
-    /// Somebody without a log, and somebody with one: the lines. In one process, which attaches once for either mode.
+    /// A volume attached without a log and one with a log, and the reported lines. In one process, which attaches once
+    /// for either mode.
     fn two(directory: &tempfile::TempDir) -> (Arc<Volume>, Arc<Volume>, Receiver<String>) {
         let (without, pool) = new_volume(directory);
         let options = AttachOptions::default();
@@ -211,7 +212,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20) })]
 
-        /// Words that nobody of ours wrote lead to no line but one of numbers in their ranges, and to no panic.
+        /// Forged notes lead only to lines with numbers in their ranges, and to no panic.
         #[test]
         fn forged_notes_are_left_out_or_plain(
             words in prop::collection::vec(

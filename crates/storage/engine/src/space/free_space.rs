@@ -24,9 +24,9 @@ pub(crate) const RESERVE_BLOCKS: u64 = 64;
 const LOG_BLOCKS: u64 = 8;
 /// Most blocks a thread takes at once for its pocket.
 const POCKET_REFILL_BLOCKS: u64 = 64;
-/// Who wants as many blocks at once writes them now.
+/// A thread that takes at least this many blocks will write them soon: their pages are mapped ahead.
 const MIN_MAPPED_BLOCKS: u64 = 16;
-/// Most blocks whose pages are mapped before they are written.
+/// Most blocks to map ahead of writing them.
 const MAX_MAPPED_BLOCKS: u64 = 512;
 /// Longest run that goes back into a pocket instead of the map.
 const POCKET_RUN_BLOCKS: u64 = 64;
@@ -126,13 +126,14 @@ impl Volume {
             .store(free, Ordering::Release);
     }
 
-    /// Lock a group; finish what its dead owner began. `EBUSY` when somebody holds it for as long as `wait` says.
+    /// Lock a group; finish what its dead owner began. `EBUSY` when another thread holds it for as long as `wait`
+    /// says.
     fn lock_group(&self, pool: usize, group: usize, wait: Wait) -> Outcome<&Group> {
         let mutex = &self.session.pool(pool).groups[group].mutex;
         self.locked_group(pool, group, self.lock_space(mutex, wait))
     }
 
-    /// Lock part of the free space, or of the numbers, whose holder may be stopped.
+    /// Lock part of the free space, or of the numbers; its holder may be stopped.
     pub(super) fn lock_space(
         &self,
         mutex: &RobustMutex,
@@ -174,7 +175,7 @@ impl Volume {
         }
     }
 
-    /// Finish a move that died in the group this run lies in; `EBUSY` while somebody holds the group.
+    /// Finish a move that died in the group this run lies in; `EBUSY` while another thread holds the group.
     pub(crate) fn settle_group_of(&self, extent: Extent) -> Outcome<()> {
         let pool = extent.pool.0 as usize;
         if pool < self.geometry.len() {
@@ -184,7 +185,7 @@ impl Volume {
                 match self.lock_group(pool, group, Wait::ToGiveBack) {
                     Ok(entry) => entry.mutex.unlock(),
                     Err(Errno(libc::EBUSY)) => return Err(Errno(libc::EBUSY)),
-                    // Nobody will ever settle it.
+                    // The group can never be locked again.
                     Err(_) => {}
                 }
             }
@@ -272,7 +273,7 @@ impl Volume {
     /// Give `slot.outgoing` back to the map. The caller has taken the run out of where it was.
     ///
     /// # Errors
-    /// `EBUSY` when somebody holds a part of the map, who may be stopped: `outgoing` still names what is left.
+    /// `EBUSY` when a thread that may be stopped holds a part of the map: `outgoing` still names what is left.
     pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) -> Outcome<()> {
         let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
         let pool = whole.pool.0 as usize;
@@ -312,7 +313,7 @@ impl Volume {
                 block += count;
                 continue;
             }
-            // Recorded: a death is finished by the group's next owner, who shortens `outgoing` too.
+            // Recorded first: after a death the group's next owner finishes the move and shortens `outgoing` too.
             entry
                 .mover
                 .store((slot_index as u64 + 1) | GIVING_BACK, Ordering::Release);
@@ -331,7 +332,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Give a run back that is nobody's, through this thread's slot. What cannot be given back now, this thread keeps.
+    /// Give back a run without an owner through this thread's slot. The thread keeps what cannot be given back now.
     pub(crate) fn give_back_run(&self, me: Me<'_>, run: Extent) {
         me.slot.outgoing.store(run.encode(), Ordering::Release);
         if self.give_back(me.index, me.slot).is_ok() {
@@ -387,7 +388,8 @@ impl Volume {
             let free = self.free_in_maps(index) + self.blocks_in_pockets(index);
             report.blocks += geometry.blocks - geometry.data_block.0;
             report.free_blocks += free.saturating_sub(RESERVE_BLOCKS);
-            // What other threads keep is free, and nobody else's to take; logs and indexes grow with data.
+            // Runs that other threads keep are free but cannot be taken by this thread; logs and indexes grow with
+            // data.
             let in_maps = self.free_in_maps(index);
             let kept = RESERVE_BLOCKS + LOG_BLOCKS + in_maps / 4096;
             report.available_blocks += in_maps.saturating_sub(kept);

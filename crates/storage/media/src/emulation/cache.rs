@@ -10,8 +10,8 @@
 //! a third of its hits to blocks that happen to share a place. When a set is full the places are reused in
 //! turn. 256 bytes are what Optane reads at once, so a small read brings in no more than that.
 //!
-//! Tags are hints: relaxed, without a lock, right to leave behind. Who loses a race leaves a tag
-//! more or less than there should be, and a hit or miss more or less is counted.
+//! Tags are hints: relaxed, without a lock, and harmless when left behind by a dead process. A lost race leaves one
+//! tag more or less, so one hit or miss more or less is counted.
 //!
 //! Known gaps: a block counts as there from the moment its read begins; a block of which little was
 //! read takes a whole place; code and data of the program itself take none.
@@ -63,7 +63,7 @@ pub(super) struct Piece {
 }
 
 impl Cache {
-    /// As declared; of several parts, as much as one of them, which is what a thread sees.
+    /// The declared size; of a cache of several parts, the size of one part, which is what a thread sees.
     pub(super) fn fill(&self, declared: Option<&egeria_machine::Cache>) {
         let Some(declared) = declared else {
             return;
@@ -86,7 +86,7 @@ impl Cache {
         f64::from(f32::from_bits(self.latency_ns.load(Relaxed)))
     }
 
-    /// Time of so many bytes from here after the first, machine ns.
+    /// Time of this many bytes from here after the first, machine ns.
     pub(super) fn stream_ns(&self, bytes: u64) -> f64 {
         f64::from(f32::from_bits(self.byte_ns.load(Relaxed))) * bytes as f64
     }
@@ -116,7 +116,7 @@ impl Cache {
         for tag in set {
             let before = tag.load(Relaxed);
             if before >> SECTOR_BITS == piece.name {
-                // Reused by somebody else meanwhile: then theirs stays.
+                // If another thread reused it in the meantime, the other thread's tag stays.
                 let _ = tag.compare_exchange(before, before | wanted, Relaxed, Relaxed);
                 return piece.bytes_in(before);
             }

@@ -1,7 +1,7 @@
 //! Charging an access: when it begins, when it ends, and waiting for that.
 //!
-//! All arithmetic is on given times, so that it can be proven without a clock. Times without another word are on the
-//! machine's clock before dilation: [`EmulationState::now_ns`].
+//! All arithmetic is on given times, so that it can be proven without a clock. Times are on the machine's clock before
+//! dilation, unless stated otherwise: [`EmulationState::now_ns`].
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,21 +15,21 @@ use super::crowd::{Published, place_bit};
 use super::machine::Emulation;
 use super::state::{EmulatedThread, EmulationState};
 
-/// Idle time between accesses shorter than this is not looked into, machine ns.
+/// Idle time between accesses is ignored if it is shorter than this, machine ns.
 const UNNOTICED_IDLE_NS: f64 = 1_000.0;
-/// So far a thread may lag behind its own time, host ns; when it lags more, the machine's clock stands still until
-/// it has caught up. So much unused time a core or medium keeps for threads that lag: what counts is that it never
-/// gives out more than its capacity over this time.
+/// How far a thread may lag behind its own time, host ns. If it lags more, the machine's clock stands still until it
+/// has caught up. A core or medium keeps this much unused time for threads that lag. The invariant: it never gives out
+/// more than its capacity over this time.
 const MAX_LAG_NS: u64 = 1_000_000;
-/// No lag stalls the clock for longer, host ns; more is forgiven the thread.
+/// The longest time that one lag stalls the clock, host ns; a longer lag is dropped.
 const MAX_STALL_NS: u64 = 1_000_000_000;
-/// What is left to wait below this is left out and carried to the next access, host ns:
-/// so every sleep really gives up the CPU, and `blocked_since` can tell ours from others.
+/// A remaining wait below this is skipped and carried to the next access, host ns: so every sleep really gives up the
+/// CPU, and `blocked_since` can tell our sleeps from others.
 const SHORTEST_SLEEP_NS: u64 = 3_000;
 /// Longer computing between two accesses is charged as this, machine ns: a program that
 /// computed for minutes must not seem to hang for hours at its next access.
 const MAX_COMPUTING_NS: u64 = 100_000_000;
-/// Computing longer than this is waited out before the medium is asked, machine ns.
+/// Longer computing than this is waited out before the medium is reserved, machine ns.
 const LONG_COMPUTING_NS: f64 = 10_000.0;
 
 /// A thread on a virtual core, about to access memory.
@@ -53,8 +53,9 @@ impl EmulationState {
         }
     }
 
-    /// Runs `wait`, whose CPU time is not the thread's computing: to look now and then whether a wait is over takes
-    /// no longer on a slower machine, and stretched it would make all who wait behind this thread look more often.
+    /// Runs `wait` without counting its CPU time as computing of the thread. Checking at intervals whether a wait is
+    /// over takes no longer on a slower machine. Stretching it would make all threads that wait behind this one check
+    /// more often.
     pub fn wait<T>(&self, thread: &EmulatedThread, wait: impl FnOnce() -> T) -> T {
         if !self.is_on() {
             return wait();
@@ -77,7 +78,7 @@ impl Emulation {
         }
     }
 
-    /// The same of an access that lies in stripes on several memories, at most 16: those behind count as none.
+    /// Charges an access in stripes on several memories, at most 16 (further ones are ignored), and waits for its end.
     #[inline]
     pub fn access_striped(
         &self,
@@ -169,7 +170,7 @@ impl Emulation {
 }
 
 impl EmulationState {
-    /// Sleeps until the machine's clock shows `until_ns`, however long it stands still meanwhile.
+    /// Sleeps until the machine's clock shows `until_ns`, also if the clock stands still during the sleep.
     fn sleep(&self, thread: &EmulatedThread, until_ns: u64) {
         loop {
             let stalled_ns = self.stalled_ns();
@@ -236,8 +237,8 @@ impl EmulationState {
         }
     }
 
-    /// Time at which the thread began to compute: where its last access should have ended, later by the time for which
-    /// it was blocked since. That the host gave its CPUs to others meanwhile is not the emulated machine's time.
+    /// Time at which the thread began to compute: the time at which its last access should have ended, plus the time
+    /// it was blocked since then. Time during which the host ran other threads does not count on the emulated machine.
     fn ready_ns(
         &self,
         thread: &EmulatedThread,
@@ -257,7 +258,7 @@ impl EmulationState {
         };
         let ready_ns = ended_ns + idle_ns;
         if computing_ns >= MAX_COMPUTING_NS as f64 * self.dilation() {
-            // It computed for longer than is charged, so this is no lag.
+            // It computed for longer than is charged, so this is not lag.
             return ready_ns.max(self.at_ns(host_ns).saturating_sub(computing_ns as u64));
         }
         ready_ns + self.stall(ready_ns + computing_ns as u64, host_ns)
@@ -441,7 +442,7 @@ impl EmulationState {
         ended_ns
     }
 
-    /// What the access costs beside such a crowd: what is cached comes from there, the rest from the memory.
+    /// Cost of the access with this crowd of threads: cached bytes come from the cache, the rest from the memory.
     pub(super) fn cost(
         &self,
         costs: &AccessCosts,

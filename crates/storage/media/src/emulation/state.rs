@@ -1,4 +1,4 @@
-//! What is shared: the layout of an emulated machine in memory that all its processes map, and filling it once.
+//! Shared state: the layout of an emulated machine in memory that all its processes map, and its one-time setup.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -23,7 +23,7 @@ const MAX_QUEUES: usize = 64;
 const MAX_TEXT_BYTES: usize = 256 << 10;
 /// What the memory of an emulated machine begins with when it is complete.
 const READY: u64 = 0x4547_4552_4941_454d;
-/// Threads that are told apart as accessors; more share.
+/// Threads counted as separate accessors; further threads share these slots.
 pub(super) const SLOTS: usize = 512;
 /// Words of a CPU mask; CPUs beyond belong to no emulated node.
 pub(super) const CPU_WORDS: usize = 16;
@@ -76,7 +76,7 @@ pub struct EmulationState {
     /// Latest time that observers saw, ns of [`EmulationState::now_ns`]: the clock goes back when it is stalled.
     observed_ns: AtomicU64,
     pub(super) own_cpu_cost_ns: AtomicU64,
-    /// Host time at which somebody began to place a thread, 0 when nobody does.
+    /// Host time at which a process began to place a thread, 0 when none does.
     pub(super) placing_since_ns: AtomicU64,
     pub(super) used_slots: [AtomicU64; SLOTS / 64],
     pub(super) slots: [Slot; SLOTS],
@@ -112,9 +112,9 @@ pub(super) struct Slot {
     pub(super) lines: AtomicU32,
     /// Cache lines in all, bits of an `f32`.
     pub(super) lines_moved: AtomicU32,
-    /// Time that a line takes which waits for nobody, machine ns, bits of an `f32`.
+    /// Time that one line takes without contention, machine ns, bits of an `f32`.
     pub(super) line_ns: AtomicU32,
-    /// Time of the access if nobody were in the way, machine ns, bits of an `f32`.
+    /// Time of the access without contention, machine ns, bits of an `f32`.
     pub(super) unwaited_ns: AtomicU32,
 }
 
@@ -136,7 +136,7 @@ pub struct EmulatedThread {
     pub(super) slot: AtomicU32,
     /// Its node, plus 1.
     pub(super) home: AtomicU32,
-    /// The thread (kernel's id) whose timer slack was set.
+    /// The thread (kernel's id) with its timer slack set.
     pub(super) precise_thread: AtomicU32,
     pub(super) _padding: AtomicU32,
     pub(super) epoch: AtomicU64,
@@ -158,7 +158,7 @@ pub struct EmulatedThread {
     pub(super) computed_ns: AtomicU64,
     pub(super) queued_ns: AtomicU64,
     pub(super) accesses: AtomicU64,
-    /// Bytes of the access to come that the LLC holds, by the node whose memory they are of.
+    /// Bytes of the next access that the LLC holds, by the node that owns their memory.
     pub(super) cached: [AtomicU32; MAX_EMULATED_NODES],
     pub(super) cached_bytes: AtomicU64,
     /// Host time at which it went on.
@@ -226,7 +226,7 @@ impl EmulatedThread {
         cached.map_or(0, |cached| u64::from(cached.swap(0, Relaxed)))
     }
 
-    /// Where the access to come begins beside where the last one ended, once.
+    /// Whether the next access begins where the last one ended; reading it resets it.
     pub(super) fn take_pattern(&self) -> Pattern {
         self.is_touched.store(0, Relaxed);
         match self.is_sequential.swap(0, Relaxed) {
@@ -263,7 +263,7 @@ impl EmulationState {
         unsafe { Box::<EmulationState>::new_zeroed().assume_init() }
     }
 
-    /// Fills the state, once, before anybody else sees it.
+    /// Fills the state, once, before any other process sees it.
     ///
     /// # Errors
     /// [`EmulationError::NotEmulated`] when the machine declares no nodes, [`EmulationError::TooMany`] when more than there
@@ -368,7 +368,7 @@ impl EmulationState {
         self.configured.load(Acquire) != 0
     }
 
-    /// Empties last-level caches and lets threads begin anew: for who accessed memory without telling.
+    /// Empties last-level caches and resets the state of threads: called after accesses that were not charged.
     pub fn forget(&self) {
         if self.configured.load(Acquire) == 2 {
             self.caches().iter().for_each(Cache::clear);

@@ -40,7 +40,7 @@ pub struct PendingLine {
     pub pool: PoolIndex,
     /// First byte of the line.
     pub at: PoolOffset,
-    /// Aligned words stored to it, one after another: 0 to so many of them arrived.
+    /// Aligned words stored to it, in order: the first 0 to `steps` of them arrived.
     pub steps: u32,
 }
 
@@ -96,7 +96,7 @@ impl CrashImages {
         self.hash = 0;
     }
 
-    /// Begins at point 0 of a recording that was made of this image, whose base is the same as ours.
+    /// Begins at point 0 of a recording that was made of this image. The image has the same base as this value.
     pub fn restart_from(&mut self, image: &CrashImage<'_>, recording: Recording) {
         self.restart(recording);
         for key in image.differing_lines() {
@@ -161,7 +161,7 @@ impl CrashState<'_> {
         self.images.point
     }
 
-    /// The lines whose last stores may be missing, in order.
+    /// The pending lines: lines with a last store that may be missing, in order.
     pub fn pending(&self) -> Vec<PendingLine> {
         let lines = self.images.lines.pending.iter();
         lines
@@ -303,7 +303,7 @@ impl CrashImage<'_> {
         lines
     }
 
-    /// Writes a pool of the image to a new file, for those who open pools by path.
+    /// Writes a pool of the image to a new file, for programs that open pools by path.
     ///
     /// # Errors
     /// `EEXIST` when the file exists, `ENOENT` when there is no such pool, else what `open` or `write` failed with

@@ -3,11 +3,11 @@
 //!
 //! * Delegates are threads of the same process: they die with the caller, and neither the caller's memory nor a block is
 //!   touched after the caller went on, because it waits until each job has ended (`job`).
-//! * Whoever finds no free job, or whose jobs nobody takes, accesses the pools himself. A failure of a delegate is none yet:
-//!   the caller then makes the whole access himself, and finds out.
+//! * A caller that finds no free job, or gets no delegate for its jobs, accesses the pools itself. A delegate's
+//!   failure is not reported: the caller repeats the whole access itself and gets its own result.
 //! * Callers hold no place at a pool (`session::admission`) while they wait; delegates ask for one.
-//! * Which accesses are delegated, and to how many, a planner or a person sets for the session; each process learns from how
-//!   long they take where that is no good (`learned`).
+//! * A planner or a person sets for the session which accesses are delegated, and to how many delegates. Each process
+//!   measures how long accesses take and learns where delegation does not help (`learned`).
 
 mod worker;
 
@@ -45,15 +45,15 @@ pub(crate) use crate::session::delegation::board::MAX_DELEGATES;
 pub struct DelegationRule {
     /// Threads per pool and process that access it for others, at most 16.
     pub delegates: NonZeroU8,
-    /// Reads of so many bytes and more.
+    /// Reads of at least this many bytes.
     pub min_read_bytes: u32,
-    /// Writes of so many bytes and more.
+    /// Writes of at least this many bytes.
     pub min_write_bytes: u32,
-    /// Whether also those that would be faster without.
+    /// Whether accesses that would be faster without delegates are delegated too.
     pub always: bool,
 }
 
-/// An access whose runs are delegated.
+/// An access with delegated runs.
 pub(crate) struct Delegation<'a> {
     volume: &'a Volume,
     me: Me<'a>,
@@ -172,7 +172,7 @@ impl DelegatedCopy for Delegation<'_> {
         self.add(pool, at, from.address(), from.bytes())
     }
 
-    /// From then on no delegate uses the caller's memory.
+    /// Wait for all posted jobs. Afterwards no delegate uses the caller's memory.
     fn settle(&self) -> bool {
         for pool in 0..self.board.pools.len() {
             self.post(pool);
@@ -205,7 +205,7 @@ impl Drop for Delegation<'_> {
     }
 }
 
-/// While a thread waits for delegates, its slot says of which pools.
+/// While a thread waits for delegates, its slot names their pools.
 struct Awaiting<'a>(&'a ThreadSlot);
 
 impl<'a> Awaiting<'a> {
@@ -328,8 +328,8 @@ impl Volume {
         set.map(|_| ()).map_err(|_| Errno(libc::EBUSY))
     }
 
-    /// What was [set by hand](Volume::set_delegation) ends, and what was before is back, unless somebody else has changed it
-    /// meanwhile.
+    /// Ends a rule [set by hand](Volume::set_delegation) and restores the rule before it, unless another process has
+    /// changed the rule since then.
     pub fn give_delegation_back(
         &self,
         ours: Option<DelegationRule>,
@@ -341,8 +341,8 @@ impl Volume {
         let _ = word.compare_exchange(ours, before, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// In this process, delegates are started only when this answers `true`: a library in somebody else's process may be
-    /// called where no thread may be made. Once.
+    /// In this process, start delegates only when this function returns `true`: a library inside another program may
+    /// be called where no thread may be created. Can be set once.
     pub fn start_delegates_if(&self, may_start: fn() -> bool) {
         let _ = self.delegates.may_start.set(may_start);
     }

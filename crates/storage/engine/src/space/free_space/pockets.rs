@@ -27,7 +27,7 @@ impl Volume {
         // Named twice for a moment (incoming and pocket): reaping drops the copy.
         me.slot.pocket[pool][entry].store(extent.encode(), Ordering::Release);
         me.slot.incoming.store(0, Ordering::Release);
-        // A process that fills one pocket may write a little file and end; who fills a second goes on.
+        // A process that fills one pocket may write a small file and end; one that fills a second pocket writes more.
         if is_large || self.has_refilled.load(Ordering::Relaxed) {
             let blocks = extent.count.min(MAX_MAPPED_BLOCKS);
             if let Ok(pool) = self.pool(extent.pool) {
@@ -39,7 +39,7 @@ impl Volume {
         Ok(entry)
     }
 
-    /// Look where this thread last found room, then further on; threads begin in different groups.
+    /// Search where this thread last found room, then further on; threads begin in different groups.
     pub(super) fn search_groups(
         &self,
         me: Me<'_>,
@@ -62,7 +62,7 @@ impl Volume {
             .map(|group| (group, (true, Wait::No)));
         let any = || order.clone().filter(|group| free(group) > 0);
         let some = any().map(|group| (group, (false, Wait::No)));
-        // When somebody holds all that have room, they are waited for in turn: one of them may be stopped.
+        // When all groups with room are locked, they are waited for in turn: one of the holders may be stopped.
         let waiting = std::iter::repeat_with(|| any().collect::<Vec<usize>>())
             .take_while(|groups| !groups.is_empty())
             .flatten()
@@ -95,7 +95,7 @@ impl Volume {
         })
     }
 
-    /// `EBUSY`: what is left stays there.
+    /// `EBUSY`: the rest stays there.
     fn give_back_pocket_entry(
         &self,
         index: usize,
@@ -120,7 +120,7 @@ impl Volume {
     /// Give all pockets of a slot back to the maps.
     ///
     /// # Errors
-    /// `EBUSY` when somebody holds parts of them, who may be stopped: what is left stays in the pockets.
+    /// `EBUSY` when a thread that may be stopped holds parts of the maps: the rest stays in the pockets.
     pub(crate) fn empty_pockets(&self, slot: &ThreadSlot) -> Outcome<()> {
         let index = self.index_of_slot(slot);
         let mut all = Ok(());
