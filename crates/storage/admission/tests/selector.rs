@@ -289,7 +289,7 @@ impl Words for Shared {
     }
 }
 
-/// What the threads of the test share: the words, the lock of who releases, and the truth.
+/// State that the test's threads share: the words, the lock for releasing, and the true counts.
 struct Governor {
     words: Shared,
     releasing: Mutex<()>,
@@ -308,7 +308,7 @@ impl Governor {
         while self.selector().release().is_some() {}
     }
 
-    /// Publishes, waits, accesses, ends; or leaves for ever where `dies` says.
+    /// Publishes, waits, accesses, ends; or stops forever at the step that `dies` names.
     fn access(&self, thread: ThreadId, dies: Option<Phase>) {
         let selector = self.selector();
         let _ = selector.publish(thread, LARGE).expect("idle");
@@ -358,7 +358,7 @@ fn the_same_code_governs_threads_over_atomics() {
                     let thread = governor.selector().claim().expect("one for each");
                     let death = DEATHS.get((round + worker) as usize % 7).copied();
                     governor.access(thread, death);
-                    // Whoever finds a thread dead retires it, and releases.
+                    // The thread that finds another one dead retires it and releases waiters.
                     governor.selector().retire(thread).expect("owned");
                     governor.release();
                 }

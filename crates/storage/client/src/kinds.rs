@@ -1,4 +1,4 @@
-//! What is told of files, directories, data and space.
+//! Descriptions of files, directories, data and space.
 
 use egeria_engine::{Attributes, ExtentReport, FileKind, InodeNumber, Outcome};
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ pub struct Metadata {
     pub size_bytes: u64,
     /// Space it takes, bytes.
     pub allocated_bytes: u64,
-    /// Last access as far as somebody set it, ns since the epoch.
+    /// Last access time that was set explicitly, ns since the epoch.
     pub accessed_ns: i64,
     /// Last change of its data, ns since the epoch.
     pub modified_ns: i64,

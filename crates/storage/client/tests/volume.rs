@@ -78,7 +78,7 @@ fn links_are_followed_and_lead_nowhere_else() {
     let mut options = OpenOptions::new();
     let refused = volume.open("/to-file", options.read(true).follow(false));
     assert_eq!(errno(refused), libc::ELOOP);
-    // A link to nothing: made there, as by Linux; but not anew.
+    // A dangling link: the target is created, as in Linux; but not with `create_new`.
     options.follow(true).write(true).create_new(true);
     assert_eq!(errno(volume.open("/to-nothing", &options)), libc::EEXIST);
     written(&volume, "/to-nothing", b"new");

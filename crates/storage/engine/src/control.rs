@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd};
 pub const CONTROL_REQUEST: u32 =
     (2 << 30) | ((size_of::<ControlReply>() as u32) << 16) | ((b'E' as u32) << 8) | 1;
 
-/// `_IO('E', 2)`: the caller is about to map the file; from when it is answered, nobody writes past the kernel until
+/// `_IO('E', 2)`: the caller is about to map the file. Once it is answered, no process writes past the kernel until
 /// the open file, and with it the last mapping, is released.
 pub const MARK_REQUEST: u32 = ((b'E' as u32) << 8) | 2;
 

@@ -74,7 +74,7 @@ thread_local! {
     static LAST: Cell<Option<FailureCause>> = const { Cell::new(None) };
 }
 
-/// Begin an operation whose failure is to be explained: forget what failed before under this thread.
+/// Begin an operation with failures that are to be explained: forget earlier failures of this thread.
 pub fn forget_failure_cause() {
     let _ = LAST.try_with(|last| last.set(None));
     egeria_media::forget_failure();

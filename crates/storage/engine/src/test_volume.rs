@@ -46,7 +46,7 @@ pub(crate) const FILE: NewInode = NewInode {
     rdev: 0,
 };
 
-/// This process stops, until somebody continues it.
+/// This process stops until it is continued.
 pub(crate) fn stop() {
     let _ = kill_process(getpid(), Signal::STOP);
 }
@@ -74,7 +74,7 @@ impl Stopped {
         stopped
     }
 
-    /// Let one that stopped within its work go on, and wait until it stops again.
+    /// Let a child that stopped within its work go on, and wait until it stops again.
     pub(crate) fn go_on(&self) {
         self.0.signal(Signal::CONT);
         self.wait_for_stop();

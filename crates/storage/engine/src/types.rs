@@ -340,7 +340,7 @@ pub enum AllocationPolicy {
     Local,
     /// On random nodes (`nova_n`).
     Random,
-    /// In stripes over all nodes (OdinFS §4); files made meanwhile stay striped.
+    /// In stripes over all nodes (OdinFS §4); files created under this policy stay striped.
     Striped,
     /// All on the pool with this index (`nova`).
     Pool(u8),

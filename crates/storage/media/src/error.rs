@@ -106,7 +106,7 @@ impl MediaError {
     }
 }
 
-/// Whose memory made a copy fail; small, for the hot copy routines.
+/// The memory that made a copy fail; small, for the hot copy routines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AccessFault {
     /// The pool's: out of bounds, read-only, or memory gone. Becomes `EIO`.

@@ -50,7 +50,7 @@ impl Pool {
         self.backing().is_some()
     }
 
-    /// Blocks whose content here is not the file's, ascending. Of a pool that is not private: none.
+    /// Blocks with content that differs from the file's, ascending. For a pool that is not private: none.
     ///
     /// # Errors
     /// [`MediaError::Io`] (`EIO`) when the file or this process's page map cannot be read.

@@ -1,21 +1,22 @@
-//! Memory that a thread can store to only while it says so: protection keys of the CPU (Linux: `pkeys(7)`).
+//! Memory that a thread can store to only after it allows this: protection keys of the CPU (Linux: `pkeys(7)`).
 //!
-//! What a key forbids is a register of each thread. Loads are to need nothing, and stores the one instruction that
-//! changes the register before, and after. A thread that is older than the key, or in a handler of a signal, may at
-//! first not even load: a fault in a guarded routine tells, and then loads are allowed and made again.
+//! A register of each thread says what a key forbids. Loads shall cost nothing; a store costs one instruction before
+//! and one after, which change the register. A thread older than the key, or in a signal handler, may first not even
+//! load. Then a fault in a guarded routine shows this, loads are allowed, and the load is repeated.
 //!
-//! A key stops stores that run wild. It stops nobody who means to store: any thread may change its register.
+//! A key stops accidental stores of a faulty program. It does not stop deliberate stores: any thread may change its
+//! register.
 
 use std::arch::asm;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Tells whether the caller will [`close`] what its thread opened, soon and in any case.
+/// Tells whether the caller will surely [`close`] soon what its thread opened.
 type ClosesLater = fn() -> bool;
 
 /// Set: pools are protected in this process, as far as the CPU and the kernel can.
 static WANTED: OnceLock<ClosesLater> = OnceLock::new();
-/// The one key of all pools, once there is one. Key 0 is everybody's.
+/// The one key of all pools, once there is one. Key 0 is that of all other memory.
 static KEY: AtomicU32 = AtomicU32::new(0);
 /// The key, or none on this CPU or for this process; allocated at the first store.
 static ALLOCATED: OnceLock<Option<u32>> = OnceLock::new();

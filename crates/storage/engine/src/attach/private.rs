@@ -45,7 +45,7 @@ impl PrivateMemory {
     }
 }
 
-/// Make a volume of these pools, on nodes 0, 1, …, whose identity and times follow from `seed`.
+/// Make a volume of these pools, on nodes 0, 1, …; its identity and times follow from `seed`.
 ///
 /// # Errors
 /// `EIO` when a pool cannot be written, or is too small for a volume.

@@ -1,4 +1,4 @@
-//! The line on pool 0 that names the session of those who have the volume attached now.
+//! The line on pool 0 that names the session in which the volume is attached now.
 
 use crate::format::*;
 use crate::requests::VolumeError;
@@ -9,9 +9,9 @@ use egeria_media::Pool;
 /// What the line says of the session it names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionLine {
-    /// Somebody may be attached.
+    /// Processes may be attached.
     Current,
-    /// The last one has left. It names nobody any more, but is no other session's line.
+    /// The last process has detached. The session has ended, but the line is not yet that of another session.
     Ended,
 }
 

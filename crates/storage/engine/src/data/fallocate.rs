@@ -35,7 +35,7 @@ impl Volume {
         self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
     }
 
-    /// As `allocate`, by someone who goes past the kernel.
+    /// Reserve, punch or zero a range, by a process that bypasses the kernel.
     ///
     /// # Errors
     /// As `allocate`; `EAGAIN` when the kernel holds pages of the inode, which it must change itself: part of the range
@@ -281,7 +281,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Next data at or after the offset (`ENXIO` past the end). Waits for nobody.
+    /// Next data at or after the offset (`ENXIO` past the end). Does not wait for other threads.
     ///
     /// # Errors
     /// `ENXIO` when there is none; `EISDIR` and `EINVAL` for other kinds of inodes; what [every
@@ -305,7 +305,7 @@ impl Volume {
         .ok_or(Errno(libc::ENXIO))
     }
 
-    /// Next hole at or after the offset (`ENXIO` past the end). Waits for nobody.
+    /// Next hole at or after the offset (`ENXIO` past the end). Does not wait for other threads.
     ///
     /// # Errors
     /// `ENXIO` past the end; `EISDIR` and `EINVAL` for other kinds of inodes; what [every operation](crate::Errno)

@@ -60,7 +60,7 @@ impl Volume {
     /// Whether the blocks of an open file have checksums.
     pub(crate) fn has_sums(&self, file: FileReference) -> Outcome<bool> {
         if file.inode().state.load(Ordering::Acquire) != LOADED {
-            // Whoever loads it may be stopped.
+            // A thread that is loading it may be stopped.
             return Ok(self.read_record(file.ino.0)?.certificate.checksums);
         }
         Ok(file.inode().checksums.load(Ordering::Relaxed) != 0)
@@ -77,7 +77,7 @@ impl Volume {
         self.read_block_of(word, sum_in(index, file_block), bytes)
     }
 
-    /// The same where the checksum is known, if there is one.
+    /// Read a block that has data; whether it matches this checksum, if there is one.
     fn read_block_of(
         &self,
         word: BlockWord,
@@ -110,7 +110,7 @@ impl Volume {
         }
     }
 
-    /// Tell and count a block that is not what was written.
+    /// Report and count a block that is not what was written.
     #[cold]
     fn mismatch(&self, me: Me<'_>, ino: u64, file_block: u64, word: BlockWord) -> Errno {
         count(&me.slot.counters.checksum_failures, 1);
@@ -209,7 +209,7 @@ impl Volume {
             });
             let copied = match copied {
                 Ok(copied) => copied,
-                // Somebody is stopped in the middle of a change: what the log says is there, and whole.
+                // A thread is stopped in the middle of a change: the log describes a consistent state.
                 Err(_) => self.with_committed_blocks(ino, |blocks| {
                     let to = available(blocks.size_bytes, offset, to);
                     let look = |block| (blocks.run_at(block).0, blocks.sum_of(block));
@@ -219,7 +219,7 @@ impl Volume {
                 }),
             };
             let (copied, access, bytes) = match copied {
-                // It changes all the time, so nobody is stopped.
+                // It changes all the time, so its writer is not stopped.
                 Err(Errno(libc::EAGAIN)) => continue,
                 copied => copied?,
             };
@@ -263,7 +263,7 @@ impl Volume {
         match copied {
             Ok(()) => {}
             Err(Trouble::Errno(errno)) => return Some(Err(errno)),
-            // Damage is believed only under the lock.
+            // A mismatch counts as damage only under the lock.
             Err(Trouble::Mismatch(..)) => return None,
         }
         access.end();

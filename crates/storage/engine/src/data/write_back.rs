@@ -82,7 +82,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Show that the content changed, also to those who compare [`Volume::change_number`].
+    /// Show that the content changed, also to users of [`Volume::change_number`].
     fn note_change(&self, locked: &Locked<'_>) {
         let changing = WriteSection::begin(locked.inode);
         let time_ns = self.stamp_ns(locked.inode) as u64;

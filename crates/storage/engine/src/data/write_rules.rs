@@ -4,7 +4,7 @@ use crate::session::direct::DirectCommit;
 use crate::session::layout::SessionInode;
 use crate::types::{Errno, Outcome};
 
-/// Who writes, as far as it matters.
+/// The kind of writer, as far as it matters.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WriteRules {
     /// Fail with `EAGAIN` when the kernel holds pages of the inode.
@@ -14,7 +14,7 @@ pub(crate) struct WriteRules {
 }
 
 impl WriteRules {
-    /// Of writers that go past the kernel.
+    /// Rules for writers that bypass the kernel.
     pub(crate) const DIRECT: WriteRules = WriteRules {
         direct: true,
         replaces: false,

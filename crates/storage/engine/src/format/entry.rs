@@ -257,7 +257,7 @@ fn encode_xattr(bytes: &mut [u8], kind: u8, name: &[u8], value: &[u8]) {
     bytes[20 + name.len()..20 + name.len() + value.len()].copy_from_slice(value);
 }
 
-/// What an entry's checksum covers beside its bytes.
+/// What an entry's checksum covers in addition to its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct EntrySeal {
     /// Inode the log belongs to.
@@ -275,7 +275,8 @@ impl EntrySeal {
         let mut seed = [0u8; 24];
         put_u64(&mut seed, 0, self.ino);
         put_u64(&mut seed, 8, self.position.0);
-        // The generation and then the entry's first four bytes, as one word: a load of two stores has to wait for both.
+        // The generation and then the entry's first four bytes, as one word: a load that spans two stores has to wait
+        // for both.
         let first = u64::from(get_u32(bytes, 0));
         put_u64(&mut seed, 16, u64::from(self.generation) | first << 32);
         super::checksum::crc32c_append(super::checksum::crc32c(&seed), &bytes[8..])

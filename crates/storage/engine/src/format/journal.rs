@@ -44,7 +44,7 @@ pub fn encode_journal_pairs(pairs: &[JournalPair]) -> Vec<u8> {
     bytes
 }
 
-/// The word whose store at the slot's start commits these pairs.
+/// The word that commits these pairs when it is stored at the slot's start.
 pub fn journal_commit_word(slot: u64, encoded_pairs: &[u8]) -> u64 {
     let crc = super::checksum::crc32c_append(slot as u32, encoded_pairs) as u64;
     (JOURNAL_MAGIC << 48) | ((encoded_pairs.len() as u64 / 16) << 32) | crc

@@ -3,7 +3,7 @@
 //! ```text
 //! block 0,1   superblock, copy A          every pool
 //! block 2,3   superblock, copy B          every pool
-//! block 4     session line                pool 0 only; says who is attached, means nothing after a boot
+//! block 4     session line                pool 0 only; shows if attached, means nothing after a boot
 //! block 5…    journal slots               pool 0 only
 //! …           inode block pointers        one word per possible inode block
 //! …           data: inode blocks, log pages, file blocks

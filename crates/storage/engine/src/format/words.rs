@@ -78,8 +78,8 @@ const SECOND_HEAD: u64 = 1 << 51;
 const ORPHAN: u64 = 1 << 52;
 const IN_USE: u64 = 1 << 53;
 
-/// The word whose store commits: where an inode's log ends, which of two heads begins it, and whether
-/// the inode has lost its last name. Zero: the inode is free.
+/// The word that commits with its store: where an inode's log ends, which of two heads begins it, and whether the
+/// inode has lost its last name. Zero: the inode is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommitWord {
     /// First line after the last committed entry.

@@ -7,7 +7,8 @@
 //! 3. A writer copies a block to private memory, computes its checksum there, and stores it. The entry that maps
 //!    blocks holds their checksums, so one commit makes both valid. The index keeps them with the words (see `index`).
 //! 4. A reader copies a whole block to private memory, checks the checksum there, and returns data from the copy.
-//!    Without the lock, a mismatch may mean that the block was just replaced; with the lock, it is damage. See `verified`.
+//!    Without the lock, a mismatch may mean that the block was just replaced. With the lock, it is damage.
+//!    See `verified`.
 
 use crate::format::checksum::crc32c;
 use crate::format::*;

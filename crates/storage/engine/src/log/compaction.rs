@@ -114,8 +114,8 @@ impl Volume {
         }
         operation.keep_from(mark);
         let inode = locked.inode;
-        // A directory's table names places in the old log until it is loaded anew: who looks without the lock meanwhile
-        // would find no name in the new one.
+        // A directory's table names places in the old log until it is loaded again. A reader without the lock would
+        // find no name in the new log until then.
         let is_directory = locked.kind() == FileKind::Directory;
         let changing = is_directory.then(|| WriteSection::begin(inode));
         inode.log_pages.store(staged.pages, Ordering::Relaxed);

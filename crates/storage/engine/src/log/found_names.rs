@@ -44,7 +44,7 @@ pub(crate) struct Name {
 }
 
 impl Names {
-    /// Entries looked at in one go: the fewer, the rarer something changes meanwhile.
+    /// Entries read in one pass: the fewer, the less often something changes during the pass.
     pub(crate) const MAX: usize = 128;
     pub(crate) const MAX_BUT_DOTS: u64 = Names::MAX as u64 - 2;
 

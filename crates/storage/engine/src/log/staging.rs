@@ -225,7 +225,7 @@ impl Staged {
         };
         entry.encode(bytes, (bytes.len() / LINE) as u8, time_ns, seal);
         let pool = volume.pool(self.commit.tail.pool())?;
-        // Whole lines that nobody reads soon: past the cache, durable with the commit's first fence.
+        // Whole lines that are not read soon: past the cache, durable with the commit's first fence.
         pool.copy_in(self.commit.tail.offset(), (&*bytes).into())
             .map_err(Errno::from)
     }

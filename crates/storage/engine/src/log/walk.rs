@@ -122,7 +122,7 @@ impl Volume {
 }
 
 impl Locked<'_> {
-    /// Whose log this is; `pages_before` as for a walk from the head.
+    /// Place of this inode's log; `pages_before` as for a walk from the head.
     pub(crate) fn log_place(&self) -> LogPlace {
         LogPlace {
             ino: self.ino,

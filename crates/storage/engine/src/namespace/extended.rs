@@ -1,4 +1,4 @@
-//! Extended attributes, looked at without waiting for who changes the inode.
+//! Extended attributes, read without waiting for a thread that changes the inode.
 
 use crate::format::LayoutWord;
 use crate::log::checksums;
@@ -15,7 +15,8 @@ struct OfFile {
 }
 
 impl Volume {
-    /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). Waits for nobody.
+    /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). Does not wait for other
+    /// threads.
     ///
     /// # Errors
     /// `ENODATA` when it is absent; what [every operation](crate::Errno) can fail with.
@@ -29,7 +30,7 @@ impl Volume {
         value.ok_or(Errno(libc::ENODATA))
     }
 
-    /// Names of all extended attributes. Waits for nobody.
+    /// Names of all extended attributes. Does not wait for other threads.
     ///
     /// # Errors
     /// What [every operation](crate::Errno) can fail with.

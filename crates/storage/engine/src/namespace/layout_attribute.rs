@@ -1,4 +1,4 @@
-//! The attribute `user.egeria.layout`: who may have it, and what it makes of an inode.
+//! The attribute `user.egeria.layout`: which inodes may have it, and how it changes an inode.
 
 use crate::format::{BLOCK, Entry, FIRST_VERSION_WITH_LAYOUTS, LayoutWord};
 use crate::session::inode::Locked;

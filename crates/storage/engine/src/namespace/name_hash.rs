@@ -10,7 +10,7 @@ fn word_of_few(bytes: &[u8]) -> u64 {
     each.fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Under a seed that nobody who makes names knows.
+/// Under a seed that is unknown to processes that create names.
 pub(crate) fn hash_name(seed: u64, name: &[u8]) -> u64 {
     let mut hash = seed ^ (name.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let (words, rest) = name.as_chunks::<8>();

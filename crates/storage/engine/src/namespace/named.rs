@@ -9,8 +9,8 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// How often a name is looked at again whose directory had to be let go meanwhile. Others may rename it each
-/// time, so more than once or twice.
+/// How often a name is looked up again after its directory had to be unlocked. Other threads may rename it each time,
+/// so more than once or twice.
 pub(crate) const BELOW_TRIES: usize = 16;
 
 impl Volume {
@@ -24,7 +24,7 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock a directory whose names will change. Compaction moves entries, so it comes before any look.
+    /// Lock a directory to change its names. Compaction moves entries, so it is done before any lookup.
     pub(crate) fn lock_for_change(&self, directory: impl Into<InodeHandle>) -> Outcome<Locked<'_>> {
         let locked = self.lock_directory(directory)?;
         self.compact_if_due(&locked, &mut Operation::new(self, locked.me));
@@ -56,9 +56,9 @@ impl Volume {
         Err(self.damaged(parent, "a directory in it with another parent"))
     }
 
-    /// Whether what a name means may be locked while its directory is. On forged media a name can lead
-    /// back to its own directory or above it, where waiting for the lock would never end. `false`: of a
-    /// directory it is not known; locked alone and looked at again, it is.
+    /// Whether the target of a name may be locked while its directory is locked. On forged media a name can lead back
+    /// to its own directory or to one above it: waiting for that lock would never end. `false`: unknown for a
+    /// directory; the target is then locked alone and checked again.
     pub(crate) fn is_below(&self, directory: &Locked<'_>, found: &FoundName) -> Outcome<bool> {
         if found.ino == directory.ino || found.ino == InodeNumber::ROOT.0 {
             return Err(self.damaged(directory.ino, "a name that leads back"));

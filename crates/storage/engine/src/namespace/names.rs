@@ -499,7 +499,7 @@ impl Volume {
         let nlink = child.inode.nlink.load(Ordering::Relaxed);
         let position = if nlink <= 1 || child.kind() == FileKind::Directory {
             staged.commit.orphan = true;
-            // Whoever reaps this thread finishes the deletion.
+            // If this thread dies, the process that reaps it finishes the deletion.
             self.inode_losing(operation.me, child.ino);
             None
         } else {

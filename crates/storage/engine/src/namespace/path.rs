@@ -30,7 +30,7 @@ pub enum PathStop {
 pub struct PathWalker<'a> {
     /// The volume.
     pub volume: &'a Volume,
-    /// Whose rights count.
+    /// Credentials to check rights with.
     pub credentials: &'a Credentials,
     /// Whether the system's `fs.protected_symlinks` is set.
     pub protects_symlinks: bool,

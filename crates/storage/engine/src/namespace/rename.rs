@@ -1,8 +1,8 @@
-//! Rename. Moves of directories between directories take the volume's rename lock, which keeps the tree's shape still
-//! while ancestry is looked at; directories are then locked ancestors first, what they name after them. Moves of other
-//! files do not change the tree's shape and hold neither that lock nor anything above their two directories. Those they
-//! lock by what the tree looks like now; if it changes meanwhile, two operations may come to wait for each other, and
-//! begin again when their patience ends ([`Volume::holding_up_nobody`]).
+//! Rename. Moves of directories between directories take the volume's rename lock, so that the shape of the tree
+//! cannot change while ancestry is checked. Directories are then locked ancestors first, then the inodes they name.
+//! Moves of other files do not change the tree's shape. They take neither that lock nor any lock above their two
+//! directories. They lock the two by the present shape of the tree. If it changes during this, two operations may wait
+//! for each other; they start again when their patience ends ([`Volume::holding_up_nobody`]).
 
 mod changes;
 
@@ -21,7 +21,7 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// Deepest tree whose ancestry is followed; media with a longer chain is damaged.
+/// Maximum depth of ancestry that is followed; media with a longer chain is damaged.
 const MAX_DEPTH: usize = 1 << 16;
 
 struct Held<'a>(&'a RobustMutex);
@@ -210,7 +210,7 @@ impl Volume {
         let mut line = vec![directory.0];
         let mut at = directory.0;
         while at != InodeNumber::ROOT.0 {
-            // Under the lock: whoever died moving it may have left the parent of before.
+            // Under the lock: a process that died while it moved the directory may have left the old parent.
             let locked = self.lock_beside_leases(at)?.directory()?;
             at = locked.inode.parent.load(Ordering::Relaxed);
             line.push(at);

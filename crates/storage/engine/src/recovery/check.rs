@@ -20,13 +20,13 @@ use std::sync::Arc;
 /// Directory that unreachable inodes are linked into.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// Verify a volume that nobody has attached, wholly; `progress(done, total)` is called now and then.
+/// Verify all of a volume that no process has attached; `progress(done, total)` is called at intervals.
 ///
 /// The check works on a private copy of the pools (copied on write), where it recovers as any attach does.
 /// The pools themselves change only when a repair is wanted and something was repaired.
 ///
 /// # Errors
-/// As [`Volume::attach`]; `EBUSY` when somebody has it attached. Damage is no error but a finding.
+/// As [`Volume::attach`]; `EBUSY` when a process has it attached. Damage is no error but a finding.
 pub fn check_volume<'a>(
     pool: &Path,
     repair: impl Into<Repair<'a>>,
@@ -367,7 +367,7 @@ impl Check<'_> {
         }
     }
 
-    /// A symbolic link leads somewhere. Data that does not match its checksum is told by `verify_data`.
+    /// Check that a symbolic link can be read. `verify_data` reports data that does not match its checksum.
     fn check_target(&mut self, ino: u64, kind: FileKind, path: &str) {
         if kind == FileKind::Symlink
             && self.bad_blocks(ino).unwrap_or_default().is_empty()

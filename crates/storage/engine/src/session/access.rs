@@ -1,6 +1,6 @@
-//! The bracket around every access of pool memory by a data path: what must be done before and after a copy is
-//! done here, and nowhere else. Paths of their own for usual calls ask once whether there is anything to do
-//! ([`PathMode::NORMAL`]), and then copy without it.
+//! The bracket around every access of pool memory by a data path: all steps before and after a copy are done here, and
+//! nowhere else. Fast paths for usual calls check once whether there is anything to do ([`PathMode::NORMAL`]), and
+//! then copy without the bracket.
 //!
 //! ```text
 //! begin ─ (run: before ─ copy ─ after)* ─ end        `end` outside of all locks: it may sleep
@@ -29,7 +29,7 @@ pub(crate) struct Access<'a> {
     kind: AccessKind,
     mode: PathMode,
     traffic: Traffic,
-    /// Who copies runs for the caller.
+    /// Copies runs for the caller, if set.
     delegation: Option<&'a dyn DelegatedCopy>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// An access whose runs are copied by delegates, where there are any.
+    /// Begin an access with runs copied by delegates, if there are any.
     #[inline(always)]
     pub(crate) fn begin_long(
         volume: &'a Volume,

@@ -7,7 +7,7 @@ use crate::session::layout::ThreadSlot;
 use std::arch::{asm, global_asm};
 use std::cell::Cell;
 
-/// Whose slot the thread used last.
+/// The slot that the thread used last.
 #[repr(C)]
 pub(crate) struct Current {
     /// [`crate::Volume`]'s era; never 0 for a real one.

@@ -1,9 +1,9 @@
 //! Where a file's blocks probably are, per process: what lets a read begin its copy while the index
 //! word, out of the caches in a large file, is still on its way.
 //!
-//! An entry remembers the place of 16 neighbours as if they lay in a row. A guess is only acted on
-//! after the index word was seen to say the same; the branch between is predicted, and that is the
-//! gain. A wrong or torn guess therefore costs time and nothing else, and nobody keeps entries true.
+//! An entry remembers the place of 16 neighbours as if they lay in a row. A guess is used only after the index word
+//! was seen to say the same. The branch in between is predicted; that is the gain. So a wrong or torn guess costs only
+//! time, and entries are never kept up to date.
 
 use crate::format::BlockWord;
 use std::arch::asm;

@@ -1,13 +1,12 @@
 //! Session memory for holes, by owner of files.
 //!
-//! The index of a file without large holes takes a 512th of the file's bytes. One of blocks that lie far apart takes up to
-//! 20 KiB a block, so that any user who may write files could use up the session's memory for all. What indexes take
-//! beyond their files' blocks is counted for the owner of each file, and limited; the owner of the session and root have
-//! no limit.
+//! The index of a file without large holes takes a 512th of the file's bytes. For blocks far apart it takes up to 20
+//! KiB per block. So any user with write permission could use up the session's memory. Index pages beyond what a
+//! file's blocks need are counted for the file's owner, and limited; the owner of the session and root have no limit.
 //!
-//! A file is counted anew whenever a write makes its index grow, and no longer when the index goes: so reading is never
-//! refused, and holes that were there before the session, or were punched since, count from the next such write on.
-//! Counts are hints: a process that is killed in between leaves one a few pages off until the session ends.
+//! A file is counted again whenever a write makes its index grow, and removed from the count when its index is freed.
+//! So reads are never refused. Holes that existed before the session, or were punched since, count from the next such
+//! write on. Counts are hints: a killed process leaves one wrong by a few pages until the session ends.
 
 use super::layout::{HoleAccount, HoleAccounts, SessionInode};
 use crate::types::{Errno, Outcome};
@@ -22,7 +21,7 @@ const BLOCKS_PER_PAGE: u64 = 256;
 const FREE_PAGES: u64 = 6;
 
 impl HoleAccounts {
-    /// Before anybody else sees the session.
+    /// Before any other process sees the session.
     pub fn begin(&self, session_owner: u32, limit_pages: u64) {
         self.session_owner
             .store(session_owner.wrapping_add(1), Ordering::Relaxed);

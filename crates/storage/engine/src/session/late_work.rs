@@ -40,8 +40,8 @@ impl Volume {
         }
     }
 
-    /// Give back such space that was left to later, once that is worth a try. For who holds inodes, and waits for none; of
-    /// this thread's slot, what names such space must be free.
+    /// Give back space that was left to later, once a try is worthwhile. For a thread that holds inodes and waits for
+    /// no lock. The words of this thread's slot that name such space must be free.
     pub(crate) fn give_back_late(&self, is_meant: impl Fn(&Late) -> bool) {
         if !self.space_busy.is_over() {
             return;

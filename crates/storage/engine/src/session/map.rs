@@ -89,7 +89,8 @@ impl Session {
         Ok(session)
     }
 
-    /// From now on this machine is emulated, for this session alone, or for all that share it under a name; by whoever makes the session, before anybody joins.
+    /// From now on this machine is emulated, for this session alone or for all sessions that share it under a name.
+    /// Called by the process that makes the session, before any other process joins.
     ///
     /// # Errors
     /// `EINVAL` when it cannot be emulated; what the system says.
@@ -166,8 +167,8 @@ impl Session {
         shared
     }
 
-    /// Make sure that what everybody looks at has memory: all but slots, inodes and the arena, which get
-    /// it when they are taken.
+    /// Make sure that the parts that every process reads have memory: all but slots, inodes and the arena, which get
+    /// memory when they are taken.
     ///
     /// # Errors
     /// `ENOMEM` when /dev/shm has no room.
@@ -240,7 +241,7 @@ impl Session {
         Ok(())
     }
 
-    /// A bit per page: it has memory, whoever gave it some.
+    /// A bit per page: it has memory, allocated by any process.
     fn pages_with_memory(&self) -> &[AtomicU64] {
         let pages = self.layout.backed / BLOCK;
         self.slice(self.layout.backed, pages.div_ceil(64))
@@ -294,7 +295,7 @@ impl Session {
     pub fn callers(&self) -> &[CallerSlot] {
         self.slice(self.layout.callers, CALLER_SLOTS)
     }
-    /// Who may access each pool.
+    /// The admission gate of each pool.
     pub fn gates(&self) -> &[AdmissionGate] {
         self.slice(self.layout.gates, self.layout.block_maps.len())
     }

@@ -60,7 +60,7 @@ impl Opens {
 
     /// Run `body` under all locks, with the counts of all parts.
     pub(crate) fn all_locked<T>(&self, body: impl FnOnce(&FillLevels<'_>) -> T) -> T {
-        // In their order: whoever else takes all does the same.
+        // Taken in ascending order, like every other thread that takes all locks.
         self.parts.iter().for_each(Part::take);
         let result = body(&FillLevels(&self.parts));
         self.parts.iter().for_each(Part::give);
@@ -165,8 +165,9 @@ pub(super) fn insert(
     None
 }
 
-/// Take an entry out; how many entries became empty. A search ends at an empty entry, so the one right before it need not
-/// stay [`GONE`], nor do those before that which are. Whoever searches meanwhile still reaches every entry in use.
+/// Take an entry out; returns how many entries became empty. A search ends at an empty entry, so the entry right
+/// before it need not stay [`GONE`], nor do [`GONE`] entries before that one. A concurrent search still reaches every
+/// entry in use.
 pub(super) fn remove(table: &[AtomicU64], part: usize, removed: &[AtomicU64]) -> u64 {
     let part = part_of(table, part);
     let slots = part_slots(table);

@@ -1,4 +1,4 @@
-//! Words that name a thread or an attachment, and which life of it.
+//! Words that name a thread or an attachment, and which incarnation of it.
 
 use crate::session::layout::THREAD_SLOTS;
 
@@ -17,7 +17,7 @@ impl OwnerWord {
         OwnerWord((slot as u32 + 1) | ((incarnation as u32) << OwnerWord::SLOT_BITS))
     }
 
-    /// The thread's slot; `None`: nobody.
+    /// The thread's slot; `None`: no thread.
     pub(crate) fn slot(self) -> Option<usize> {
         ((self.0 & OwnerWord::SLOT_MASK) as usize).checked_sub(1)
     }

@@ -1,4 +1,4 @@
-//! Inodes whose lock was waited for in vain.
+//! Inodes that could not be locked in time.
 
 use crate::session::layout::SessionInode;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -14,7 +14,7 @@ use std::time::Duration;
 const HOLDING_PATIENCE: Duration = Duration::from_millis(1);
 
 impl Volume {
-    /// Wait for whoever holds an inode's lock, as long as this thread may.
+    /// Wait for the holder of an inode's lock, as long as this thread may.
     #[cold]
     pub(super) fn wait_for_holder(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
         self.wait_for(ino, &inode.mutex, || self.report_wait(ino, inode))
@@ -41,8 +41,8 @@ impl Volume {
         mutex.lock().ok_or_else(|| self.unusable(ino))
     }
 
-    /// Report which thread holds an inode. Whoever has just taken the lock has not yet written down that it is his; the lock
-    /// itself names the thread.
+    /// Report which thread holds an inode. A thread that has just taken the lock has not written the owner word yet;
+    /// the lock itself names the thread.
     fn report_wait(&self, ino: u64, inode: &SessionInode) {
         let thread = u64::from(inode.mutex.holder());
         let owner = self.slot_of_owner(OwnerWord(inode.owner.load(Ordering::Acquire)));
@@ -82,7 +82,7 @@ impl Volume {
         });
     }
 
-    /// Report which thread is putting right what a killed one left.
+    /// Report which thread completes what a killed thread left.
     pub(super) fn report_recovery(&self, ino: u64, recovery: &RobustMutex) {
         self.report_long_wait(&LongWait {
             ino,
@@ -92,7 +92,7 @@ impl Volume {
         });
     }
 
-    /// Wait until nobody is changing an inode, without holding it then.
+    /// Wait until no thread is changing an inode. The inode is not locked afterwards.
     ///
     /// # Errors
     /// What [every operation](crate::Errno) can fail with; `EAGAIN` within [`crate::within_patience`].

@@ -119,7 +119,7 @@ impl<'a> Operation<'a> {
         self.old = 0;
     }
 
-    /// Whether so many single blocks can be noted as replaced with none settled before.
+    /// Whether this many single blocks can be noted as replaced without settling any before.
     pub(crate) fn can_note(&self, blocks: usize) -> bool {
         self.old + blocks <= PENDING_EXTENTS
     }

@@ -1,4 +1,4 @@
-//! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
+//! Assignment of pools: to CPUs, to declared nodes, to the writing thread.
 
 use crate::format::{BLOCK, LayoutWord, MAX_POOLS, Superblock};
 use crate::requests::failure;
@@ -14,7 +14,7 @@ use egeria_machine::Machine;
 use egeria_media::{PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;
 
-/// Note which pool is whose: of declared nodes by position, of CPUs by the machine found.
+/// Note the pool of each declared node by position, and the pool of each CPU by the machine found.
 pub(crate) fn place_nodes(
     session: &Session,
     superblock: &Superblock,
@@ -130,7 +130,7 @@ impl Placement {
 }
 
 impl Volume {
-    /// The machine that whoever made the session has emulated; `None`: it is this one.
+    /// The machine that the creator of the session emulates; `None`: the real one.
     pub fn declared_machine(&self) -> Option<Machine> {
         self.session.emulation().machine().ok()
     }

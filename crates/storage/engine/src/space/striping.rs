@@ -8,7 +8,7 @@ use crate::format::{BLOCK, LayoutWord};
 
 /// The attribute of directories and files.
 pub(crate) const ATTRIBUTE: &[u8] = b"user.egeria.layout";
-/// Blocks of a stripe where nobody says how many: 32 KiB, as OdinFS has them.
+/// Blocks of a stripe by default: 32 KiB, as in OdinFS.
 pub(crate) const DEFAULT_STRIPE_BLOCKS: u32 = 8;
 
 const LOCAL: &[u8] = b"local";

@@ -36,9 +36,9 @@ pub(super) struct Access<'a> {
 pub(super) struct Cost {
     /// Occupies the memory.
     pub(super) service_ns: f64,
-    /// From beginning to end when nobody is in the way but those in queues.
+    /// From beginning to end with no contention except in queues.
     pub(super) undisturbed_ns: f64,
-    /// The same without waiting in queues.
+    /// From beginning to end with no contention and no waiting in queues.
     pub(super) unwaited_ns: f64,
 }
 

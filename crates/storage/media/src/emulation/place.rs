@@ -9,14 +9,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::state::{CPU_WORDS, EmulatedThread, EmulationState, MAX_EMULATED_NODES, Slot};
 use super::{clock, id_bitmap};
 
-/// So often a thread's affinity is looked at, host ns.
+/// How often a thread's affinity is read, host ns.
 const RECHECK_NS: u64 = 4_000_000;
-/// Whoever places a thread for longer than this died doing it, host ns.
+/// A process that takes longer than this to place a thread has died during it, host ns.
 const ABANDONED_NS: u64 = 20_000_000;
 
 impl EmulationState {
-    /// The emulated node the calling thread runs on, whose slot `thread` is. 0 when
-    /// nothing is emulated.
+    /// The emulated node of the calling thread, which owns the slot `thread`. 0 when nothing is emulated.
     #[inline]
     pub fn node_of_thread(&self, thread: &EmulatedThread) -> usize {
         if !self.is_configured() {
@@ -26,7 +25,8 @@ impl EmulationState {
         self.node_of_thread_at(thread, clock::coarse_now_ns(), allowed)
     }
 
-    /// The same at a given time; `allowed` is asked only when that may have changed.
+    /// The emulated node of the calling thread at a given time; `allowed` is called only when the affinity may have
+    /// changed.
     #[inline]
     pub(super) fn node_of_thread_at(
         &self,
@@ -56,13 +56,13 @@ impl EmulationState {
         thread.placed_ns.store(u64::MAX, Relaxed);
     }
 
-    /// The node a thread was placed on; for others than the thread itself.
+    /// The node that a thread was placed on; may be called by other threads.
     pub fn placed_node(&self, thread: &EmulatedThread) -> Option<usize> {
         (thread.home.load(Relaxed) as usize).checked_sub(1)
     }
 
-    /// Gives back what a thread occupies and makes its slot fresh; by the thread when it
-    /// ends, or by anybody when its process is dead.
+    /// Gives back what a thread occupies and resets its slot. Called by the thread when it ends, or by any process
+    /// when the thread's process is dead.
     pub fn release_thread(&self, thread: &EmulatedThread) {
         let index = thread.slot.swap(0, Relaxed) as usize;
         if let Some(slot) = self.slots.get(index.wrapping_sub(1)) {
@@ -192,7 +192,7 @@ fn affinity() -> [u64; CPU_WORDS] {
     }
 }
 
-/// A bit for each node one of whose CPUs is in the mask.
+/// A bit for each node that has a CPU in the mask.
 pub(super) fn allowed_nodes(state: &EmulationState, mask: &[u64; CPU_WORDS]) -> u32 {
     let mut allowed = 0;
     for (index, node) in state.nodes().iter().enumerate() {

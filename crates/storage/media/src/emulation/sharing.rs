@@ -140,7 +140,7 @@ pub(super) struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// The courses of both; pieces that both read are given to whoever comes.
+    /// The courses of both readers; pieces that both read go to the next reader that asks.
     pub(super) fn of(readers: Readers, last: usize, given: &[AtomicU64; 2]) -> [Course<'_>; 2] {
         let course = |home, memory_node, thread: usize, times| Course {
             home,

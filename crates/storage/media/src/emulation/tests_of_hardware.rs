@@ -1,4 +1,4 @@
-//! Machines whose own memories are emulated: queues, links, several memories of a node; in virtual time.
+//! Machines with emulated memories of their own: queues, links, several memories of a node; in virtual time.
 
 use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
 use egeria_machine::{AccessKind, Machine, MemoryKind};
@@ -32,7 +32,7 @@ fn access(
     }
 }
 
-/// Accesses per machine ns of the last of these threads of node 0, beside the others.
+/// Accesses per machine ns of the last of these threads of node 0, while the other threads run.
 fn last_of(profile: &str, writers: usize, other: (MemoryKind, AccessKind)) -> f64 {
     let state = emulated(profile);
     let write = (AccessKind::Write, 4096);

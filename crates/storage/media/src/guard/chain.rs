@@ -132,7 +132,7 @@ unsafe fn call(
     }
 }
 
-/// Past libc, whose `signal` and `sigaction` may be interposed by the library we are part of.
+/// Bypasses libc: its `signal` and `sigaction` may be interposed by the library that contains this code.
 fn reset_to_default(signal: c_int) {
     // The kernel's own sigaction on x86-64: handler, flags, restorer, mask; zeros are SIG_DFL.
     let default = [0usize; 4];

@@ -7,8 +7,8 @@
 //! the caller tells pool from buffer by that address. Every other fault goes on to
 //! the handler that was installed before, with the semantics it was installed with.
 //!
-//! A synchronous fault while its signal is blocked kills the process whatever the
-//! handler: who masks signals around accesses must leave out SIGSEGV and SIGBUS.
+//! A synchronous fault while its signal is blocked kills the process whatever the handler: a thread that masks signals
+//! around accesses must leave out SIGSEGV and SIGBUS.
 
 mod chain;
 mod features;
@@ -22,8 +22,8 @@ pub use routines::{FlushInstruction, flush_instruction};
 /// The signals that faults arrive as.
 pub const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// Takes a fault that one of the guarded routines met: true when it was ours, and
-/// the handler must then return at once. False: it is somebody else's.
+/// Takes a fault that one of the guarded routines met: true when it was ours, and the handler must then return at
+/// once. False: the fault did not come from our routines.
 /// Async-signal-safe. For handlers installed by others; [`install`] uses it too.
 ///
 /// # Safety

@@ -487,7 +487,7 @@ pub(crate) fn routines() -> Routines {
     static CHOSEN: OnceLock<Routines> = OnceLock::new();
     *CHOSEN.get_or_init(|| {
         let features = features();
-        // Short fast strings mark the CPUs whose 512-bit moves slow nothing else down.
+        // Short fast strings identify the CPUs on which 512-bit moves do not slow down other code.
         let wide = features.fast_short_strings && is_x86_feature_detected!("avx512f");
         let (copy, stream): (Copy, Copy) = if wide {
             (

@@ -167,7 +167,7 @@ impl Pool {
         if fault == 0 {
             Ok(())
         } else {
-            // Nobody else's memory is touched here.
+            // Only pool memory is accessed here, so the fault is the pool's.
             self.note_failure(fault);
             Err(AccessFault::Pool)
         }

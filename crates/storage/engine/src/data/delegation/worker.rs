@@ -1,7 +1,7 @@
 //! Delegates: threads of this process, one or a few per pool, that stay on the pool's node and access it for others.
 //!
-//! They begin when there is something to do, sleep while there is not, and end after [`IDLE`]. They hold nothing of the
-//! volume while they sleep.
+//! They start when there is work, sleep while there is none, and end after [`IDLE`]. While they sleep, they hold no
+//! part of the volume.
 
 use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Who had nothing to do for so long ends.
+/// A delegate without work for this long ends.
 const IDLE: Duration = Duration::from_secs(30);
 /// A delegate calls nothing deep, but the program's static thread-local memory must fit as well.
 const STACK_BYTES: usize = 512 << 10;
@@ -76,7 +76,8 @@ impl Volume {
             do_run(&mut access, pool, kind, run)?;
         }
         if kind == AccessKind::Write {
-            // What this thread stored is durable before the caller commits: his fence waits for his own stores only.
+            // What this thread stored is made durable before the caller commits: the caller's fence waits for its own
+            // stores only.
             self.pool(pool)?.fence();
         }
         access.charge();
@@ -92,7 +93,7 @@ fn do_run(access: &mut Access<'_>, pool: PoolIndex, kind: AccessKind, job: JobRu
     };
     match kind {
         AccessKind::Read => {
-            // SAFETY: made of a `CallerDestination` whose owner waits until the job has ended; as good as that one.
+            // SAFETY: made from a `CallerDestination` with an owner that waits until the job has ended; equally valid.
             let to = unsafe { CallerDestination::new(job.address as *mut u8, job.bytes) };
             access.run(run, |pool| pool.copy_out(run.at, to).map_err(Errno::from))
         }
@@ -150,7 +151,7 @@ impl Worker {
         let job = of_pool.job(place);
         let begun = Instant::now();
         let outcome = || {
-            // The caller waits inside a call of the volume, so this is never the last one who has it.
+            // The caller waits inside a call of the volume, so this is never the last reference to it.
             let volume = self.volume.upgrade().ok_or(Errno(libc::ENODEV))?;
             volume.do_job(volume.me()?, self.pool, job)
         };

@@ -1,4 +1,4 @@
-//! The blocks at the ends of a write, of which it covers a part.
+//! The blocks at the ends of a write, which it covers only in part.
 
 use super::{Write, zero};
 use crate::format::*;
@@ -32,7 +32,7 @@ impl Write<'_, '_> {
             return self.copy_edge_with_sum(locked, size, file_block, source, within);
         }
         if word.has_data() && from >= size {
-            // Nobody can see these bytes before the commit moves the size.
+            // These bytes are not visible before the commit moves the size.
             return self.copy_part(word.pool(), word.block().offset() + within, source);
         }
         let taken = self.take_block(file_block)?;
@@ -83,7 +83,7 @@ impl Write<'_, '_> {
             .run(run, |pool| pool.copy_in(at, from).map_err(Errno::from))
     }
 
-    /// As `copy_edge` where blocks have checksums: the whole block anew, also behind the end of file.
+    /// Copy an edge in a file with checksums: write the whole block again, also behind the end of file.
     fn copy_edge_with_sum(
         &mut self,
         locked: &Locked<'_>,

@@ -5,9 +5,9 @@
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Sizes are told apart by their power of two, up to here.
+/// Sizes are grouped by their power of two, up to here.
 const SIZES: usize = 32;
-/// A measurement counts for so much of what is known: 1 / 2^3.
+/// Weight of a new measurement in the average: 1 / 2^3.
 const SHIFT: u32 = 3;
 /// The caller accesses the pools when that takes less than this share of the time: delegates keep the pools from
 /// crowds of threads, which one caller does not notice (OdinFS).
@@ -96,7 +96,7 @@ impl Learned {
         self.known(kind, bytes).choose()
     }
 
-    /// An access took so long.
+    /// Note how long an access took.
     pub(crate) fn learn(&self, kind: AccessKind, bytes: usize, way: Way, took_us: u32) {
         self.known(kind, bytes).learn(way, took_us);
     }
@@ -108,7 +108,7 @@ mod tests {
 
     const KIND: AccessKind = AccessKind::Read;
 
-    /// How often each way was chosen in so many accesses that take so long.
+    /// How often each way was chosen in this many accesses with these times.
     fn chosen(learned: &Learned, accesses: usize, took_us: impl Fn(Way) -> u32) -> [usize; 2] {
         let mut chosen = [0; 2];
         for _ in 0..accesses {

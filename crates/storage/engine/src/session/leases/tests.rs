@@ -1,4 +1,4 @@
-//! Leases beside a mount that is played.
+//! Leases with a simulated mount.
 
 use super::*;
 use crate::test_volume::{FILE, Stopped, new_volume};
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
 
-/// Run `body` beside a mount that ends every lease it is asked for; how many recalls there were.
+/// Run `body` while a simulated mount ends every lease it is asked to end; returns the number of recalls.
 fn beside_a_mount(volume: &Volume, body: impl FnOnce()) -> usize {
     let mount = LeaseMount(volume.session.header().lease_mount.load(Ordering::Relaxed));
     let is_over = std::sync::atomic::AtomicBool::new(false);

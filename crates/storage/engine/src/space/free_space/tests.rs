@@ -1,4 +1,4 @@
-//! Free space beside holders that are stopped.
+//! Free space while holders of its locks are stopped.
 
 use super::*;
 use crate::test_volume::{FILE, Stopped, new_volume};
