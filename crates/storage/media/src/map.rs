@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     DeviceDax,
 }
 
-/// A mapping, with addresses before and behind it that nobody else gets; unmapped when dropped.
+/// A mapping, with reserved addresses before and behind it; unmapped when dropped.
 pub(crate) struct Mapping {
     pub(crate) base: *mut u8,
     pub(crate) bytes: u64,
@@ -57,14 +57,14 @@ impl Mapping {
         let bytes = (self.bytes as usize).next_multiple_of(HUGE_PAGE_BYTES as usize);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         if let Some(key) = protection::key() {
-            // SAFETY: the range this value mapped; who reads it meanwhile goes on, at worst after a fault.
+            // SAFETY: the range this value mapped; a concurrent reader goes on, at worst after a fault.
             let answer =
                 unsafe { libc::syscall(libc::SYS_pkey_mprotect, self.base, bytes, access, key) };
             if answer == 0 {
                 return Ok(true);
             }
         }
-        // SAFETY: the range this value mapped; whoever reads it meanwhile goes on reading.
+        // SAFETY: the range this value mapped; a concurrent reader goes on reading.
         match unsafe { libc::mprotect(self.base.cast(), bytes, access) } {
             0 => Ok(false),
             _ => Err(io::Error::last_os_error()),
@@ -74,7 +74,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is one this value mapped and nobody else unmaps.
+        // SAFETY: the range is one this value mapped; no other code unmaps it.
         unsafe { libc::munmap(self.reserved.cast(), self.reserved_bytes) };
     }
 }
@@ -242,8 +242,8 @@ struct Spot {
 }
 
 impl Spot {
-    /// Reserves `bytes`, rounded up to huge pages, so that the rest of a last
-    /// huge page is never given to somebody else.
+    /// Reserves `bytes`, rounded up to huge pages, so that the rest of a last huge page is never used for another
+    /// mapping.
     fn reserve(bytes: u64) -> io::Result<Spot> {
         let huge = HUGE_PAGE_BYTES as usize;
         let bytes = (bytes as usize).next_multiple_of(huge);
@@ -321,7 +321,7 @@ impl Spot {
 
 impl Drop for Spot {
     fn drop(&mut self) {
-        // SAFETY: the range was reserved by this value and handed to nobody.
+        // SAFETY: the range was reserved by this value and is used by no other.
         unsafe { libc::munmap(self.reserved.cast(), self.reserved_bytes) };
     }
 }

@@ -1,13 +1,13 @@
-//! Overwrites where the data lies, of striped files (OdinFS §4.3): writers of ranges that do not overlap need not wait for
-//! each other, and nothing is logged but, once in a while, the time of the last change.
+//! Overwrites in place, of striped files (OdinFS §4.3). Writers of ranges that do not overlap need not wait for each
+//! other. Nothing is logged except, at intervals, the time of the last change.
 //!
-//! 1. Only written blocks below the end of file are changed so, and only of files without checksums. All else goes the
-//!    ordinary way: to new blocks, under the inode's lock.
-//! 2. Readers beside such a write, and who looks after a crash or a death in its middle, may find any part of it.
-//! 3. Who holds the inode's lock and who writes in place exclude each other (`session::in_place`).
-//! 4. No lock that the mount needs is held over a fault of the caller's memory: reading a file needs neither of the two.
-//!    Whether the kernel got pages of the file meanwhile is looked at afterwards; then it is written again: by a direct
-//!    writer through the kernel, by others in the ordinary way.
+//! 1. Only written blocks below the end of file are changed in place, and only in files without checksums. All other
+//!    writes go the ordinary way: to new blocks, under the inode's lock.
+//! 2. A reader during such a write may find any part of it; so may a reader after a crash or a death during the write.
+//! 3. The holder of the inode's lock and in-place writers exclude each other (`session::in_place`).
+//! 4. No lock that the mount needs is held over a fault of the caller's memory: reading a file needs neither of the
+//!    two. Afterwards the writer checks whether the kernel got pages of the file during the write. If so, the data is
+//!    written again: by a direct writer through the kernel, by others in the ordinary way.
 
 use crate::data::delegation::Delegation;
 use crate::data::read::continues;
@@ -84,7 +84,7 @@ impl Volume {
         if !access.settle() {
             (done, fault) = copy_in_place(&mut access, index, offset, source);
         }
-        // Durable before anybody is told, and before the look at what the kernel got.
+        // Durable before the call returns, and before checking which pages the kernel got.
         if let Ok(pool) = self.pool(egeria_media::PoolIndex(0)) {
             pool.fence();
         }
@@ -228,7 +228,7 @@ mod tests {
             let writing = writing.ok_or(Errno(libc::EBUSY))?;
             Ok((ranges, writing))
         });
-        // Where the second ends meanwhile, the write must log the time, and waits: not for long.
+        // If the second ends during the write, the write must log the time, and waits: not for long.
         let written = within_patience(Duration::from_millis(20), || {
             volume.write(file, 32 * BLOCK, &[3; BLOCK as usize])
         });

@@ -125,7 +125,7 @@ impl Volume {
                 used += 1;
             }
         }
-        // Who reads without the lock must not take what the old table becomes for names.
+        // Readers without the lock must not take the new content of the old table for names.
         let amid = inode.sequence.load(Ordering::Relaxed) & 1 == 1;
         let changing = (!amid).then(|| WriteSection::begin(inode));
         let old = inode.root.swap(
@@ -147,8 +147,8 @@ impl Volume {
         self.find_in_table(locked.inode, locked.log_place(), name)
     }
 
-    /// Find a name in the table of a loaded directory. Without the lock, what comes back, errors too, counts only
-    /// when nothing changed meanwhile.
+    /// Find a name in the table of a loaded directory. Without the lock, the result, also an error, is valid only if
+    /// nothing changed during the call.
     pub(crate) fn find_in_table(
         &self,
         inode: &SessionInode,
@@ -208,7 +208,7 @@ impl Volume {
                 if cookie >= END_OF_COOKIES || loading && cookie < locked.next_cookie() {
                     return Err(self.damaged(locked.ino, "place of a name"));
                 }
-                // Nobody makes a name that is there; but media may be forged.
+                // An existing name is never added, but media may be forged.
                 if loading && let Some(found) = self.find_name(locked, name)? {
                     self.damaged(locked.ino, "a name that is there twice");
                     self.remove_position(locked, found.position)?;
@@ -277,8 +277,8 @@ impl Volume {
             .any(|word| word & POSITION_MASK == position.0)
     }
 
-    /// Entries after `cookie` (0: from the start; `.` and `..` first), until `emit` returns false (that
-    /// entry is then not consumed). Waits for nobody.
+    /// Entries after `cookie` (0: from the start; `.` and `..` first), until `emit` returns false (that entry is then
+    /// not consumed). Does not wait for other threads.
     ///
     /// # Errors
     /// `ENOTDIR`; `ESTALE` when there is no such inode; `EIO` for damage.
@@ -291,8 +291,8 @@ impl Volume {
         self.read_directory_until(ino, cookie, u64::MAX, emit)
     }
 
-    /// As `read_directory`, of names with cookies below `end`: those that were there when
-    /// [`Volume::directory_end`] told it.
+    /// As `read_directory`, of names with cookies below `end`: those that existed when [`Volume::directory_end`]
+    /// returned it.
     ///
     /// # Errors
     /// As `read_directory`.
@@ -430,7 +430,7 @@ impl Volume {
             else {
                 return Err(self.damaged_in(place, "a name"));
             };
-            // More than there were: somebody changes it, and who reads looks again.
+            // More than there were: another thread changes the directory, and a reader without the lock reads again.
             if range.holds(cookie) && !names.is_full() {
                 let kind = kind_of(kind).ok_or_else(|| self.damaged_in(place, "kind of a name"))?;
                 names.add(ino, kind, cookie, name);

@@ -1,13 +1,12 @@
-//! What threads do with files, for who watches a session (the steward's windows).
+//! What threads do with files, for observers of a session (the steward's windows).
 //!
-//! While somebody watches, each thread notes in its own slot what it reads and writes of which file,
-//! and each inode names the thread that used it last in the window. A second thread that finds another's
-//! name there marks the inode and both threads as sharing (NThread §III-D: a file used by more than one
-//! thread in the window). After that the word stays, so the usual call loads shared lines and stores
-//! only to its own.
+//! While a session is observed, each thread notes in its own slot what it reads and writes of which file. Each inode
+//! names the thread that used it last in the window. A thread that finds another thread's name there marks the inode
+//! and both threads as sharing (NThread §III-D: a file used by more than one thread in the window). After that the
+//! word does not change, so the usual call loads shared lines and stores only to its own.
 //!
-//! Watching loses nothing when it is killed: the notes go on under the last number, and the next one
-//! who watches takes a new number.
+//! Killing an observer loses nothing: notes go on under the last window number, and the next observer takes a new
+//! number.
 
 use crate::format::MAX_POOLS;
 pub use crate::observe::notes::FileReport;
@@ -26,7 +25,7 @@ pub struct ThreadReport {
     pub slot: u32,
     /// See `slot`.
     pub incarnation: u64,
-    /// The kernel's process id, in the namespace of who wrote it.
+    /// The kernel's process id, in the namespace of the process that wrote it.
     pub process_id: u32,
     /// The kernel's thread id.
     pub thread_id: u32,
@@ -68,7 +67,7 @@ impl ThreadNotes {
 }
 
 impl Volume {
-    /// Whether somebody watches.
+    /// Whether the session is observed.
     pub(crate) fn is_watched(&self) -> bool {
         let window = self.session.header().window.load(Ordering::Relaxed);
         window.wrapping_sub(1) < PAUSED - 1
@@ -84,7 +83,7 @@ impl Volume {
         next(before.unwrap_or_else(|number| number))
     }
 
-    /// Nobody watches any more: threads stop noting. A new watcher's numbers go on where these end.
+    /// Observation ends: threads stop noting. The window numbers of the next observer continue after these.
     pub fn end_windows(&self) {
         // The number must never come again while inodes remember it.
         let window = &self.session.header().window;
@@ -214,7 +213,7 @@ impl Volume {
     }
 }
 
-/// In the window's word: nobody watches.
+/// In the window's word: the session is not observed.
 const PAUSED: u64 = 1 << 49;
 
 fn report_files(notes: &ThreadNotes, window: u64) -> Vec<FileReport> {

@@ -1,11 +1,11 @@
-//! Lookup references: the inode numbers that kernels hold (FUSE's `nlookup`). A kernel names inodes by number, and may do so after the inode is gone
-//! another way; given to a new inode, the number would mean that one to a request sent before. So each
-//! mount notes in the session the numbers it told its kernel, and none of them is given out anew until
-//! the kernel forgets it (`space::inode_alloc`).
+//! Lookup references: the inode numbers that kernels hold (FUSE's `nlookup`). A kernel names inodes by number, and may
+//! do so after another process has deleted the inode. If the number belonged to a new inode then, a request sent
+//! before would reach the wrong inode. So each mount notes in the session the numbers that its kernel knows. None of
+//! them is reused until the kernel forgets it (`space::inode_alloc`).
 //!
-//! A map belongs to the process whose slot `owner` names: it alone sets and clears bits. When it dies
-//! its kernel's memory is gone with the mount, and whoever reaps it clears `owner`; the bits it leaves
-//! mean nothing until the next owner has cleared them, and until then only make numbers rest.
+//! A map belongs to the process in the slot that `owner` names: it alone sets and clears bits. When it dies, its
+//! kernel's memory is gone with the mount, and the reaper clears `owner`. The bits left behind mean nothing until the
+//! next owner has cleared them; until then they only delay the reuse of numbers.
 
 use crate::format::{inode_number, inode_place};
 use crate::session::layout::MAX_LOOKUP_MOUNTS;
@@ -29,8 +29,8 @@ impl LookupReferences {
 pub(crate) type LookupReferenceMaps<'a> = [Option<&'a [AtomicU64]>; MAX_LOOKUP_MOUNTS];
 
 impl Volume {
-    /// Begin to note numbers for a kernel; `None` when the session has no room for one more mount, whose
-    /// numbers then rest as long as others can be had and no longer.
+    /// Begin to note numbers for a kernel. `None` when the session has no room for another mount: the numbers of its
+    /// kernel are then reused last, but only as long as other numbers are free.
     pub fn track_lookups(&self) -> Option<LookupReferences> {
         let process = self.process_slot().ok()? as u64 + 1;
         let owners = &self.session.header().lookup_mounts;
@@ -68,8 +68,8 @@ impl Volume {
         if let Some((word, bit)) = self.lookup_reference_bit(memory, ino) {
             word.fetch_or(bit, Ordering::SeqCst);
         }
-        // The bit before the look, as who gives the number out looks for the bit after this life's end:
-        // one of the two sees the other.
+        // Set the bit first, then check; a thread that reuses a number checks the bit after the end of the old inode.
+        // One of the two sees the other.
         fence(Ordering::SeqCst);
         self.open(ino, Some(generation))?;
         self.close(ino);
@@ -119,12 +119,12 @@ impl Volume {
     fn release_references(&self, mount: usize) {
         let header = self.session.header();
         self.end_leases_of(LookupReferences(mount));
-        // Nobody looks at the bits any more; only then may another own them.
+        // The bits are not read any more; only then may another mount own them.
         header.lookup_references[mount].store(0, Ordering::Release);
         header.lookup_mounts[mount].store(0, Ordering::Release);
     }
 
-    /// Process slot + 1 of the mount that these are of; 0: nobody.
+    /// Process slot + 1 of the mount that owns these references; 0: none.
     pub(crate) fn lookup_owner(&self, references: LookupReferences) -> u64 {
         self.session.header().lookup_mounts[references.0].load(Ordering::Acquire)
     }

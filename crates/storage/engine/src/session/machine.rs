@@ -1,9 +1,10 @@
-//! The emulated machine of a session: memory of its own beside the session, so that volumes of one owner can meet at its
+//! The emulated machine of a session, in memory separate from the session. So volumes of one owner can share its
 //! memories and links.
 //!
-//! It is named after the session that has it alone, or with a hash of the machine's description, of this build and of the
-//! name under which it is shared. What it holds are points in time that pass by themselves: who dies in the middle holds nobody up. It is removed when
-//! nobody maps it any more, by the last who leaves or by the next who would use it.
+//! It is named after its session if only that session uses it. Otherwise its name is a hash of the machine's
+//! description, of this build and of the name under which it is shared. It contains only points in time that pass by
+//! themselves, so a process that dies in the middle blocks no other. When no process maps it any more, it is removed
+//! by the last process that detaches, or by the next one that would use it.
 
 use super::layout::SESSION_VERSION;
 use super::memory::{SessionMemory, populate};
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Whoever makes a machine's memory takes microseconds; longer is waited for nobody.
+/// Making a machine's memory takes microseconds; after this time waiting ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 

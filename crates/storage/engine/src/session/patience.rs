@@ -1,6 +1,6 @@
-//! How long this thread waits for the lock of an inode. Without a limit, until its holder lets go, however long
-//! that one is stopped; with one, the operation fails before it changed anything and can be begun again by
-//! somebody who holds nothing meanwhile.
+//! How long this thread waits for the lock of an inode. Without a limit it waits until the holder unlocks, even if the
+//! holder is stopped. With a limit, the operation fails before it changed anything. It can then be repeated by a
+//! thread that holds nothing during the wait.
 
 use crate::types::{Errno, Outcome};
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const YIELDS: u64 = 200;
 /// How often it is looked at then.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// How long who only looks waits for a lock before the log is read.
+/// How long a reader waits for a lock before it reads the log instead.
 pub(crate) const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
 /// Stands for an inode that is not known: the root's number is as good as any.
 const ANY_INODE: u64 = 1;
@@ -38,7 +38,7 @@ thread_local! {
     static OBSTACLE: Cell<Option<Obstacle>> = const { Cell::new(None) };
 }
 
-/// The limit of this thread now. A thread whose thread-local memory is gone has none.
+/// The present limit of this thread. A thread with its thread-local memory already destroyed has none.
 pub(crate) fn limit() -> Option<Duration> {
     LIMIT.try_with(Cell::get).unwrap_or(None)
 }
@@ -93,8 +93,9 @@ pub(crate) fn within<T>(
     }
 }
 
-/// For who must not wait long, as one of few who serve many: run `body`, which fails before it changed anything
-/// when the lock of an inode is not to be had within `limit`. `None` then: run it again where waiting is all right.
+/// For threads that must not wait long, because few of them serve many: run `body`, which fails before it changed
+/// anything when the lock of an inode is not free within `limit`. The result is then `None`: run it again where
+/// waiting is acceptable.
 ///
 /// # Errors
 /// What `body` fails with.

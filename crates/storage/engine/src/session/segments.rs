@@ -1,7 +1,7 @@
-//! Segments of sessions as files of /dev/shm: whether anybody still uses one.
+//! Segments of sessions as files of /dev/shm: whether any process still uses one.
 //!
-//! Locks on pools tell this for the session of those pools. They do not for the pools of a copy: same
-//! UUID, other file. Only the directories of the pools' owner are looked at: nobody else can put anything there.
+//! Locks on pools show this for the session of those pools, but not for the pools of a copy, which has the same UUID
+//! in another file. Only the directories of the pools' owner are read: no other user can put anything there.
 
 use crate::format::Superblock;
 use crate::session::trust::Owner;
@@ -11,20 +11,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// `fcntl` command of Linux: the signal that tells a lease's holder that somebody wants in.
+/// `fcntl` command of Linux: sets the signal that a lease's holder gets when another process opens the file.
 const F_SETSIG: i32 = 10;
 
-/// Whether any process maps a segment; `None` when the kernel does not tell.
+/// Whether any process maps a segment; `None` when the kernel does not say.
 ///
-/// A read lease is granted only on a file that nobody holds open for writing, and a shared, writable
-/// mapping holds it so, in whatever namespace its process is.
+/// A read lease is granted only on a file that no process holds open for writing. A shared, writable mapping counts as
+/// open for writing, in whatever namespace its process is.
 pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => return (error.kind() == io::ErrorKind::NotFound).then_some(false),
     };
-    // Whoever opens it in the moment until the lease goes with the file waits, and we are told by a signal
-    // that does nothing; the one sent if nothing is said would end this process.
+    // A process that opens the file before the lease ends waits, and this process gets a signal. SIGURG is ignored by
+    // default; the default signal would end this process.
     // SAFETY: an open descriptor of ours and plain integers.
     let leased = unsafe {
         libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
@@ -40,7 +40,7 @@ pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
     }
 }
 
-/// Remove a segment that nobody is attached to.
+/// Remove a segment that no process is attached to.
 pub(crate) fn remove_segment(path: &Path) {
     // A failure means that it is gone already.
     let _ = std::fs::remove_file(path);
@@ -151,7 +151,7 @@ mod tests {
         drop(file);
         assert_eq!(is_mapped(&path), Some(true));
         assert_eq!(mappings_here(&path), Some(1));
-        // SAFETY: mapped above, and used by nobody.
+        // SAFETY: mapped above, and not used any more.
         unsafe { libc::munmap(mapping, 4096) };
         assert_eq!(mappings_here(&path), Some(0));
         assert_eq!(is_mapped(&path), Some(false));

@@ -1,5 +1,5 @@
-//! Which process and thread is who in the session. A thread slot is written by its thread alone; when
-//! its process dies, whoever reaps it (`recovery::reap`) finds there all that was in flight.
+//! Slots that identify processes and threads in the session. A thread slot is written by its thread alone. When its
+//! process dies, the reaper (`recovery::reap`) finds there all that was in flight.
 
 use crate::session::current;
 use crate::session::late::Late;
@@ -61,7 +61,7 @@ pub(crate) fn new_era() -> Era {
     Era::of_attachment(ATTACHMENTS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What can be told of a process.
+/// What is known about a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
     /// Start time, clock ticks since boot.
@@ -211,7 +211,7 @@ impl Volume {
 
     fn take_process_slot(&self) -> Outcome<usize> {
         let pid = std::process::id() as u64;
-        // Nobody else sees a private session, so nobody will ask who its process was.
+        // No other process sees a private session, so the start time is never needed.
         let private = self.origin == Origin::Private;
         let start_ticks = if private {
             0
@@ -241,8 +241,8 @@ impl Volume {
         Err(Errno(libc::EAGAIN))
     }
 
-    /// Take a free slot, unless another thread has taken one for this attachment; which one is ours. A slot is free until
-    /// its pid is stored, last; so who dies inside leaves it free.
+    /// Take a free slot, unless another thread has taken one for this attachment; returns the slot of this attachment.
+    /// A slot is free until its pid is stored, last; so a process that dies during this leaves it free.
     fn fill_process_slot(&self, index: usize, [pid, start_ticks, namespace]: [u64; 3]) -> usize {
         let slot = &self.session.processes()[index];
         slot.start_ticks.store(start_ticks, Ordering::Relaxed);

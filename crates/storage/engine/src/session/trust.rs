@@ -1,6 +1,6 @@
-//! Whose pools and sessions this process believes: those of its own effective user, which nobody else may open. What
-//! is in them is checked, but a session holds locks and a peer can overwrite it; so it is for those only who
-//! could as well debug each other.
+//! Decides which pools and sessions this process trusts: those of its own effective user that no other user can open.
+//! Their content is checked. But a session holds locks, and any process attached to it can overwrite it. So it is
+//! shared only by processes that could also debug each other.
 //!
 //! Root can let members of a group share volumes directly, in `/etc/egeria/egeria.toml`:
 //!
@@ -20,15 +20,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where root says who may share volumes.
+/// Root's settings: which users may share volumes.
 const SETTINGS: &str = "/etc/egeria/egeria.toml";
 /// Where sessions are.
 const MEMORY: &str = "/dev/shm";
-/// Permission bits of the owner's group, and of everybody else.
+/// Permission bits of the owner's group, and of all other users.
 const GROUP: u32 = 0o070;
 const OTHERS: u32 = 0o007;
 
-/// Who has a volume to himself.
+/// The user or group that owns a volume exclusively.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A user: the effective one of this process.
@@ -135,8 +135,9 @@ impl Owner {
             .is_ok_and(|metadata| self.holds(&metadata))
     }
 
-    /// Where sessions of a volume can be: in the owner's directory, or, where another user took that name, in one whose
-    /// name no other user can know before it is there. No directory is searched: it may hold any number of names of others.
+    /// Where sessions of a volume can be: in the owner's directory or, if another user took that name, in a directory
+    /// with a name that other users cannot know before it exists. No directory is searched, because it may hold any
+    /// number of names of other users.
     fn session_places(self, volume: &Superblock) -> impl Iterator<Item = PathBuf> {
         let usual = self.prefix();
         let other = move || format!("{}-{}", self.prefix(), secret_name(volume));
@@ -144,7 +145,7 @@ impl Owner {
         names.map(|name| Path::new(MEMORY).join(name))
     }
 
-    /// Of these, the ones that are there and this owner's.
+    /// The directories for sessions of a volume that exist and belong to this owner.
     pub(crate) fn session_directories(self, volume: &Superblock) -> impl Iterator<Item = PathBuf> {
         let places = self.session_places(volume);
         places.filter(move |path| self.is_own_directory(path))
@@ -276,7 +277,7 @@ fn secret_name(volume: &Superblock) -> String {
     format!("{:032x}", name.as_u128())
 }
 
-/// Groups whose members may share volumes directly: what root says, and nobody else can change.
+/// Groups with members that may share volumes directly: only root can set them.
 fn groups() -> Vec<u32> {
     let file = File::options()
         .read(true)

@@ -62,9 +62,9 @@ impl Volume {
         }
     }
 
-    /// Take a free number, on the preferred pool if it has one, with a block for its record. The
-    /// thread's slot names it until `inode_settled`. Parts that somebody holds are left out as long as there are others;
-    /// the thread then stays with the one it found, so that inodes made by threads at once are in different cache lines.
+    /// Take a free number, on the preferred pool if it has one, with a block for its record. The thread's slot names
+    /// it until `inode_settled`. Locked parts are skipped as long as there are others. The thread then stays with the
+    /// part it found, so that inodes made by several threads at once are in different cache lines.
     pub(crate) fn take_inode(&self, operation: &mut Operation<'_>, prefer: usize) -> Outcome<u64> {
         let pools = self.geometry.len();
         let own_part = &operation.me.slot.number_part;
@@ -73,8 +73,8 @@ impl Volume {
             return Err(Errno(libc::ENOSPC));
         }
         self.give_back_late(Late::is_space);
-        // Numbers that a kernel remembers come last. When somebody holds all parts that have some, they are waited for
-        // in turn: one of them may be stopped.
+        // Numbers that a kernel remembers come last. When all parts with free numbers are locked, they are waited for
+        // in turn: one of the holders may be stopped.
         let waits = std::iter::once(Wait::No).chain(std::iter::repeat(Wait::For(TURN)));
         for (wait, remembered) in waits.flat_map(|wait| [(wait, false), (wait, true)]) {
             let (mut failure, mut is_busy) = (Errno(libc::ENOSPC), false);
@@ -159,8 +159,8 @@ impl Volume {
             .ok_or(Errno(libc::ENOSPC))
     }
 
-    /// Run under the lock of a part of a pool's numbers; finish what its dead owner began. `EBUSY` when somebody
-    /// holds it for longer than `wait` says.
+    /// Run under the lock of a part of a pool's numbers; finish what its dead owner began. `EBUSY` when another thread
+    /// holds the lock for longer than `wait` says.
     fn with_numbers<T>(
         &self,
         place: (usize, usize),
@@ -214,7 +214,7 @@ impl Volume {
             return Ok(());
         }
         let mark = operation.taken();
-        // Noted for inode 0, so that whoever reaps looks whether the pointer names it.
+        // Noted for inode 0, so that the reaper checks whether the pointer names it.
         let taken = operation.take(0, chunk, 1, pool, Need::Ordinary)?;
         if taken.pool != index {
             // A pointer reaches blocks of its own pool only.
@@ -234,8 +234,8 @@ impl Volume {
         Ok(())
     }
 
-    /// An inode is about to lose its last name or open: should this thread die, whoever reaps it
-    /// deletes the inode if it is unused then. Until `inode_settled`.
+    /// An inode is about to lose its last name or open. Should this thread die, the process that reaps it deletes the
+    /// inode if it is unused then. Until `inode_settled`.
     pub(crate) fn inode_losing(&self, me: Me<'_>, ino: u64) {
         me.slot
             .pending_inode
@@ -257,7 +257,7 @@ impl Volume {
         let numbers = self.numbers(place.0, place.1);
         let freed = self.with_numbers(place, Wait::ToGiveBack, || {
             if slot.pending_inode.load(Ordering::Acquire) != ino {
-                // Given back for a dead owner by whoever locked the numbers first.
+                // Given back for a dead owner by the thread that locked the numbers first.
                 return;
             }
             let mover = (self.index_of_slot(slot) as u64 + 1) | GIVING_BACK;

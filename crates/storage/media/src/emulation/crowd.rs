@@ -1,7 +1,7 @@
-//! Who is in the way of an access, told from the slots of the threads that access now.
+//! The threads that compete with an access, read from the slots of the threads that access memory now.
 //!
-//! This is what the model calls a crowd ([`egeria_machine::costs::Crowd`]): there the mean over time, here the moment. So
-//! nothing is counted that a killed thread could leave counted: its last access ends by itself.
+//! The model calls this a crowd ([`egeria_machine::costs::Crowd`]). There it is a mean over time, here the present
+//! state. A killed thread never stays counted: its last access ends by itself.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,9 +31,9 @@ pub(super) struct Published {
     pub(super) lines: f64,
     /// Cache lines in all.
     pub(super) lines_moved: f64,
-    /// Time that a line takes which waits for nobody, machine ns.
+    /// Time that one line takes without contention, machine ns.
     pub(super) line_ns: f64,
-    /// Time of the access if nobody were in the way, machine ns.
+    /// Time of the access without contention, machine ns.
     pub(super) unwaited_ns: f64,
 }
 
@@ -57,8 +57,9 @@ struct Queue {
 const QUEUES: usize = 2;
 
 impl EmulationState {
-    /// Who is in the way of an access of a memory by this thread at a point in time, an access of so many memories in all. Of
-    /// each node no more than it has cores count as accessors, though more may have just ended.
+    /// The threads that compete with an access of a memory by this thread at a point in time; the access uses
+    /// `memories` memories in all. Of each node at most as many threads count as it has cores, though more may have
+    /// just ended.
     pub(super) fn crowd(
         &self,
         costs: &AccessCosts,

@@ -9,8 +9,8 @@
 //!        choices(seed, limit) ──▶ image(choice) ──▶ pools to recover from
 //! ```
 //!
-//! Flushes and fences are known by their [`Place`] in the program; [`Recording::without`] leaves one
-//! place out, and who explores crashes must then find something wrong, else he proves nothing.
+//! Flushes and fences are known by their [`Place`] in the program; [`Recording::without`] leaves one place out. A
+//! crash test must then find an error; otherwise it proves nothing about this place.
 //!
 //! What may have arrived follows the media assumptions (DESIGN.md): of each line, any
 //! prefix of the stores to it since it last persisted, cut between aligned 8-byte words;
@@ -56,7 +56,7 @@ struct Log {
     bases: Vec<Base>,
     events: Vec<Event>,
     ended: bool,
-    /// What stood where bytes were stored, for who wants to take stores back.
+    /// The bytes before each store, for users that take stores back.
     before: Option<Undo>,
 }
 
@@ -80,9 +80,9 @@ impl Recorder {
         recorder
     }
 
-    /// Takes the pool's present content as its durable base and records it from now
-    /// on. Other threads must not store to the pool meanwhile. Stores of other
-    /// processes, or through other mappings of the same file, are not seen.
+    /// Takes the pool's present content as its durable base and records it from now on. During this call other threads
+    /// must not store to the pool. Stores of other processes, or through other mappings of the same file, are not
+    /// seen.
     ///
     /// # Errors
     /// `EIO` when the pool cannot be read.
@@ -96,7 +96,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// As [`Recorder::attach`], for who has the pool's present content elsewhere.
+    /// As [`Recorder::attach`], for callers that have the pool's present content elsewhere.
     pub fn follow(&self, index: PoolIndex, pool: &Pool) {
         *pool.attachment().inner() = Some((self.clone(), index));
         pool.set_recorded(true);
@@ -123,8 +123,8 @@ impl Recorder {
         }
     }
 
-    /// From now on every thread passes this gate after each of its events: it may make them wait for each
-    /// other, and so decide who goes on.
+    /// From now on every thread passes this gate after each of its events. The gate may make threads wait for each
+    /// other, and so decide which thread goes on.
     pub fn set_gate(&self, gate: Option<Gate>) {
         *self
             .gate
@@ -181,7 +181,7 @@ impl PoolSet {
     }
 }
 
-/// A pool's side of the recorder; empty when nobody records.
+/// A pool's side of the recorder; empty when the pool is not recorded.
 #[derive(Default)]
 pub(crate) struct Attachment(Mutex<Option<(Recorder, PoolIndex)>>);
 
@@ -330,7 +330,7 @@ impl Recording {
     }
 }
 
-/// Events of pools whose base is known elsewhere, see [`Recorder::follow`].
+/// Events of pools with a base that is known elsewhere, see [`Recorder::follow`].
 impl From<Vec<Event>> for Recording {
     fn from(events: Vec<Event>) -> Recording {
         let bases = Vec::new();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Most delegates of a pool, in one process.
 pub(crate) const MAX_DELEGATES: usize = 16;
-/// Jobs of a pool at once; who finds no free one accesses the pool himself.
+/// Jobs of a pool at once; a caller that finds no free one accesses the pool itself.
 const JOBS: usize = 64;
 /// Runs of one job: 2 MiB over eight pools in stripes of 32 KiB are 8 each.
 pub(crate) const RUNS: usize = 32;
@@ -128,7 +128,7 @@ impl PoolBoard {
         &self.jobs[place as usize % JOBS]
     }
 
-    /// A job that nobody does is taken; `after` where the last one was.
+    /// Take an open job; `after` is the place of the last one taken.
     pub(crate) fn take(&self, after: usize) -> Option<u8> {
         let mut places = (1..=JOBS).map(|turn| (after + turn) % JOBS);
         let taken = places.find(|place| self.jobs[*place].word.take())?;
@@ -185,12 +185,12 @@ impl PoolBoard {
         self.jobs.iter().any(|job| job.word.is_open())
     }
 
-    /// Give the place back, unless a job came meanwhile.
+    /// Give the place back, unless a job was posted in the meantime.
     pub(crate) fn end_worker(&self, place: usize) -> bool {
         let own = self.workers[place].swap(0, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let worker = &self.workers[place];
-        // Who posted before it saw the place empty has started nobody.
+        // A caller that posted before it saw the place empty has started no worker.
         let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
         !(self.has_open() && worker.compare_exchange(0, own, order, failed).is_ok())
     }
@@ -224,7 +224,8 @@ impl Board {
         self.pools.iter().for_each(PoolBoard::reset);
     }
 
-    /// End all delegates and wait until the kernel has forgotten them: who makes namespaces must be alone.
+    /// End all delegates and wait until the kernel has removed them: a process that creates namespaces must have one
+    /// thread only.
     pub(crate) fn end(&self) {
         self.ending.store(1, Ordering::SeqCst);
         let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
