@@ -47,14 +47,14 @@ impl From<VolumeError> for Error {
 }
 
 impl From<Error> for std::io::Error {
-    /// Of the kind that the errno has; the message stays with it.
+    /// The kind follows from the errno; the message is kept.
     fn from(error: Error) -> std::io::Error {
         let kind = std::io::Error::from_raw_os_error(error.errno).kind();
         std::io::Error::new(kind, error)
     }
 }
 
-/// What an errno says, without the number that std adds.
+/// The text of an errno, without the number that std adds.
 pub(crate) fn words(errno: Errno) -> String {
     let said = errno.to_string();
     match said.rfind(" (os error") {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why a volume cannot be made, attached or checked: one line with cause and hint.
+/// Why a volume cannot be created, attached or checked: one line with cause and hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct VolumeError {
@@ -75,7 +75,7 @@ impl RecoveryReport {
     /// Lines of damage that are kept.
     pub const MAX_DAMAGE: usize = 100;
 
-    /// Whether there was something to put right.
+    /// Whether anything had to be recovered.
     pub fn has_recovered(&self) -> bool {
         self.is_after_death || self.dead_slots > 0 || self.freed_orphans > 0
     }
@@ -106,8 +106,8 @@ impl fmt::Display for RecoveryReport {
 pub struct AttachOptions {
     /// Emulated or declared machine; None: this one.
     pub machine: Option<egeria_machine::Machine>,
-    /// Name under which the emulated machine is one with that of other volumes of the same owner, which gave the same machine
-    /// and name; None: this volume has it alone.
+    /// Name under which other volumes of this owner share the emulated machine: those that gave the same machine and
+    /// name. None: only this volume uses it.
     pub share_machine: Option<String>,
     /// The kind of memory of an emulated machine that the pools lie on; None: persistent memory, or what it has.
     pub memory: Option<egeria_machine::MemoryKind>,
@@ -126,7 +126,7 @@ pub struct Counters {
     pub local_bytes: u64,
     /// Bytes on other nodes.
     pub remote_bytes: u64,
-    /// The same, by the pool they lie in.
+    /// Bytes on other nodes, by the pool they lie in.
     pub remote_of_pool_bytes: [u64; MAX_POOLS],
     /// Calls the preload library served itself.
     pub direct_calls: u64,

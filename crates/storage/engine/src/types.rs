@@ -1,4 +1,4 @@
-//! The words every front end speaks: inode numbers, attributes, requests and errors.
+//! The types that every front end uses: inode numbers, attributes, requests and errors.
 
 use egeria_media::AccessFault;
 use std::fmt;
@@ -12,12 +12,12 @@ impl InodeNumber {
     pub const ROOT: InodeNumber = InodeNumber(1);
 }
 
-/// An inode that a change is for: whichever has the number, or the one that was looked at.
+/// An inode to change: given by number alone, or by number and generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InodeHandle {
     /// Its number.
     pub ino: InodeNumber,
-    /// Life of the number; in another one the change fails with `ESTALE`.
+    /// Generation of the number; if it differs, the change fails with `ESTALE`.
     pub generation: Option<u32>,
 }
 
@@ -39,12 +39,12 @@ impl From<&Attributes> for InodeHandle {
     }
 }
 
-/// An errno value: what a system call of the same meaning would set.
+/// An errno value, as the corresponding system call would set it.
 ///
-/// Every operation on an inode can fail with `ESTALE` (there is no such inode), `EIO` (damage, which is reported, or
-/// a medium that fails), `ENOMEM` (the session cannot have more memory) and `EAGAIN` (all slots of threads or processes
-/// are taken, or a lock is not to be had within the limit that [`crate::within_patience`] sets); every change also with
-/// `EROFS` and `ENOSPC`.
+/// Every operation on an inode can fail with `ESTALE` (there is no such inode), `EIO` (damage, which is reported, or a
+/// medium that fails), `ENOMEM` (no more memory for the session) and `EAGAIN` (all slots of threads or processes are
+/// taken, or a lock is not free within the limit that [`crate::within_patience`] sets). Every change can also fail
+/// with `EROFS` and `ENOSPC`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
@@ -194,7 +194,7 @@ pub enum TimeChange {
 pub struct AttributeChange {
     /// Permission bits (07777).
     pub permissions: Option<u32>,
-    /// Bits of the mode that go: set-user-id and set-group-id ([`crate::rights::cleared_setid`]).
+    /// Mode bits to clear: set-user-id and set-group-id ([`crate::rights::cleared_setid`]).
     pub clears: u32,
     /// Owner.
     pub uid: Option<u32>,
@@ -259,7 +259,7 @@ pub enum AllocateMode {
 }
 
 impl AllocateMode {
-    /// What `fallocate` calls by these flags (`FALLOC_FL_*`); `None`: nothing that is supported.
+    /// The operation that `fallocate` requests with these flags (`FALLOC_FL_*`); `None`: not supported.
     pub fn of_flags(flags: i32) -> Option<AllocateMode> {
         const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         const ZERO_RANGE_KEEP_SIZE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;

@@ -48,7 +48,7 @@ impl PoolOffset {
 impl Add<u64> for PoolOffset {
     type Output = PoolOffset;
 
-    /// Saturates, so that nonsense from media ends out of bounds, not wrapped into them.
+    /// Saturates, so that invalid numbers from media end out of bounds and do not wrap around.
     #[inline]
     fn add(self, bytes: u64) -> PoolOffset {
         PoolOffset(self.0.saturating_add(bytes))

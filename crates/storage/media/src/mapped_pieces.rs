@@ -7,8 +7,8 @@ use once_cell::race::OnceBox;
 /// Pages are mapped by pieces of this size, each once in a process.
 pub(crate) const PIECE_BYTES: u64 = 256 << 10;
 
-/// The pieces of a pool that this process has asked for, a bit each. One that the kernel took away since, or that a
-/// parent of this process asked for, is mapped by faults.
+/// The pieces of a pool that this process has asked for, a bit each. Pages that the kernel took away since, or pieces
+/// that a parent process asked for, are mapped by faults.
 #[derive(Default)]
 pub(crate) struct MappedPieces(OnceBox<Box<[AtomicU64]>>);
 

@@ -152,7 +152,7 @@ fn lines_for(bytes: usize) -> u8 {
 }
 
 impl Entry<'_> {
-    /// The same `Write` with these checksums; other entries as they are.
+    /// This `Write` with these checksums; other entries unchanged.
     pub fn with_sums<'s>(&'s self, of_blocks: &'s [u8]) -> Entry<'s> {
         let mut entry: Entry<'s> = *self;
         if let Entry::Write { sums, .. } = &mut entry {

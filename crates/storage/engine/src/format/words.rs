@@ -46,7 +46,7 @@ impl LogPosition {
     pub fn line(self) -> u8 {
         (self.0 & 0x7f) as u8
     }
-    /// The same page, another line.
+    /// A position on the same page, at another line.
     pub fn at_line(self, line: u8) -> LogPosition {
         LogPosition((self.0 & !0x7f) | line as u64)
     }

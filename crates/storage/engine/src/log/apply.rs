@@ -1,5 +1,5 @@
-//! From log entries to the session's picture of an inode. The same code loads an inode, applies a fresh
-//! commit, and repeats what a dead owner left half done; so every step may be taken twice.
+//! Applying log entries to the session's state of an inode. The same code loads an inode, applies a fresh commit, and
+//! repeats what a dead owner left unfinished; so every step may be executed twice.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -352,7 +352,7 @@ impl Volume {
                     block,
                     count,
                 };
-                // Through our own slot: others may settle other inodes of the same dead one.
+                // Through our own slot: others may settle other inodes of the same dead owner.
                 self.give_back_run(locked.me, run);
             }
         }

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 /// How often a log that changed during a read is read again.
 const TRIES: usize = 8;
 
-/// One look at a log, and what tells whether it still says the same.
+/// One read of a log, and the values that show whether it changed since.
 #[derive(PartialEq, Eq)]
 struct Instant {
     sequence: u64,

@@ -1,8 +1,8 @@
 //! Paths: names looked up one after the other, as the kernel does it, with the rights of a thread.
 //!
-//! Only the plain case is done here. Whatever leads out of the volume (`..` at its root, an absolute link), is not
-//! permitted or is damaged is left to the kernel, which goes the same way through the mount and knows the right
-//! error: [`PathStop::Elsewhere`].
+//! Only the plain case is done here. Paths that lead out of the volume (`..` at its root, an absolute link), are not
+//! permitted or are damaged are left to the kernel. It follows the path through the mount and returns the right error:
+//! [`PathStop::Elsewhere`].
 
 use crate::format::MAX_NAME_BYTES;
 use crate::rights::{Credentials, EXECUTE};
@@ -128,8 +128,8 @@ impl<'a> PathWalker<'a> {
         self.walk(start, path, follows_last, |_| {})
     }
 
-    /// The same way without links, `.` and `..`. A canonical path begins with a slash and does not end with one; that of the
-    /// root is empty. `above` is the one of `start`.
+    /// The path from the root to the end of a relative path, without links, `.` and `..`. A canonical path begins with
+    /// a slash and does not end with one; that of the root is empty. `above` is the canonical path of `start`.
     ///
     /// # Errors
     /// See [`PathStop`].
@@ -258,7 +258,7 @@ impl<'a> PathWalker<'a> {
         into: &mut Attributes,
     ) -> Result<(), PathStop> {
         let found = self.volume.lookup_into(directory.ino, name, into);
-        // Its number may have got another life since it was found.
+        // Its number may have been reused since it was found.
         if !self
             .volume
             .has_generation(directory.ino, directory.generation)
@@ -290,7 +290,7 @@ impl<'a> PathWalker<'a> {
         if target.first() == Some(&b'/') {
             return Err(PathStop::Elsewhere);
         }
-        // With the slash that may follow, and mean that a directory is wanted.
+        // Includes a following slash, which demands a directory.
         target.extend_from_slice(&way.rest[next.end..]);
         if target.len() > MAX_PATH_BYTES {
             return Err(PathStop::Elsewhere);

@@ -87,7 +87,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether a number still has this life. Whatever was found in between by the number was this one's.
+    /// Whether a number still has this generation. Then all that was found by the number before belongs to this inode.
     pub fn has_generation(&self, ino: InodeNumber, generation: u32) -> bool {
         // What was read by the number before must not be read after.
         fence(Ordering::Acquire);
@@ -130,14 +130,14 @@ impl Volume {
                 .name_and_look(parent.0, name)?
                 .ok_or(Errno(libc::ENOENT))?;
             let named = self.attributes_into(InodeNumber(found.ino), into);
-            // The name still means the same, so this was no later life of the number.
+            // The name still has the same target, so the target's number was not reused.
             if !self.is_as_seen(parent.0, look)? && self.name_of(parent.0, name)? != Some(found) {
                 continue;
             }
             if named.is_ok() && self.is_plausible(parent.0, &found, into) {
                 return Ok(());
             }
-            // Half renamed, half made, or damaged: known for sure under the locks.
+            // Half renamed, half made, or damaged: only a lookup under the locks can tell.
             let surely = patience::within(LOOKING_PATIENCE, || self.lookup_locked(parent, name));
             return match (surely, named) {
                 (Ok(outcome), _) => outcome.map(|surely| *into = surely),
@@ -172,7 +172,7 @@ impl Volume {
         Ok(found.map(|(found, _)| found))
     }
 
-    /// What a name means, and the look at its directory that showed it; `None` for what its log says.
+    /// The target of a name, and the snapshot of its directory; `None` for the snapshot if the log was read.
     fn name_and_look(
         &self,
         directory: u64,
@@ -205,7 +205,7 @@ impl Volume {
         )
     }
 
-    /// Whether nothing in a directory changed since a look: a quicker answer than to find a name again.
+    /// Whether a directory is unchanged since a snapshot: faster than looking the name up again.
     fn is_as_seen(&self, directory: u64, look: Option<Snapshot>) -> Outcome<bool> {
         let inode = self.inode(directory)?;
         let is_unchanged = look.is_some_and(|look| look.is_unchanged_after_copy(inode));
@@ -214,7 +214,7 @@ impl Volume {
         Ok(is_unchanged && !inode.mutex.is_owner_dead())
     }
 
-    /// What is above a living directory, by its log.
+    /// The parent of a live directory, from its log.
     fn committed_parent(&self, directory: u64) -> Outcome<u64> {
         let attributes = self.committed_attributes(directory)?;
         match (attributes.kind(), attributes.nlink) {
@@ -309,7 +309,7 @@ impl Volume {
         Ok(Some(target))
     }
 
-    /// Read under the lock, or, when that is not to be had soon, what the log says.
+    /// Read under the lock, or from the log if the lock is not free soon.
     #[cold]
     pub(crate) fn read_patiently(
         &self,
@@ -343,7 +343,7 @@ impl Volume {
     }
 }
 
-/// Copy a range as a log says it.
+/// Copy a range as described by a log.
 fn copy_committed(
     access: &mut Access<'_>,
     blocks: &CommittedBlocks,

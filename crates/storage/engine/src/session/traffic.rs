@@ -1,4 +1,4 @@
-//! What one read or write moved, pool by pool.
+//! Bytes that one read or write moved, per pool.
 
 use crate::format::MAX_POOLS;
 

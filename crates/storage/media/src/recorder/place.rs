@@ -1,4 +1,4 @@
-//! Where in the program a flush or a fence stands.
+//! Where in the program a flush or a fence is.
 
 use std::fmt;
 use std::panic::Location;
@@ -14,7 +14,7 @@ pub enum PlaceKind {
     Fence,
 }
 
-/// A flush or fence of the program, however often it is run.
+/// A flush or fence in the program's source, however often it runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
     /// Which of the two.
