@@ -31,7 +31,6 @@
 //!
 //! So nothing is lost when any of these threads dies at any instruction. A thread that is *stopped* is not dead and
 //! would keep its place. The caller has a clock and [lends](Selector::lend) such a place to others.
-//! and would keep its place: the caller, who has a clock, [lends](Selector::lend) it to others.
 
 use crate::request::{Bypass, Request};
 use crate::slot::{Phase, Slot};

@@ -147,7 +147,7 @@ impl Volume {
         }
     }
 
-    /// Whether a name may mean this; on forged media it can lead anywhere.
+    /// Whether the target of a name is plausible; on forged media it can be any inode.
     fn is_plausible(&self, directory: u64, found: &FoundName, named: &Attributes) -> bool {
         let leads_back = found.ino == directory || found.ino == InodeNumber::ROOT.0;
         let parent = || {

@@ -40,13 +40,13 @@ pub(crate) struct SpaceBusy {
 }
 
 impl SpaceBusy {
-    /// It was just now.
+    /// A wait has just failed.
     pub(crate) fn note(&self) {
         let until_ms = coarse_now_ms() + BUSY.as_millis() as u64;
         self.until_ms.store(until_ms, Ordering::Relaxed);
     }
 
-    /// Whether nothing is to be waited for.
+    /// Whether give-backs must not wait now.
     pub(crate) fn is_on(&self) -> bool {
         let until_ms = self.until_ms.load(Ordering::Relaxed);
         until_ms != 0 && coarse_now_ms() < until_ms
