@@ -33,7 +33,7 @@ impl Volume {
         ino: u64,
         inode: &'a SessionInode,
     ) -> Outcome<Locked<'a>> {
-        // Until the owner word changes below, our own death leaves this same work to the next one.
+        // Until the owner word changes below, our own death leaves this work to the next owner.
         let dead = OwnerWord(inode.owner.load(Ordering::Acquire));
         let locked = Locked {
             volume: self,
@@ -58,7 +58,7 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Every step may be taken again from the first.
+    /// Recover the inode. Every step may be repeated from the first.
     fn put_right(&self, locked: &Locked<'_>, dead: OwnerWord) -> Outcome<()> {
         let inode = locked.inode;
         let is_loaded = || inode.state.load(Ordering::Acquire) == LOADED;
@@ -77,8 +77,8 @@ impl Volume {
             CHANGING => self.unload(locked),
             _ => {}
         }
-        // What the log names must be known before the rest is given away; the reaper gives away what belongs to an
-        // inode that cannot be loaded.
+        // Blocks named by the log must be known before the rest is freed. If the inode cannot be loaded, the reaper
+        // frees the rest.
         if slot.is_some() && (is_loaded() || self.load(locked).is_ok()) {
             self.with_slot_of(locked.ino, dead, |slot| {
                 self.reclaim_new_blocks(locked, slot);
@@ -112,7 +112,7 @@ impl Volume {
         Ok(recovery.run_locked(acquired, || (), run))
     }
 
-    /// The slot an owner word names, while it still is that owner's.
+    /// The slot that an owner word names, while it still belongs to that owner.
     pub(super) fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
         let index = owner.slot()?;
         let slot = self.session.threads().get(index)?;
@@ -125,7 +125,7 @@ impl Volume {
         let inode = locked.inode;
         // Readers without the lock must notice all that changes here.
         let changing = WriteSection::begin(inode);
-        // A table half changed is not worth repairing: read a directory's log again.
+        // A half-changed table is not worth repairing: the directory's log is read again.
         let directory = locked.kind() == FileKind::Directory;
         if directory || self.reapply(locked).is_err() {
             self.unload(locked);
@@ -181,7 +181,7 @@ mod tests {
         })
     }
 
-    /// Run `body`, which must not wait for the stopped one.
+    /// Run `body`, which must not wait for the stopped process.
     fn unless_held_up<T: Send>(stopped: &Stopped, body: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let (sender, done) = channel();

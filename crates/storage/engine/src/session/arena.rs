@@ -1,5 +1,5 @@
-//! Pages of the session for indexes and tables: power-of-two runs from free lists, else from the end.
-//! An owner that dies inside loses at most one run until the session ends.
+//! Allocates pages of the session for indexes and tables: power-of-two runs from free lists, else from the end. A
+//! process that dies inside loses at most one run until the session ends.
 
 use super::free_list;
 use super::layout::{ARENA_CLASSES, ArenaHeader, HoleAccounts};
@@ -59,7 +59,7 @@ impl Arena {
         &self.header.holes
     }
 
-    /// The words of a page; `None` when the number is not one of a page (a reader's stale word).
+    /// The words of a page; `None` when there is no page of this number (a reader's stale word).
     #[inline]
     pub fn page(&self, page: u64) -> Option<&Page> {
         self.pages.get(page as usize)
@@ -151,7 +151,7 @@ impl Arena {
                 .checked_add(pages)
                 .filter(|end| *end <= self.pages.len() as u64);
             let end = end.ok_or(Errno(libc::ENOMEM))?;
-            // They have memory before they are anybody's, and so have their links.
+            // The pages and their links get memory before they get an owner.
             populate(self.at(first), pages as usize * BLOCK)?;
             if first.is_multiple_of(LINKS) || first / LINKS != (end - 1) / LINKS {
                 let links = first / LINKS * LINKS;

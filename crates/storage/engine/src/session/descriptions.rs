@@ -30,7 +30,7 @@ impl Volume {
                 // Before the slot is taken: the reaper stops at this bound.
                 high.fetch_max(at as u64 + 1, Ordering::AcqRel);
             }
-            // The owner is stored in the same step that takes the slot: nothing is lost to a death between.
+            // The owner is stored in the same step that takes the slot: a death in between loses nothing.
             (free
                 && owner
                     .compare_exchange(0, process, Ordering::AcqRel, Ordering::Relaxed)

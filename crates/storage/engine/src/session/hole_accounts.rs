@@ -12,7 +12,7 @@ use super::layout::{HoleAccount, HoleAccounts, SessionInode};
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 
-/// Part of the machine's memory that the holes of one owner may take, and what it is at least, bytes.
+/// Part of the machine's memory that the holes of one owner may take, and the minimum of this limit, bytes.
 const PART_OF_MEMORY: u64 = 16;
 const MIN_LIMIT_BYTES: u64 = 16 << 20;
 /// Blocks of a file to each page of its index: as many as a leaf with checksums has.
@@ -35,7 +35,7 @@ impl HoleAccounts {
         (bytes / PART_OF_MEMORY).max(MIN_LIMIT_BYTES) / crate::format::BLOCK as u64
     }
 
-    /// Count the pages of an inode's index for its owner, and one that it needs now. Under the inode's lock.
+    /// Count the pages of an inode's index for its owner, plus one that it needs now. Under the inode's lock.
     ///
     /// # Errors
     /// `ENOMEM` when the owner's holes would take more than they may.
@@ -66,18 +66,18 @@ impl HoleAccounts {
         }
     }
 
-    /// The index of an inode has a page more. Under the inode's lock.
+    /// Count one more page of an inode's index. Under the inode's lock.
     pub fn add_page(&self, inode: &SessionInode) {
         inode.index_pages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The index of an inode has no pages any more. Under the inode's lock.
+    /// Remove an inode without index pages from the count. Under the inode's lock.
     pub fn forget(&self, inode: &SessionInode) {
         self.discharge(inode);
         inode.index_pages.store(0, Ordering::Relaxed);
     }
 
-    /// Take back what was counted for an inode; how many pages. Under the inode's lock.
+    /// Remove an inode from the count; returns the number of pages. Under the inode's lock.
     fn discharge(&self, inode: &SessionInode) -> u64 {
         let charged = u64::from(inode.hole_pages.swap(0, Ordering::Relaxed));
         if charged > 0 {

@@ -28,17 +28,17 @@ pub(crate) const MAX_RANGES: usize = 65;
 /// Longest write in place, blocks.
 pub(crate) const MAX_IN_PLACE_BLOCKS: u64 = (MAX_RANGES as u64 - 1) * RANGE_BLOCKS;
 
-/// Looks before a waiter sleeps: most writes are over within microseconds.
+/// Checks before a waiter sleeps: most writes end within microseconds.
 const LOOKS: u32 = 200;
 /// How long a waiter sleeps between looks.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 /// How often a waiter checks whether the thread it waits for is alive.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
-/// How often a writer looks again while the inode's lock is held.
+/// How often a writer checks again while the inode's lock is held.
 const TRIES: u32 = 64;
 
 impl SessionInode {
-    /// Whether blocks are changed where they lie. Changes only under the inode's lock.
+    /// Whether blocks are changed in place. Changes only under the inode's lock.
     #[inline(always)]
     pub(crate) fn is_written_in_place(&self) -> bool {
         let layout = LayoutWord(self.layout.load(Ordering::Relaxed));
@@ -62,7 +62,7 @@ impl Drop for Ranges<'_> {
     }
 }
 
-/// Places of the words of a file's blocks, each once, ascending.
+/// Indexes of the words for a file's blocks, without duplicates, ascending.
 fn places(ino: u64, first_block: u64, last_block: u64) -> ArrayVec<u16, MAX_RANGES> {
     let range = |range: u64| {
         let mixed = (ino ^ range.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -105,7 +105,7 @@ impl Wait {
         Ok(asks)
     }
 
-    /// Whether it is time to report, which it is once.
+    /// Whether to report the wait now; true only once.
     fn is_long(&mut self) -> bool {
         let is_long = self.begun.is_some_and(|at| at.elapsed() >= WAIT_UNREPORTED);
         is_long && !std::mem::replace(&mut self.is_reported, true)
@@ -162,7 +162,7 @@ impl Volume {
         }
     }
 
-    /// Begin to write in place. `None`: go the ordinary way.
+    /// Begin to write in place. `None`: use the ordinary path.
     #[inline]
     pub(crate) fn begin_in_place<'a>(
         &self,

@@ -10,13 +10,13 @@ use crate::session::volume::{FileReference, Volume};
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
+/// Checks of a direct writer's commit before its lock is waited for; a commit takes less than a microsecond.
 const COMMIT_SPINS: usize = 2000;
 
 impl Volume {
-    /// Mark an open inode kernel-cached; from when this returns, `*_direct` calls of every process fail with `EAGAIN`
-    /// until `unmark_kernel_cached`. Counted in the session, not per process. Takes the inode's lock only when a
-    /// direct writer is in its commit.
+    /// Mark an open inode kernel-cached. Once this returns, `*_direct` calls of every process fail with `EAGAIN` until
+    /// `unmark_kernel_cached`. Counted in the session, not per process. Takes the inode's lock only when a direct
+    /// writer is in its commit.
     ///
     /// # Errors
     /// `ENOMEM`, and `EAGAIN` when all places of processes are taken.
@@ -48,7 +48,7 @@ impl Volume {
         }
     }
 
-    /// Take the mark off (after the kernel's pages were dropped).
+    /// Remove a mark (after the kernel's pages were dropped).
     pub fn unmark_kernel_cached(&self, ino: InodeNumber) {
         let Ok(inode) = self.inode(ino.0) else { return };
         if self.lose_named_use(ino, || self.take_mark(ino, inode)) {
@@ -61,13 +61,13 @@ impl Volume {
         }
     }
 
-    /// One relaxed load: does the kernel hold pages of it?
+    /// Whether the kernel holds pages of the inode; one relaxed load.
     #[inline]
     pub fn is_kernel_cached(&self, file: FileReference) -> bool {
         file.inode().kernel_cached.load(Ordering::Relaxed) != 0
     }
 
-    /// The same, by its number.
+    /// Whether the kernel holds pages of the inode with this number.
     #[inline]
     pub fn has_kernel_pages(&self, ino: InodeNumber) -> bool {
         let inode = self.inode(ino.0);

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
-/// Version of this layout, a hash of the source that makes it (`build.rs`): processes of another build refuse to
-/// join.
+/// Version of this layout, a hash of its source (`build.rs`): processes of another build refuse to join.
 pub const SESSION_VERSION: u32 = parse(env!("EGERIA_SESSION_VERSION"));
 
 const fn parse(decimal: &str) -> u32 {
@@ -31,7 +30,7 @@ const fn parse(decimal: &str) -> u32 {
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.
 pub const THREAD_SLOTS: usize = crate::format::JOURNAL_SLOTS as usize;
-/// Threads that come through mounts and are counted at once.
+/// Threads that come through mounts and can be counted at the same time.
 pub const CALLER_SLOTS: usize = 2048;
 /// Open descriptions of mounts.
 pub const DESCRIPTION_SLOTS: usize = 65_536;
@@ -52,7 +51,7 @@ pub const NUMBER_PARTS: usize = 8;
 /// Groups of a pool's free-space map.
 pub const MAX_GROUPS: usize = 64;
 
-/// Long waits that are noted at one time.
+/// Number of long waits that can be noted at the same time.
 pub const WAIT_NOTES: usize = 8;
 
 /// Long waits of processes that have no log (see `wait_notes`).
@@ -67,7 +66,7 @@ pub struct WaitNotes {
 /// A thread has waited long for an inode.
 #[repr(C)]
 pub struct WaitNote {
-    /// Its number; 0 while it is written, or before there was one.
+    /// Its number; 0 while it is written, or before the first note.
     pub number: AtomicU64,
     /// The inode.
     pub ino: AtomicU64,
@@ -75,7 +74,7 @@ pub struct WaitNote {
     pub what: AtomicU64,
     /// Kernel id of the thread waited for.
     pub thread: AtomicU64,
-    /// Its process; 0 where that is not known.
+    /// Its process; 0 if not known.
     pub process: AtomicU64,
 }
 
@@ -96,7 +95,7 @@ pub struct SessionHeader {
     pub watchers: AtomicU64,
     /// Number of the window that a process observes; 0: none is observed.
     pub window: AtomicU64,
-    /// What lies between data paths and the pools (see `path_mode`).
+    /// What is between data paths and the pools (see `path_mode`).
     pub path_mode: AtomicU32,
     /// 1 once the gates of pools are in use (see `admission`).
     pub has_gates: AtomicU32,
@@ -112,7 +111,7 @@ pub struct SessionHeader {
     pub allocation: AtomicU64,
     /// Number of the emulated machine's memory (see `machine`); 0: none is emulated.
     pub machine: AtomicU64,
-    /// 1 when recovery found blocks with two owners: freed ones stay taken.
+    /// 1 when recovery found blocks with two owners: freed blocks then stay in use.
     pub shared_blocks: AtomicU64,
     /// Held by the thread that reaps dead processes. Taken before inode locks.
     pub reaper: RobustMutex,
@@ -128,11 +127,11 @@ pub struct SessionHeader {
     pub description_high: AtomicU64,
     /// Process slot + 1 of the mount that owns each map of remembered numbers; 0: no mount.
     pub lookup_mounts: [AtomicU64; MAX_LOOKUP_MOUNTS],
-    /// 1 while the map of the same place is to be looked at.
+    /// 1 while the map at the same index is in use.
     pub lookup_references: [AtomicU64; MAX_LOOKUP_MOUNTS],
     /// The mount that grants leases (see `leases::LeaseMount`); 0: none.
     pub lease_mount: AtomicU64,
-    /// Counts recalls asked for; slept on by the mount.
+    /// Counts requests for recalls; the mount sleeps on it.
     pub recall_bell: AtomicU32,
     /// Counts recalls that ended; threads that asked for a recall sleep on it.
     pub recalled: AtomicU32,
@@ -224,7 +223,7 @@ pub struct Numbers {
     pub full_below: AtomicU64,
     /// Inodes in use.
     pub used: AtomicU64,
-    /// Inode number that is being taken or given back; zero at rest.
+    /// Inode number that is being taken or given back; zero if none.
     pub moving: AtomicU64,
     /// Thread slot + 1 that moves it, top bit set when it gives back.
     pub mover: AtomicU64,
@@ -235,7 +234,7 @@ pub struct Numbers {
 pub struct Group {
     /// Protects the group's part of the map.
     pub mutex: RobustMutex,
-    /// Extent that is being taken (low bit of `step`) or given; zero at rest.
+    /// Extent that is being taken or given back; zero if none.
     pub moving: AtomicU64,
     /// Thread slot + 1 that moves it, top bit set when it gives back.
     pub mover: AtomicU64,
@@ -270,14 +269,14 @@ pub struct ThreadCounters {
     pub asked_bytes: [AtomicU64; MAX_POOLS],
     /// Requests that had to wait for admission.
     pub waits: AtomicU64,
-    /// How long, in all.
+    /// Total waiting time.
     pub waited_ns: AtomicU64,
     /// Bytes that delegates accessed for it.
     pub delegated_bytes: AtomicU64,
 }
 
-/// Files of which a thread notes what it does with them; those used together fall on one place
-/// now and then, and the later one is noted.
+/// Number of files per thread with notes of what the thread does with them. Sometimes two files share a place, and the
+/// later one replaces the other.
 pub const FILES_NOTED: usize = 16;
 
 /// What a thread did with one file in one window.
@@ -296,9 +295,9 @@ pub struct FileNote {
 /// Notes of a thread for observers. Only this thread writes them, except `shared_window`.
 #[repr(C, align(64))]
 pub struct ThreadNotes {
-    /// Last window in which it used a file that another thread used in the same one.
+    /// Last window in which it used a file that another thread used in that window.
     pub shared_window: AtomicU64,
-    /// Notes that gave way to another file's, ever.
+    /// Number of notes that were replaced by those of another file.
     pub displaced: AtomicU64,
     /// The CPU it ran on when it last noted something, plus 1.
     pub cpu: AtomicU64,
@@ -330,9 +329,9 @@ pub struct ProcessSlot {
 /// A thread that comes through a mount. The mount's process alone writes it.
 #[repr(C, align(64))]
 pub struct CallerSlot {
-    /// 0 free, else the mount's process slot + 1.
+    /// 0: free; else the mount's process slot + 1.
     pub owner: AtomicU64,
-    /// Start time of the mount's process: tells its slots from those of a mount that is gone.
+    /// Start time of the mount's process: distinguishes its slots from those of a mount that is gone.
     pub owner_start_ticks: AtomicU64,
     /// Kernel id of the thread; 0 while the slot changes.
     pub thread_id: AtomicU64,
@@ -349,7 +348,7 @@ pub struct CallerSlot {
 pub struct AdmissionGate {
     /// Words of the Selector, by thread slot.
     pub words: [AtomicU64; 3 + THREAD_SLOTS],
-    /// By thread slot: which request was seen to hold a place, and since when.
+    /// By thread slot: which request held a place when last checked, and since when.
     pub seen: [AtomicU64; THREAD_SLOTS],
     /// Turn to release waiters.
     pub turn: Turn,
@@ -370,7 +369,7 @@ pub struct Turn {
     pub wanted: AtomicU64,
 }
 
-/// A run of blocks in flight: what commit brings or replaces.
+/// A run of blocks in flight: to be mapped or replaced by a commit.
 #[repr(C)]
 pub struct PendingExtent {
     /// [`crate::format::Extent`] word; zero when settled.
@@ -381,12 +380,12 @@ pub struct PendingExtent {
     pub ino: AtomicU64,
 }
 
-/// In [`ThreadSlot::pending_inode`]: not this thread's number, but an inode to delete if it is unused.
+/// Flag in [`ThreadSlot::pending_inode`]: an inode to delete if it is unused, not a number taken by this thread.
 pub const LOSING_USE: u64 = 1 << 63;
-/// File block of an extent that is log pages.
+/// File block of an extent that holds log pages.
 pub const PENDING_LOG: u64 = u64::MAX;
 
-/// Everything of one thread that others need when it dies. The owner alone writes it while it lives.
+/// All state of one thread that others need when it dies. While it lives, only the owner writes it.
 #[repr(C, align(4096))]
 pub struct ThreadSlot {
     /// 0 free, else process slot + 1.
@@ -397,15 +396,15 @@ pub struct ThreadSlot {
     pub incoming: AtomicU64,
     /// Extent going to a group.
     pub outgoing: AtomicU64,
-    /// Counts the slot's owners, so that a dead one is not taken for its successor.
+    /// Counts the slot's owners, so that a dead owner is not taken for its successor.
     pub incarnation: AtomicU64,
-    /// Inode number taken, not yet committed, or being given up; with [`LOSING_USE`] another's.
+    /// Inode number taken and not yet committed, or being given up; with [`LOSING_USE`] the number of another inode.
     pub pending_inode: AtomicU64,
     /// Group of each pool where the thread last found room, plus 1.
     pub last_group: [AtomicU32; MAX_POOLS],
-    /// Part of a pool's inode numbers that the thread begins with (see `inode_alloc`).
+    /// Part of a pool's inode numbers where the thread starts searching (see `inode_alloc`).
     pub number_part: AtomicU32,
-    /// When the thread's turn of admission began, while others waited for one; 0: it has none.
+    /// Start of the thread's turn of admission, if other threads waited; 0: it has no turn.
     pub turn_began_ns: AtomicU64,
     /// State of the thread's random placement.
     pub random: AtomicU64,
@@ -440,7 +439,7 @@ pub struct LastStamp(pub AtomicI64);
 pub struct SessionInode {
     /// The inode's lock.
     pub mutex: RobustMutex,
-    /// Holder (see `owner_word`); 0 when nothing is under way.
+    /// Holder (see `owner_word`); 0 when no operation is in progress.
     pub owner: AtomicU32,
     /// [`UNLOADED`] or [`LOADED`].
     pub state: AtomicU32,
@@ -480,13 +479,13 @@ pub struct SessionInode {
     pub log_pages: AtomicU32,
     /// 1 when an extended attribute was ever set.
     pub has_xattr: AtomicU8,
-    /// 1 when its times were looked at since they changed (see `stamps`).
+    /// 1 when its times were read since their last change (see `stamps`).
     pub times_shown: AtomicU8,
     /// 1 while a direct writer holds the lock and has already checked `kernel_cached`.
     pub committing: AtomicU8,
-    /// 1: a file's blocks have checksums, which its index holds too; what is made in a directory gets them.
+    /// 1: a file's blocks have checksums, also stored in its index; files created in a directory get them.
     pub checksums: AtomicU8,
-    /// Log pages from which on the log is compacted.
+    /// Number of log pages from which the log is compacted.
     pub compact_at_pages: AtomicU32,
     /// Handles through which the kernel holds pages.
     pub kernel_cached: AtomicU32,
@@ -502,7 +501,7 @@ pub struct SessionInode {
     pub hole_pages: AtomicU32,
     /// See `hole_pages`.
     pub hole_uid: AtomicU32,
-    /// What a kernel may remember of it (see `leases`).
+    /// What a kernel may cache of it (see `leases`).
     pub leases: AtomicU32,
     /// `LayoutWord` in force.
     pub layout: AtomicU32,
@@ -517,10 +516,10 @@ pub struct SessionInode {
 }
 
 impl SessionInode {
-    /// Generation of block words that are about to be stored. Under the inode's lock.
+    /// Generation for block words that are about to be stored. Under the inode's lock.
     #[inline(always)]
     pub fn next_word_generation(&self) -> u64 {
-        // No locked instruction: it would wait for the flush of the commit, and the lock is held.
+        // Not a locked instruction, which would wait for the flush of the commit; the lock is held anyway.
         let generation = self.word_generation.load(Ordering::Relaxed).wrapping_add(1);
         self.word_generation.store(generation, Ordering::Relaxed);
         generation.into()
@@ -533,11 +532,11 @@ pub const RANGE_LOCKS: usize = 1 << 14;
 /// `SessionHeader::allocation`: in stripes.
 pub const STRIPED_ALLOCATION: u64 = 2;
 
-/// `SessionInode::state`: ask the log.
+/// `SessionInode::state`: must be loaded from the log.
 pub const UNLOADED: u32 = 0;
-/// `SessionInode::state`: the session knows it.
+/// `SessionInode::state`: the session holds its state.
 pub const LOADED: u32 = 1;
-/// `SessionInode::state`: being loaded or forgotten; when its lock's owner dies, to be forgotten.
+/// `SessionInode::state`: being loaded or unloaded; if the owner of its lock dies, it is unloaded.
 pub const CHANGING: u32 = 2;
 
 /// An open description of a mount.

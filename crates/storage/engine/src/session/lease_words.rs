@@ -14,11 +14,11 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{sleep_until_changed, wake_all};
 use std::time::Duration;
 
-/// The kernel may remember the attributes and, of a directory, which names are missing.
+/// The kernel may cache the attributes and, of a directory, which names are absent.
 pub(crate) const ATTRIBUTES: u32 = 1;
-/// The kernel may remember names of directories in the directory and what they mean.
+/// The kernel may cache names of subdirectories in the directory and their inodes.
 pub(crate) const NAMES: u32 = 2;
-/// The kernel may remember names of a file, and believe its owner.
+/// The kernel may cache names of a file, and trust its owner.
 pub(crate) const OWNER: u32 = 4;
 pub(crate) const ALL: u32 = ATTRIBUTES | NAMES | OWNER;
 /// In a recall: names too.
@@ -44,14 +44,14 @@ pub(crate) fn end(leases: &AtomicU32, bits: u32) {
     }
 }
 
-/// How waiting for the end of a lease went on.
+/// Result of one wait for the end of a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecallProgress {
-    /// There is none any more.
+    /// No such lease is left.
     Ended,
-    /// Some recall ended, or it is late: look again.
+    /// Some recall ended, or the wait timed out: check again.
     Woken,
-    /// As many recalls are asked for as there is room for.
+    /// All places for recalls are taken.
     NoRoom,
 }
 
@@ -59,14 +59,14 @@ pub(crate) enum RecallProgress {
 pub(crate) struct Recalls<'a> {
     /// What is asked for, 0: nothing.
     pub(crate) places: &'a [AtomicU64],
-    /// Counts what was asked for; slept on by the mount.
+    /// Counts requests; the mount sleeps on it.
     pub(crate) bell: &'a AtomicU32,
     /// Counts recalls that ended; threads that asked for a recall sleep on it.
     pub(crate) ended: &'a AtomicU32,
 }
 
 impl Recalls<'_> {
-    /// Have the leases of an inode ended, as far as the mask says. Not under its lock.
+    /// Have the leases of an inode in the mask ended. Not under the inode's lock.
     pub(crate) fn wait(
         &self,
         leases: &AtomicU32,
@@ -102,8 +102,8 @@ impl Recalls<'_> {
         wake_all(self.bell);
     }
 
-    /// What `take` takes, which calls [`Recalls::take`]; when there is nothing, what it takes after a ring of the bell.
-    /// Nothing when it is over, after which the bell is rung.
+    /// The result of `take`, which calls [`Recalls::take`]; if there is none, waits for a ring of the bell and tries
+    /// again. `None` when it is over; the bell is rung after that is set.
     pub(crate) fn next<T>(
         &self,
         limit: Duration,
@@ -145,7 +145,7 @@ impl Recalls<'_> {
     }
 }
 
-/// Whether a place has the word, by us or another one.
+/// Store the word in a place; true also if the place holds the word already.
 fn leave_word(place: &AtomicU64, word: u64) -> bool {
     let there = place.load(Ordering::Relaxed);
     let leave = || place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed);

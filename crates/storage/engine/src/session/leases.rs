@@ -28,7 +28,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a recall is waited for before the mount is looked at.
+/// How long a recall is waited for before the mount is checked.
 const LOOK_AT_MOUNT: Duration = Duration::from_millis(20);
 /// While all places for recalls are taken.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -58,19 +58,19 @@ pub fn work_for_kernel(mount: Option<LeaseMount>) {
 pub struct Recall {
     /// The inode.
     pub ino: InodeNumber,
-    /// A name of the file, of a directory in the directory, or the owner of the file is about to change in a way the kernel
-    /// does not take part in.
+    /// A name of a file, a subdirectory's name in the directory, or the owner of the file is about to change without
+    /// the kernel.
     pub with_names: bool,
 }
 
 impl Volume {
-    /// From now on this process has the kernel change the names of what the kernel uses without asking (`EBUSY`):
-    /// directories that it knows, and other files that are open there.
+    /// From now on this process leaves name changes to the kernel (`EBUSY`) for inodes that the kernel uses without
+    /// asking: directories that it knows, and other files that are open there.
     pub fn leave_used_names_to_kernel(&self) {
         self.leaves_used_names.store(true, Ordering::Relaxed);
     }
 
-    /// Begin to grant leases to the kernel that has these lookup references; `None` when another mount does.
+    /// Start to grant leases to the kernel that has these lookup references; `None` when another mount does.
     pub fn grant_leases(&self, references: LookupReferences) -> Option<LeaseMount> {
         let mount = self.lease_mount_of(references)?;
         let granting = &self.session.header().lease_mount;
@@ -115,12 +115,12 @@ impl Volume {
         }
     }
 
-    /// The kernel remembers nothing of the inode any more.
+    /// The kernel caches nothing of the inode any more.
     pub fn end_lease(&self, ino: InodeNumber) {
         self.clear_lease(ino, ALL);
     }
 
-    /// The kernel remembers nothing any more of what a recall was for.
+    /// The kernel has dropped everything that the recall asked for.
     pub fn end_recall(&self, recall: Recall) {
         self.clear_lease(recall.ino, if recall.with_names { ALL } else { ATTRIBUTES });
         self.recalls().tell_ended();
@@ -132,9 +132,9 @@ impl Volume {
         }
     }
 
-    /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases; `None` when none
-    /// comes within this time, or it is over, after which
-    /// [`Volume::ring_for_recalls`] is called.
+    /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases. `None` when none
+    /// comes within this time, or when `is_over` is true; [`Volume::ring_for_recalls`] must be called after that is
+    /// set.
     pub fn next_recall(&self, patience: Duration, is_over: impl Fn() -> bool) -> Option<Recall> {
         let recalls = self.recalls();
         recalls.next(patience, is_over, || self.take_recall())
@@ -156,13 +156,13 @@ impl Volume {
         self.recalls().ring();
     }
 
-    /// Whether the kernel may remember what every change of an inode changes: attributes, and that a name is missing.
+    /// Whether the kernel may cache state that every change of an inode affects: attributes, and absent names.
     pub(crate) fn has_lease(&self, inode: &SessionInode) -> bool {
         lease_words::held(&inode.leases) & ATTRIBUTES != 0
     }
 
-    /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` where the operation begins again with nothing
-    /// held.
+    /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` when the operation must start again without
+    /// locks.
     #[cold]
     pub(super) fn lock_leased<'a>(&'a self, mut locked: Locked<'a>) -> Outcome<Locked<'a>> {
         while self.has_lease(locked.inode) && !self.works_for_kernel() {
@@ -177,7 +177,7 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock an inode to change its owner. What the kernel believes of that of a directory, it changes itself
+    /// Lock an inode to change its owner. The owner of a directory known to the kernel is changed by the kernel itself
     /// ([`Volume::check_left_to_kernel`]).
     pub(crate) fn lock_to_change_owner(&self, ino: u64) -> Outcome<Locked<'_>> {
         loop {
@@ -195,8 +195,8 @@ impl Volume {
         }
     }
 
-    /// Before a name in a locked directory goes to or from what it means: nothing when no kernel remembers it. Looked at
-    /// once more when that is locked, too, as a lease is granted under its lock.
+    /// Called before the link between a name in a locked directory and its inode changes. Does nothing when no kernel
+    /// caches the name. Checked again once the inode is locked, too, because a lease is granted under its lock.
     ///
     /// # Errors
     /// `EAGAIN` when the name is to be [recalled](Volume::recall_names) with nothing held, by
@@ -217,8 +217,8 @@ impl Volume {
         {
             return Err(Errno(libc::EBUSY));
         }
-        // A directory is remembered under the lease of its parent; another file under its own, too, which says by which
-        // names, so that all others in its directory stay.
+        // A directory is cached under the lease of its parent. Another file is cached under its own lease, which tells
+        // its names, so that all other names in its directory stay cached.
         let (holder, bit) = if is_directory {
             (directory.ino, NAMES)
         } else {
@@ -230,7 +230,7 @@ impl Volume {
         }
     }
 
-    /// Have a kernel forget the names of a file, or those in a directory. With nothing held.
+    /// Make a kernel forget the names of a file, or the names in a directory. Called without locks.
     #[cold]
     pub(crate) fn recall_names(&self, ino: u64) -> Outcome<()> {
         if patience::limit().is_some() {
@@ -251,8 +251,7 @@ impl Volume {
         }
     }
 
-    /// Have the leases of an inode ended, as far as the mask says. Waits for the mount that granted them, as long as it
-    /// lives.
+    /// Have the leases of an inode in the mask ended. Waits for the mount that granted them, as long as it lives.
     #[cold]
     fn recall(&self, ino: u64, mask: u32) -> Outcome<()> {
         let inode = self.inode(ino)?;
@@ -267,7 +266,7 @@ impl Volume {
             }
             if looked.elapsed() >= LOOK_AT_MOUNT {
                 looked = Instant::now();
-                // Takes its leases away if it is dead.
+                // Removes the mount's leases if it is dead.
                 self.reap();
                 self.clear_unowned_lease(ino, inode)?;
             }

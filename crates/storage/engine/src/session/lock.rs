@@ -1,5 +1,4 @@
-//! A lock in shared memory that survives its owner: glibc's robust, process-shared mutex, taken into
-//! use from zeroed memory.
+//! A lock in shared memory that survives its owner: glibc's robust, process-shared mutex, usable from zeroed memory.
 
 use crate::types::{Errno, Outcome};
 use std::cell::UnsafeCell;
@@ -8,11 +7,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Looks at the holder before a waiter sleeps.
+/// How often a waiter checks the holder before it sleeps.
 const LOOKS: u32 = 100;
 /// Pauses of the CPU before each look.
 const PAUSES: u32 = 4;
-/// How long a waiter sleeps before it looks again.
+/// How long a waiter sleeps before it checks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 unsafe extern "C" {
@@ -29,7 +28,7 @@ unsafe extern "C" {
 pub enum Acquired {
     /// In order.
     Clean,
-    /// The owner died holding it: put right what the lock protects, then `make_consistent`.
+    /// The owner died holding it: recover what the lock protects, then call `make_consistent`.
     OwnerDied,
 }
 
@@ -58,7 +57,7 @@ impl RobustMutex {
     }
 }
 
-/// Bit of glibc's `__lock` word, its first, that the kernel sets when the owner dies (`FUTEX_OWNER_DIED`).
+/// Bit of glibc's `__lock`, the mutex's first word, that the kernel sets when the owner dies (`FUTEX_OWNER_DIED`).
 const OWNER_DIED: u32 = 1 << 30;
 
 /// Bits of that word that name the thread that holds the lock (`FUTEX_TID_MASK`).
@@ -93,8 +92,8 @@ pub fn prepare() {
 }
 
 impl RobustMutex {
-    /// Give zeroed memory its kind. Everyone stores the same constant before the first lock, so the
-    /// race between two of them changes nothing.
+    /// Give zeroed memory its kind. All threads store the same constant before the first lock, so a race between them
+    /// is harmless.
     #[inline]
     fn set_kind(&self) {
         // SAFETY: the offset lies inside the mutex and is aligned; the access is atomic.
@@ -147,7 +146,7 @@ impl RobustMutex {
     /// Lock, waiting no longer than `limit`.
     ///
     /// # Errors
-    /// [`LockFailure::Busy`] when the time is over.
+    /// [`LockFailure::Busy`] on a timeout.
     #[cold]
     pub fn lock_within(&self, limit: Duration) -> Result<Acquired, LockFailure> {
         self.set_kind();
@@ -214,7 +213,7 @@ impl RobustMutex {
         Ok(self.run_locked(acquired, repair, body))
     }
 
-    /// Run under a lock just got, and unlock.
+    /// Run under a lock that was just taken, and unlock.
     pub fn run_locked<T>(
         &self,
         acquired: Acquired,
@@ -269,7 +268,7 @@ mod tests {
     fn nothing_runs_without_the_lock() {
         let mutex = RobustMutex::new();
         std::thread::scope(|scope| {
-            // A thread that ends holding it; its successor unlocks without repairing.
+            // A thread ends holding it; its successor unlocks without recovery.
             scope.spawn(|| mutex.lock()).join().expect("thread");
         });
         assert!(mutex.is_owner_dead());
@@ -298,7 +297,7 @@ mod tests {
                 std::thread::yield_now();
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
-            // What a thread leaves that took the lock before the woken waiter, which then died.
+            // State left when a third thread takes the lock before the woken waiter, which then dies.
             word.fetch_and(!WAITERS, Ordering::AcqRel);
             mutex.unlock();
             assert_eq!(waiter.join().expect("waiter"), Some(Acquired::Clean));

@@ -48,17 +48,18 @@ impl Volume {
                 word.store(0, Ordering::Relaxed);
             }
         }
-        // Others look at the bits once these are the owner's.
+        // Other threads read the bits once the owner is set.
         fence(Ordering::SeqCst);
         self.session.header().lookup_references[mount].store(1, Ordering::Release);
         Some(LookupReferences(mount))
     }
 
-    /// A mount is about to name this life of a number to its kernel: the number rests from now on when it ends. `ESTALE` when
-    /// it ended before: then the caller takes the reference off again, unless it is another's, too.
+    /// A mount is about to pass a number with this generation to its kernel: from now on the number is not reused
+    /// after the inode's end. On `ESTALE` the caller removes the reference again, unless it also belongs to another
+    /// inode.
     ///
     /// # Errors
-    /// `ESTALE` when the life of the number ended before; what [every operation](crate::Errno) can fail with.
+    /// `ESTALE` when this inode ended before; what [every operation](crate::Errno) can fail with.
     pub fn add_lookup_reference(
         &self,
         memory: LookupReferences,
@@ -83,7 +84,7 @@ impl Volume {
         }
     }
 
-    /// Whether the kernel of some mount may remember the number, and use what it means without asking: as a working
+    /// Whether the kernel of some mount may remember the number, and use the inode without asking: as a working
     /// directory, or an open pipe.
     pub fn is_referenced_by_kernel(&self, ino: InodeNumber) -> bool {
         let Some((pool, index)) = inode_place(ino.0) else {
@@ -101,12 +102,12 @@ impl Volume {
                 })
     }
 
-    /// The mount ended, and its kernel's memory with it.
+    /// The mount has ended, and its kernel's cache with it.
     pub fn drop_lookup_references(&self, memory: LookupReferences) {
         self.release_references(memory.0);
     }
 
-    /// Give back what a dead process noted numbers in.
+    /// Give back the maps in which a dead process noted numbers.
     pub(crate) fn reap_lookup_references(&self, process: usize) {
         let owners = &self.session.header().lookup_mounts;
         for (mount, owner) in owners.iter().enumerate() {
@@ -166,8 +167,7 @@ impl Volume {
         })
     }
 
-    /// The maps of a pool's numbers that kernels remember. Taken after the end of the lives of the numbers
-    /// looked for.
+    /// The maps of a pool's numbers that kernels remember. Loaded after the end of the inodes with these numbers.
     pub(crate) fn lookup_reference_maps(&self, pool: usize) -> LookupReferenceMaps<'_> {
         fence(Ordering::SeqCst);
         let used = &self.session.header().lookup_references;

@@ -48,10 +48,10 @@ impl Deref for MappedState {
     }
 }
 
-/// Number of the machine that a session has alone.
+/// Number of a machine that belongs to one session only.
 const OWN: u64 = 1;
 
-/// Number of a machine's memory, never 0: of one that volumes share under a name, or that one session has.
+/// Number of a machine's memory, never 0: shared by volumes under a name, or owned by one session.
 pub(super) fn number_of(machine: &Machine, shared_as: Option<&str>) -> u64 {
     let Some(name) = shared_as else {
         return OWN;
@@ -72,7 +72,7 @@ pub(crate) fn path_of(number: u64, session: &Path) -> PathBuf {
     }
 }
 
-/// Where the machine is that a session has alone.
+/// Path of the machine that belongs to one session only.
 pub(crate) fn own_path(session: &Path) -> PathBuf {
     let mut name = session.as_os_str().to_owned();
     name.push(".machine");
@@ -88,7 +88,7 @@ impl SessionMachine {
         })
     }
 
-    /// The memory of this machine at this place, made when there is none.
+    /// The memory of this machine at this path, created if missing.
     pub(super) fn find_or_make(
         machine: &Machine,
         path: PathBuf,
@@ -142,7 +142,7 @@ fn invalid(error: EmulationError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, error)
 }
 
-/// Keeps two from making the same machine's memory; ends with what is answered.
+/// Prevents two processes from creating the memory of one machine; ends when the returned file is closed.
 fn lock(directory: &Path) -> io::Result<File> {
     let directory = File::open(directory)?;
     let until = Instant::now() + PATIENCE;

@@ -86,8 +86,8 @@ impl Drop for SessionMemory {
     }
 }
 
-/// Give pages of the segment memory; `ENOMEM` where there is none, or the control group is nearly full. A kernel that
-/// does not know how (before Linux 5.14) does so when they are touched.
+/// Give pages of the segment memory; `ENOMEM` if there is none, or if the control group is nearly full. A kernel
+/// without this call (before Linux 5.14) allocates pages when they are touched.
 pub(super) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
     if !memory_group::has_room(bytes as u64) {
         return Err(Errno(libc::ENOMEM));

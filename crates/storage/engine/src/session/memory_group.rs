@@ -1,5 +1,5 @@
-//! Room in the memory control groups (cgroups) of this process. Pages of tmpfs are charged to the process that touches
-//! them first, and where its group is full, the kernel ends a process of the group instead of refusing the page.
+//! Free room in the memory control groups (cgroups) of this process. Pages of tmpfs are charged to the process that
+//! touches them first. Where its group is full, the kernel kills a process of the group instead of refusing the page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use std::time::Instant;
 /// Mount points of groups: version 2, version 2 next to version 1, version 1.
 const UNIFIED: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const SEPARATE: &str = "/sys/fs/cgroup/memory";
-/// What a group keeps for everything but sessions, bytes.
+/// Bytes that a group keeps for everything but sessions.
 const MARGIN_BYTES: u64 = 4 << 20;
 /// Upper limit of bytes taken between two checks, and share of the room: other processes take from it, too.
 const MAX_ALLOWANCE_BYTES: u64 = 16 << 20;
 const ALLOWANCE_PART: u64 = 8;
 /// How long the result of a check is used, ns.
 const LOOK_NS: u64 = 100_000_000;
-/// What a process may take without a look when it begins, far less than it took to start: a look reads several files.
+/// Bytes a process may take before its first check, far less than its start took: a check reads several files.
 const FIRST_ALLOWANCE_BYTES: u64 = 64 << 10;
 /// A limit from this value on means no limit, bytes: version 1 has no word for that.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
 
-/// Bytes that may be taken before the next look.
+/// Bytes that may be taken before the next check.
 static ALLOWANCE_BYTES: AtomicU64 = AtomicU64::new(FIRST_ALLOWANCE_BYTES);
 /// When the last look was, by [`clock_ns`].
 static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
@@ -53,7 +53,7 @@ fn clock_ns() -> u64 {
     begin.elapsed().as_nanos() as u64
 }
 
-/// The least room of this process's groups, bytes; `None` where no limit is known.
+/// The smallest room of this process's groups, bytes; `None` if no limit is known.
 fn room_bytes(own_groups: &Path) -> Option<u64> {
     let text = fs::read_to_string(own_groups).ok()?;
     let lines = text.lines().filter_map(|line| {

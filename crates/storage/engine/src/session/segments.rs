@@ -35,14 +35,15 @@ pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
     if leased {
         Some(false)
     } else {
-        // Another member of a group may not ask: taken for mapped, lest a living session is removed.
+        // Another member of the group may not ask. Then the segment counts as mapped, so that no live session is
+        // removed.
         matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)).then_some(true)
     }
 }
 
 /// Remove a segment that no process is attached to.
 pub(crate) fn remove_segment(path: &Path) {
-    // A failure means that it is gone already.
+    // A failure means that it was removed already.
     let _ = std::fs::remove_file(path);
 }
 
@@ -60,13 +61,13 @@ pub(crate) fn segments_of(owner: Owner, volume: &Superblock) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether any process uses any session of a volume with this UUID, as far as the kernel tells.
+/// Whether any process uses any session of a volume with this UUID, as far as the kernel shows.
 pub(crate) fn is_any_mapped(owner: Owner, volume: &Superblock) -> bool {
     let segments = segments_of(owner, volume);
     segments.iter().any(|path| is_mapped(path) == Some(true))
 }
 
-/// Where the segment of this name is, or the first place where it could be.
+/// Path of the segment of this name, or the first path where it could be.
 pub(crate) fn find_segment(owner: Owner, volume: &Superblock, name: &str) -> Option<PathBuf> {
     let places = owner.session_directories(volume);
     let mut places = places.map(|directory| directory.join(name)).peekable();
@@ -75,7 +76,7 @@ pub(crate) fn find_segment(owner: Owner, volume: &Superblock, name: &str) -> Opt
     places.find(there).or(first)
 }
 
-/// How often this process maps a segment; `None` when /proc does not tell.
+/// How often this process maps a segment; `None` when /proc does not show it.
 pub(crate) fn mappings_here(segment: &Path) -> Option<usize> {
     let list = std::fs::read("/proc/self/maps").ok()?;
     let begins_at = |line: &&[u8]| line.split(|byte| *byte == b' ').nth(2) == Some(b"00000000");
@@ -85,16 +86,16 @@ pub(crate) fn mappings_here(segment: &Path) -> Option<usize> {
     Some(lines.filter(begins_at).filter(names).count())
 }
 
-/// What tells a file or device from every other of this machine.
+/// Identifies a file or device on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileIdentity {
     device: u64,
-    /// 0 for a device file: it is the device that counts, whatever its node.
+    /// 0 for a device file: the device counts, not its node.
     inode: u64,
 }
 
 impl FileIdentity {
-    /// Of memory behind which there is no file.
+    /// Of memory without a file.
     pub(crate) const NONE: FileIdentity = FileIdentity {
         device: 0,
         inode: 0,
@@ -118,7 +119,7 @@ impl FileIdentity {
     }
 }
 
-/// A segment to remove once this process has let go of it, unless another still uses it.
+/// A segment to remove after this process has unmapped it, unless another process still uses it.
 #[derive(Default)]
 pub(crate) struct Leftover(pub(crate) Option<PathBuf>);
 

@@ -1,5 +1,5 @@
-//! Ownership of a thread slot: acquired in one step, released in an order in which no owner is mistaken for
-//! its successor.
+//! Ownership of a thread slot: acquired in one step, released in an order that never confuses an owner with its
+//! successor.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -37,7 +37,7 @@ impl SlotOwnership<'_> {
         taken
     }
 
-    /// Give the slot back; what the owner left there was cleared before.
+    /// Give the slot back; its contents were cleared before.
     pub(crate) fn give_back(self) {
         self.thread_id.store(0, Ordering::Relaxed);
         self.incarnation.fetch_add(1, Ordering::Release);

@@ -18,7 +18,7 @@ impl SessionInode {
     /// A process reads its times. Called before they are read.
     #[inline(always)]
     pub(crate) fn note_times_shown(&self) {
-        // Mostly it is noted already, and the line stays shared.
+        // Usually it is set already, and the line stays shared.
         if self.times_shown.load(Ordering::Relaxed) == 0 {
             self.times_shown.store(1, Ordering::Relaxed);
         }
@@ -41,7 +41,7 @@ impl Volume {
         }
     }
 
-    /// The time of a change of an inode: later than what was shown of it. Under its lock.
+    /// The time of a change of an inode: later than its times that were read. Under its lock.
     #[inline]
     pub(crate) fn stamp_ns(&self, inode: &SessionInode) -> i64 {
         let now_ns = self.now_ns();
@@ -54,13 +54,13 @@ impl Volume {
     #[cold]
     fn stamp_after_look(&self, inode: &SessionInode, now_ns: i64) -> i64 {
         inode.times_shown.store(0, Ordering::Relaxed);
-        // A clock that was set by a test moves with each look, and is to be repeatable.
+        // A clock set by a test advances with each read, so that runs are repeatable.
         let is_set = self.clock_ns.load(Ordering::Relaxed) != 0;
         if is_set || now_ns > inode.ctime_ns.load(Ordering::Relaxed) as i64 {
             return now_ns;
         }
         let fine_ns = clock::now_ns(libc::CLOCK_REALTIME);
-        // The clock may have been set back: then the last one counts no more.
+        // The clock may have been set back: then the last time is ignored.
         let next = |last_ns: i64| match last_ns.saturating_sub(fine_ns) {
             0..MAX_TICK_NS => last_ns + 1,
             _ => fine_ns,

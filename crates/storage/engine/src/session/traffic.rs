@@ -2,7 +2,7 @@
 
 use crate::format::MAX_POOLS;
 
-/// Bytes that came from each pool, of one read or write.
+/// Bytes from each pool, of one read or write.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Traffic {
     bytes: [u64; MAX_POOLS],

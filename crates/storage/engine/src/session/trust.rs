@@ -33,7 +33,7 @@ const OTHERS: u32 = 0o007;
 pub(crate) enum Owner {
     /// A user: the effective one of this process.
     User(u32),
-    /// Members of a group, by a setting of root's.
+    /// Members of a group that root allows in the settings.
     Group(u32),
 }
 
@@ -45,7 +45,7 @@ impl Owner {
     /// The owner of a pool that was just opened.
     ///
     /// # Errors
-    /// `EPERM` when it is another's, or open to others; `EINVAL` when it can be no pool.
+    /// `EPERM` when it belongs to another user, or others can open it; `EINVAL` when it cannot be a pool.
     pub(crate) fn of_pool(metadata: &Metadata, path: &Path) -> Result<Owner, VolumeError> {
         let kind = metadata.file_type();
         let is_device = kind.is_block_device() || kind.is_char_device();
@@ -82,7 +82,7 @@ impl Owner {
                 ),
             ));
         }
-        // The group of a device (`disk`) can open every disk, and so is as root already.
+        // The group of a device (`disk`) can open every disk, and so has root's rights already.
         let open_to = metadata.mode() & if is_device { OTHERS } else { GROUP | OTHERS };
         match open_to {
             0 => Ok(Owner::User(metadata.uid())),
@@ -98,7 +98,7 @@ impl Owner {
         }
     }
 
-    /// By a group that root lets share volumes.
+    /// The owner if it is a group that root allows to share volumes.
     fn by_setting(metadata: &Metadata) -> Option<Owner> {
         let shared = metadata.mode() & GROUP != 0 && metadata.mode() & OTHERS == 0;
         (shared && groups().contains(&metadata.gid())).then_some(Owner::Group(metadata.gid()))
@@ -151,10 +151,10 @@ impl Owner {
         places.filter(move |path| self.is_own_directory(path))
     }
 
-    /// The directory for a new session, made when there is none.
+    /// The directory for a new session, created if missing.
     ///
     /// # Errors
-    /// `EEXIST` when other users took both names; what the system says.
+    /// `EEXIST` when other users took both names; errors of the system.
     pub(crate) fn session_directory(self, volume: &Superblock) -> io::Result<PathBuf> {
         if let Some(known) = self.session_directories(volume).next() {
             return Ok(known);
@@ -223,12 +223,12 @@ impl Owner {
     }
 }
 
-/// Open a file or device for reading and writing without waiting for anybody (a fifo) or becoming anybody's (a
-/// terminal), so that it can be looked at.
+/// Open a file or device for reading and writing, so that it can be checked. Does not wait for another process (a
+/// fifo) and does not get a controlling terminal.
 pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
     let look = libc::O_PATH | libc::O_CLOEXEC | (flags & libc::O_NOFOLLOW);
     let open = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | flags;
-    // Opening some devices does something, so it is known before what they are.
+    // Opening some devices has side effects, so the type is checked before.
     let found = open_raw(path, look)?;
     let metadata = found.metadata()?;
     let kind = metadata.file_type();
@@ -241,7 +241,8 @@ pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
         };
         return Err(io::Error::from_raw_os_error(errno));
     }
-    // Exactly what was looked at, whatever the name means by now. Without /proc, by name, and looked at again.
+    // Opens exactly the file that was checked, whatever the name means now. Without /proc, opens by name and checks
+    // again.
     let same = format!("/proc/self/fd/{}", found.as_raw_fd());
     let file =
         open_raw(same.as_ref(), open & !libc::O_NOFOLLOW).or_else(|error| match error.kind() {
@@ -257,7 +258,7 @@ pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
     }
 }
 
-/// Whether a character device is a device DAX, and not, say, a terminal.
+/// Whether a character device is a device DAX, and not for example a terminal.
 fn is_device_dax(metadata: &Metadata) -> bool {
     let (major, minor) = (libc::major(metadata.rdev()), libc::minor(metadata.rdev()));
     let subsystem = std::fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"));
@@ -269,8 +270,8 @@ fn open_raw(name: &Path, flags: i32) -> io::Result<File> {
     Ok(rustix::fs::open(name, flags, Mode::empty())?.into())
 }
 
-/// A name that follows from what only the owner of a volume can read, and from when the machine was started: what another
-/// user saw earlier tells nothing of it.
+/// A name that follows from data that only the owner of a volume can read, and from the time when the machine started.
+/// Names that another user saw earlier reveal nothing about it.
 fn secret_name(volume: &Superblock) -> String {
     let hasher = SipHasher24::new_with_key(&volume.secret);
     let name = hasher.hash(&[boot_id(), volume.volume].concat());
@@ -318,7 +319,7 @@ fn number_of_group(known: &str, name: &str) -> Option<u32> {
     })
 }
 
-/// What tells one start of the machine from another; zeros where the kernel does not say.
+/// Identifies one boot of the machine; zeros where the kernel does not say.
 pub(crate) fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     uuid::Uuid::parse_str(text.trim())

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long an inode is waited for before that is reported.
+/// How long a thread waits for an inode before the wait is reported.
 pub(super) const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
 /// No process or thread has a larger id (the kernel's `PID_MAX_LIMIT`).
 const MAX_ID: u64 = 1 << 22;
@@ -25,11 +25,11 @@ pub(super) struct LongWait {
     pub(super) what: Awaited,
     /// The thread waited for.
     pub(super) thread: u64,
-    /// Its process; 0 where that is not known.
+    /// Its process; 0 if not known.
     pub(super) process: u64,
 }
 
-/// What a thread that others wait for does.
+/// What the awaited thread is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Awaited {
     /// It changes the inode.
@@ -71,7 +71,7 @@ impl fmt::Display for LongWait {
 }
 
 impl Volume {
-    /// Report a long wait of this thread, or note it for a process that can.
+    /// Report a long wait of this thread, or note it for a process that can report.
     pub(super) fn report_long_wait(&self, wait: &LongWait) {
         if self.reporter.get().is_some() {
             self.report(Severity::Warning, &wait.to_string());
@@ -88,7 +88,7 @@ impl Volume {
         note.number.store(number.max(1), Ordering::Release);
     }
 
-    /// Report the waits that others have noted since the last call: for a process that reports, to be called now and then.
+    /// Report the waits that others have noted since the last call. Called at intervals by a process that reports.
     pub fn report_noted_waits(&self) {
         let Ok(mut seen) = self.noted_waits.lock() else {
             return;
@@ -114,7 +114,7 @@ impl Volume {
         }
     }
 
-    /// Leave out what was noted before: it may be long over.
+    /// Skip earlier notes: their waits may have ended long ago.
     pub(crate) fn pass_over_noted_waits(&self) {
         if let Ok(mut seen) = self.noted_waits.lock() {
             let places = self.session.header().wait_notes.places.iter();
@@ -124,7 +124,7 @@ impl Volume {
         }
     }
 
-    /// What a note says, if that can be.
+    /// The content of a note, if it is valid.
     fn read_note(&self, note: &WaitNote) -> Option<LongWait> {
         let (ino, what) = (
             note.ino.load(Ordering::Acquire),

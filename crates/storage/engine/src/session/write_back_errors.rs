@@ -28,7 +28,7 @@ impl WriteBackErrors {
         self.0 != 0 && self.0 & SEEN == 0
     }
 
-    /// The same, known to a handle.
+    /// These errors, marked as seen by a handle.
     pub fn seen(self) -> WriteBackErrors {
         match self.0 {
             0 => self,
@@ -53,7 +53,7 @@ impl WriteBackErrors {
 }
 
 impl Volume {
-    /// A kernel's page could not be written back.
+    /// Note that a kernel's page could not be written back.
     pub fn note_write_back_error(&self, ino: InodeNumber, errno: Errno) {
         let Ok(inode) = self.inode(ino.0) else { return };
         let generation = inode.generation.load(Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Volume {
         let _ = errors.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
     }
 
-    /// The errors so far, of this life of the inode.
+    /// The errors so far, of this generation of the inode.
     #[inline]
     pub fn write_back_errors(&self, file: FileReference) -> WriteBackErrors {
         let inode = file.inode();

@@ -15,7 +15,7 @@ const COUNTED_REQUESTS: u64 = 64;
 pub(crate) struct Accessing<'a>(&'a ThreadSlot);
 
 impl<'a> Accessing<'a> {
-    /// `None`: it is at one already, as in a signal handler.
+    /// `None`: the thread is at a pool already, as in a signal handler.
     pub(super) fn begin(slot: &'a ThreadSlot, pool: usize) -> Option<Accessing<'a>> {
         if slot.accessed_pool.load(Ordering::Relaxed) != 0 {
             return None;
@@ -52,7 +52,8 @@ impl Volume {
         }
     }
 
-    /// Threads that are at each pool without a limit now, or wait for its delegates: each would be there without them.
+    /// Threads that use each pool without a limit now, or wait for its delegates: without delegates they would use it
+    /// themselves.
     pub(super) fn threads_at_pools(&self) -> [u32; MAX_POOLS] {
         let mut threads = [0; MAX_POOLS];
         let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;

@@ -1,5 +1,5 @@
-//! How many threads access the memory of a pool at once (PATS §IV, Algorithm 1): the Selector of `egeria_admission` over
-//! words that all processes share, one per pool and thread slot.
+//! Limits how many threads access the memory of a pool at once (PATS §IV, Algorithm 1): the Selector of
+//! `egeria_admission` over words that all processes share, one per pool and thread slot.
 //!
 //! A thread asks before it takes any lock, and ends after it has released all locks. Every wait ends:
 //!
@@ -41,7 +41,7 @@ const MAX_HELD_MS: u64 = 100;
 const MIN_BYTES_MS: u64 = 100_000;
 /// A thread that has waited this long goes on without a place.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// The bits of a word of `AdmissionGate::seen` that are a time.
+/// Number of bits for the time in a word of `AdmissionGate::seen`.
 const TIME_BITS: u32 = 36;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 /// The limit of a pool that has none.
@@ -56,9 +56,9 @@ pub struct PoolAdmission {
     pub admitted: u32,
     /// Threads that wait for one.
     pub waiting: u32,
-    /// The most threads that held a place or waited for one since this was asked with `reset`.
+    /// The most threads that held a place or waited for one since the last reset.
     pub max_demand: u32,
-    /// Places that were lent because their holders did not go on, ever.
+    /// Places lent so far because their holders did not go on.
     pub lent: u64,
 }
 
@@ -76,7 +76,7 @@ pub enum LimitedBy {
 pub(crate) enum Admitted<'a> {
     /// Of a pool with a limit.
     Place(Place<'a>),
-    /// Of one without, while its demand is measured.
+    /// Access of a pool without a limit, while its demand is measured.
     Mark(Accessing<'a>),
 }
 
@@ -113,7 +113,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The session's words; sequentially consistent, as the Selector wants them.
+/// The session's words; sequentially consistent, as the Selector requires.
 struct SessionWords<'a>(&'a [AtomicU64]);
 
 impl Words for SessionWords<'_> {
@@ -249,8 +249,8 @@ impl Volume {
         }
     }
 
-    /// Wait until this thread may read so much of an inode's blocks, if access is limited; by the pool that its record is in,
-    /// which has most of them.
+    /// Wait until this thread may read this many bytes of an inode, if access is limited. Uses the pool of the inode's
+    /// record, which has most of its blocks.
     ///
     /// # Errors
     /// As [`Volume::admit`].
@@ -362,7 +362,7 @@ impl Volume {
             .find(|each| *each as u64 == by)
     }
 
-    /// Lift all limits that a planner set.
+    /// Remove all limits that a planner set.
     ///
     /// # Errors
     /// As [`Volume::limit_admission`].
@@ -378,7 +378,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether requests are counted although no pool has a limit: what a planner sets limits by.
+    /// Whether requests are counted although no pool has a limit; planners base limits on these counts.
     ///
     /// # Errors
     /// `ENOMEM` when the session's memory has no room.
@@ -466,14 +466,14 @@ impl Volume {
     }
 }
 
-/// Sleep while the low half of a thread's word is this, no longer than `limit`.
+/// Sleep while the low half of a thread's word is `low`, no longer than `limit`.
 fn sleep_while(gate: &AdmissionGate, thread: ThreadId, low: u32, limit: Duration) {
     let limit = futex::Timespec {
         tv_sec: limit.as_secs() as i64,
         tv_nsec: limit.subsec_nanos().into(),
     };
     if let Some(word) = word_of(gate, thread) {
-        // Woken, changed or late: the caller looks again.
+        // Woken, changed or timed out: the caller checks again.
         let _ = futex::wait(word, futex::Flags::empty(), low, Some(&limit));
     }
 }

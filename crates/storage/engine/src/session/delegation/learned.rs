@@ -1,6 +1,6 @@
-//! Whether delegates or the caller are faster, learned from how long accesses of each size took.
+//! Learns from the duration of accesses of each size whether delegates or the caller are faster.
 //!
-//! The slower way is tried again now and then, for a small part of the time that such accesses take.
+//! The slower way is tried again at intervals, for a small part of the time that such accesses take.
 
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const SIZES: usize = 32;
 /// Weight of a new measurement in the average: 1 / 2^3.
 const SHIFT: u32 = 3;
-/// The caller accesses the pools when that takes less than this share of the time: delegates keep the pools from
-/// crowds of threads, which one caller does not notice (OdinFS).
+/// The caller accesses the pools when that takes less than this share of the time. Delegates protect the pools from
+/// many concurrent threads; a single caller does not notice this benefit (OdinFS).
 const DIRECT_SHARE: (u64, u64) = (4, 5);
 /// The other way is tried after this many times the time it took when it was tried last.
 const TRY_AFTER: u64 = 64;
@@ -23,7 +23,7 @@ pub(crate) enum Way {
     Delegated,
 }
 
-/// What is known about accesses of one size, us; 0: nothing. Lost updates of racing threads do no harm.
+/// What is known about accesses of one size, us; 0: nothing. Lost updates of racing threads are harmless.
 #[derive(Default)]
 struct Known {
     direct_us: AtomicU32,
@@ -91,7 +91,7 @@ impl Learned {
         }
     }
 
-    /// Which way the next access of this size goes.
+    /// The way for the next access of this size.
     pub(crate) fn choose(&self, kind: AccessKind, bytes: usize) -> Way {
         self.known(kind, bytes).choose()
     }

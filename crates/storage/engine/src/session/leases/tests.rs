@@ -45,7 +45,7 @@ fn new_file(volume: &Volume) -> InodeNumber {
     volume.attributes(made).expect("attributes").ino
 }
 
-/// Create a file as a mount does that keeps these references.
+/// Create a file like a mount that keeps these references.
 fn create_for_kernel(volume: &Volume, mount: LookupReferences, name: &[u8]) {
     std::thread::scope(|scope| {
         let create = scope.spawn(|| {
@@ -171,7 +171,7 @@ fn another_mount_recalls_as_everybody_does() {
     assert!(volume.lease(ROOT, true));
     let by_other = || create_for_kernel(&volume, other, b"one");
     assert_eq!(beside_a_mount(&volume, by_other), 1);
-    // Its end ends nothing of the one that grants.
+    // Ending another mount's leases does not end those of the granting mount.
     assert!(volume.lease(ROOT, true));
     volume.drop_lookup_references(other);
     let two = || _ = volume.create(ROOT, b"two", &FILE).expect("create");
