@@ -141,7 +141,7 @@ impl Volume {
     }
 }
 
-/// Whether the block a word of the index names lies right before this one.
+/// Whether the block that an index word names lies directly before this one.
 fn is_followed_by(slot: &AtomicU64, pool: PoolIndex, block: BlockNumber) -> bool {
     let word = BlockWord(slot.load(Ordering::Relaxed));
     word.is_mapped() && word.pool() == pool && word.block().0 + 1 == block.0

@@ -392,7 +392,7 @@ pub(crate) fn copy_run(
     access.copy_out(run, to)
 }
 
-/// Whether a block lies behind another that is this many blocks before it in the file.
+/// Whether a block directly follows, in place, a block that is this many blocks before it in the file.
 #[inline]
 pub(crate) fn continues(first: BlockWord, next: BlockWord, distance: u64) -> bool {
     if !first.has_data() {

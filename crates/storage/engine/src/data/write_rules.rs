@@ -9,7 +9,7 @@ use crate::types::{Errno, Outcome};
 pub(crate) struct WriteRules {
     /// Fail with `EAGAIN` when the kernel holds pages of the inode.
     pub(crate) direct: bool,
-    /// New data for a block that the file has may take from the reserve. For writes within one block.
+    /// New data for a mapped block may take from the reserve. For writes within one block.
     pub(crate) replaces: bool,
 }
 
@@ -20,7 +20,7 @@ impl WriteRules {
         replaces: false,
     };
 
-    /// The last look at whether the kernel holds pages, of direct writers.
+    /// Direct writers check for the last time whether the kernel holds pages.
     #[inline(always)]
     pub(crate) fn begin_commit(self, inode: &SessionInode) -> Outcome<Option<DirectCommit<'_>>> {
         if self.direct {

@@ -27,7 +27,7 @@ pub(crate) const ON: &[u8] = b"crc32c";
 /// Its value: they have none.
 const OFF: &[u8] = b"off";
 
-/// Checksums of the blocks that one operation brings, in the order they were stored.
+/// Checksums of the blocks of one operation, in the order they were stored.
 #[derive(Default)]
 pub(crate) struct NewSums {
     /// The file has checksums.
@@ -50,7 +50,7 @@ impl NewSums {
         self.bytes.clear();
     }
 
-    /// Those of a mapping's blocks; none where there are none to be.
+    /// The checksums of a mapping's blocks; empty for files without checksums.
     pub(crate) fn of(&self, mapping: &Mapping) -> &[u8] {
         if !self.wanted || mapping.unwritten {
             return &[];
@@ -98,7 +98,7 @@ impl NewSums {
 }
 
 impl Volume {
-    /// Whether `user.egeria.checksum` may be set to this; `Ok(true)` when nothing has to change for it.
+    /// Whether `user.egeria.checksum` may be set to this value; `Ok(true)` when it has this value already.
     pub(crate) fn check_checksum_attribute(
         &self,
         locked: &Locked<'_>,
@@ -107,13 +107,13 @@ impl Volume {
         match locked.kind() {
             FileKind::Directory if value == ON || value == OFF => Ok(false),
             FileKind::Directory => Err(Errno(libc::EINVAL)),
-            // What a file was made with stays.
+            // A file keeps what it was created with.
             _ if locked.has_sums() && value == ON => Ok(true),
             _ => Err(Errno(libc::EOPNOTSUPP)),
         }
     }
 
-    /// Take over what an entry says of the attribute.
+    /// Apply an entry for the attribute.
     pub(crate) fn apply_checksum_attribute(
         &self,
         locked: &Locked<'_>,

@@ -12,7 +12,7 @@ pub(crate) struct FoundName {
     pub(crate) position: LogPosition,
 }
 
-/// The cookies of the names that are asked for lie between these.
+/// Range of cookies for the wanted names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CookieRange {
     pub(crate) after: u64,
@@ -83,7 +83,7 @@ impl Names {
     }
 }
 
-/// The kind of inode that a name in a log says.
+/// The kind of inode recorded with a name in a log.
 pub(crate) fn kind_of(kind: u8) -> Option<FileKind> {
     use FileKind::*;
     [

@@ -8,7 +8,7 @@ use crate::space::striping;
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// What a file answers for attributes of ours; a directory keeps them as any others.
+/// A file's values for Egeria's own attributes; a directory stores them like other attributes.
 struct OfFile {
     has_sums: bool,
     layout: Option<Vec<u8>>,
@@ -37,7 +37,7 @@ impl Volume {
     pub fn list_xattr(&self, ino: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
         let (mut all, of_file) = self.look_at_xattrs(ino)?;
         if of_file.is_some() {
-            // As the checksum attribute: a copy elsewhere should not ask for it.
+            // As for the checksum attribute: a copy made elsewhere should not try to set it.
             all.remove(striping::ATTRIBUTE);
         }
         Ok(all.into_keys().collect())

@@ -1,5 +1,5 @@
-//! Locking directories and what their names mean. Locks go from the directory to what it names, and on forged
-//! media a name may lead anywhere.
+//! Locking directories and the inodes of their names. Locks are taken from the directory to the inode of a name. On
+//! forged media a name may lead to any inode.
 
 use crate::log::found_names::FoundName;
 use crate::session::inode::Locked;
@@ -31,7 +31,7 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock a directory, and in it what a name means, when that is wanted.
+    /// Lock a directory and, if wanted, the inode of a name in it.
     pub(crate) fn lock_named<'a>(
         &'a self,
         lock: impl Fn() -> Outcome<Locked<'a>>,
@@ -65,7 +65,7 @@ impl Volume {
         }
         let inode = self.inode(found.ino)?;
         let loaded = inode.state.load(Ordering::Acquire) == LOADED;
-        // The kind is the same as long as the name is there.
+        // The kind does not change as long as the name exists.
         let mode = if loaded {
             inode.mode.load(Ordering::Relaxed)
         } else {
@@ -78,8 +78,8 @@ impl Volume {
             || loaded && inode.parent.load(Ordering::Relaxed) == directory.ino)
     }
 
-    /// Lock what is not a directory. The kind never changes while a number lives, so it is looked at
-    /// first: a directory must not be locked out of tree order.
+    /// Lock an inode that is not a directory. The kind never changes while an inode exists, so it is checked first: a
+    /// directory must not be locked out of tree order.
     pub(crate) fn lock_leaf(&self, ino: u64) -> Outcome<Locked<'_>> {
         let record = self.read_record(ino)?;
         if FileKind::from_mode(record.certificate.mode) == Some(FileKind::Directory) {

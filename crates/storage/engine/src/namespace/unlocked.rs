@@ -34,7 +34,7 @@ impl Volume {
                     return seen;
                 }
             }
-            // A change that did not go on when it was waited for before is not waited for again.
+            // A change that made no progress during an earlier wait is not waited for again.
             let limit = if self.stuck.is(ino, inode) {
                 Duration::ZERO
             } else {
@@ -89,7 +89,7 @@ impl Volume {
 
     /// Whether a number still has this generation. Then all that was found by the number before belongs to this inode.
     pub fn has_generation(&self, ino: InodeNumber, generation: u32) -> bool {
-        // What was read by the number before must not be read after.
+        // All reads by the number must come before this check.
         fence(Ordering::Acquire);
         let inode = self.inode(ino.0);
         inode.is_ok_and(|inode| inode.generation.load(Ordering::Acquire) == generation)
@@ -160,7 +160,7 @@ impl Volume {
     }
 
     fn lookup_locked(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
-        // The child is locked while its directory still is, so that it cannot go in between.
+        // The child is locked while its directory is locked, so that it cannot be removed in between.
         let lock = || self.lock_directory(parent);
         let (directory, _, child) = self.lock_named(lock, name, |_, _| Ok(()))?;
         drop(directory);
@@ -178,7 +178,7 @@ impl Volume {
         directory: u64,
         name: &[u8],
     ) -> Outcome<Option<(FoundName, Option<Snapshot>)>> {
-        // What is below, for nearly all looks: what is found there is copied twice on its way here.
+        // Fast path, repeated from below for nearly all reads: a result from there is copied twice on its way here.
         let inode = self.inode(directory)?;
         if let Some(look) = begin_look(inode)
             && living_directory(inode).is_ok()
@@ -191,7 +191,7 @@ impl Volume {
         self.read_unlocked(
             directory,
             |inode, place| {
-                // A change between the caller's look and this one makes the caller look again.
+                // If the directory changed between the caller's snapshot and this one, the caller reads again.
                 let look = Snapshot::begin(inode);
                 living_directory(inode)?;
                 let found = self.find_in_table(inode, place, name)?;
@@ -222,7 +222,7 @@ impl Volume {
             (FileKind::Directory, _) => return Err(Errno(libc::ENOENT)),
             _ => return Err(Errno(libc::ENOTDIR)),
         }
-        // The session's word changes in one store, with the log.
+        // The session's word changes in one store, together with the log.
         Ok(self.inode(directory)?.parent.load(Ordering::Relaxed))
     }
 
@@ -249,7 +249,7 @@ impl Volume {
         Ok(names)
     }
 
-    /// The cookie behind all names that a directory has now.
+    /// The cookie after all names that a directory has now.
     ///
     /// # Errors
     /// `ENOTDIR`; `ESTALE` when there is no such inode; `EIO` for damage.
@@ -264,7 +264,7 @@ impl Volume {
         let known = || {
             let inode = self.inode(ino.0)?;
             let now = || {
-                // A load moves the epoch before the state.
+                // Loading changes the epoch before the state.
                 let state = inode.state.load(Ordering::Acquire);
                 (state, inode.epoch.load(Ordering::Acquire))
             };
@@ -375,7 +375,7 @@ fn begin_look(inode: &SessionInode) -> Option<Snapshot> {
         std::hint::spin_loop();
         return None;
     }
-    // What a dead owner committed is in the log, and not here yet.
+    // Changes committed by a dead owner are in the log, but not in the session yet.
     let is_loaded = inode.state.load(Ordering::Acquire) == LOADED && !inode.mutex.is_owner_dead();
     is_loaded.then_some(look)
 }

@@ -1,7 +1,7 @@
-//! Free space. Each pool's map is cut into groups with a lock each; threads keep a few runs in their
-//! *pocket*, so that the common write touches no shared line. Every block is at any instant owned by
-//! the map, by one thread slot (pocket, incoming, outgoing, pending), or by a committed log; a transfer
-//! is recorded before it begins, so that a dead owner's share is found and finished.
+//! Free space. Each pool's map is cut into groups, each with a lock; threads keep a few runs in their *pocket*, so
+//! that the common write uses no shared cache line. At any instant every block is owned by the map, by one thread slot
+//! (pocket, incoming, outgoing, pending), or by a committed log. A transfer is recorded before it begins, so that the
+//! blocks of a dead owner are found and the transfer is finished.
 
 mod pockets;
 
@@ -18,9 +18,9 @@ use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Blocks per pool that only operations which free space may take, so that a full volume can be emptied.
+/// Blocks per pool that only operations that free space may take, so that a full volume can be emptied.
 pub(crate) const RESERVE_BLOCKS: u64 = 64;
-/// Blocks left for the logs of what is written, when telling what is available.
+/// Blocks reserved for the logs of new data when available space is reported.
 const LOG_BLOCKS: u64 = 8;
 /// Most blocks a thread takes at once for its pocket.
 const POCKET_REFILL_BLOCKS: u64 = 64;
@@ -30,13 +30,13 @@ const MIN_MAPPED_BLOCKS: u64 = 16;
 const MAX_MAPPED_BLOCKS: u64 = 512;
 /// Longest run that goes back into a pocket instead of the map.
 const POCKET_RUN_BLOCKS: u64 = 64;
-/// In a `mover` word: the move is towards the map.
+/// Flag in a `mover` word: the move is from the thread to the map.
 pub(crate) const GIVING_BACK: u64 = 1 << 63;
-/// How long a lock is waited for to give something back, before that is left to later.
+/// How long to wait for a lock to give blocks back before this is deferred.
 const GIVING_BACK_PATIENCE: Duration = Duration::from_millis(20);
-/// How long each of several locks is waited for in turn.
+/// How long to wait for each of several locks in turn.
 pub(super) const TURN: Duration = Duration::from_millis(1);
-/// Fewer blocks are no group of their own, unless the pool has no more.
+/// Minimum size of a group, unless the pool has fewer blocks.
 const MIN_GROUP_BLOCKS: u64 = 2048;
 /// Blocks of a huge page: long runs begin at a multiple of it.
 const HUGE_BLOCKS: u64 = 512;
@@ -46,9 +46,9 @@ const HUGE_BLOCKS: u64 = 512;
 pub(crate) enum Need {
     /// New data or names.
     Ordinary,
-    /// New data for a block that the file gives up: may take half of the reserve, so that something can still be removed.
+    /// New data for a block that the file frees: may take half of the reserve, so that removals still work.
     Replacing,
-    /// A record that something is going away: may take the reserve.
+    /// A record of a removal: may take the reserve.
     Freeing,
 }
 
@@ -83,7 +83,7 @@ impl Volume {
         }
     }
 
-    /// While a session is made (by one thread): claim a run; false when part of it was claimed before.
+    /// While a session is made (by one thread): claim a run; false when a part was claimed already.
     pub(crate) fn claim_blocks(&self, pool: usize, block: u64, count: u64) -> bool {
         change_bits(self.map_of(pool), block, count, true) == count
     }
@@ -270,7 +270,7 @@ impl Volume {
         }))
     }
 
-    /// Give `slot.outgoing` back to the map. The caller has taken the run out of where it was.
+    /// Give `slot.outgoing` back to the map. The caller has removed the run from its old place.
     ///
     /// # Errors
     /// `EBUSY` when a thread that may be stopped holds a part of the map: `outgoing` still names what is left.
@@ -308,7 +308,7 @@ impl Volume {
             };
             let rest = left.without_first(count);
             if slot.outgoing.load(Ordering::Acquire) != left.encode() {
-                // Locking the group finished this very move for its dead owner.
+                // Locking the group has just finished this move on behalf of its dead owner.
                 entry.mutex.unlock();
                 block += count;
                 continue;
@@ -342,7 +342,7 @@ impl Volume {
         let pocket = &me.slot.pocket[Extent::decode(left).pool.0 as usize];
         let empty = pocket.iter().find(|word| word.load(Ordering::Relaxed) == 0);
         match empty {
-            // Named twice for a moment, as by `refill`.
+            // For a moment two words name the run, as in `refill`.
             Some(word) => word.store(left, Ordering::Release),
             // Should this process die first, the run is lost until the next session.
             None => self.later(Late::Run(left)),
@@ -350,8 +350,8 @@ impl Volume {
         me.slot.outgoing.store(0, Ordering::Release);
     }
 
-    /// Recovery met a block with two owners. What one of them gives up may be the other's: while the session
-    /// lasts nothing that is freed is given to a third.
+    /// Recovery found a block with two owners. A block freed by one may belong to the other: so freed blocks are not
+    /// reused in this session.
     pub(crate) fn note_shared_blocks(&self) {
         let shared = &self.session.header().shared_blocks;
         shared.store(1, Ordering::Release);

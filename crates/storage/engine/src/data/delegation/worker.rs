@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// A delegate without work for this long ends.
 const IDLE: Duration = Duration::from_secs(30);
-/// A delegate calls nothing deep, but the program's static thread-local memory must fit as well.
+/// A delegate needs little stack, but the program's static thread-local memory must fit as well.
 const STACK_BYTES: usize = 512 << 10;
 
 /// What a delegate has of the process.
@@ -33,7 +33,7 @@ struct Worker {
 }
 
 impl Volume {
-    /// Start a delegate of a pool, if there are fewer than `limit`. Whether there is one at all.
+    /// Start a delegate of a pool if there are fewer than `limit`. Returns whether there is any.
     pub(super) fn start_delegate(&self, board: &Arc<Board>, pool: usize, limit: usize) -> bool {
         let of_pool = &board.pools[pool];
         if board.is_ending() {
@@ -48,7 +48,7 @@ impl Volume {
             pool,
             place,
         };
-        // The program's signals are for the program's threads.
+        // Signals for the program must be handled by the program's own threads.
         let before = block_signals();
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
         let started = builder
@@ -61,7 +61,7 @@ impl Volume {
         started.is_ok() || of_pool.worker_count() > 0
     }
 
-    /// Do a job of a pool that was taken.
+    /// Do a job of a pool after taking it.
     pub(super) fn do_job(&self, me: Me<'_>, pool: usize, job: &Job) -> Outcome<()> {
         let (kind, runs) = (job.kind(), job.runs());
         let bytes = runs.iter().map(|run| run.bytes as u64).sum();
@@ -133,7 +133,7 @@ impl Worker {
                 }
             }
         }
-        // Its slot is given back with those of the process.
+        // Its slot is given back with the other slots of the process.
         of_pool.set_worker(self.place, 0);
     }
 
@@ -178,7 +178,7 @@ impl Worker {
 }
 
 impl Volume {
-    /// The calling thread runs on a pool's node from now on, as far as its owner allows.
+    /// Bind the calling thread to a pool's node, as far as it is allowed.
     fn stay_at_pool(&self, me: Me<'_>, pool: usize) {
         if self.is_emulated() {
             let node = self.node_position(pool);
@@ -196,13 +196,13 @@ impl Volume {
             }
         }
         if wanted.count() > 0 {
-            // Where it may not, it runs where the process runs.
+            // If this is refused, it runs on the CPUs of the process.
             let _ = rustix::thread::sched_setaffinity(None, &wanted);
         }
     }
 }
 
-/// Block all signals of this thread, but those that faults raise; what was blocked before.
+/// Block all signals of this thread except those raised by faults; returns the mask before.
 fn block_signals() -> libc::sigset_t {
     let mut all = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();

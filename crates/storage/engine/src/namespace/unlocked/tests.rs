@@ -86,7 +86,7 @@ type Seen = (
     Vec<Vec<Vec<u8>>>,
 );
 
-/// All that can be seen of the two without changing them.
+/// All that a reader can see of the two.
 fn look(volume: &Volume, file: FileReference, directory: InodeNumber) -> Seen {
     let mut names = Vec::new();
     volume
@@ -215,7 +215,7 @@ fn between_instructions(volume: &Volume, act: impl Fn(&Volume), mut look: impl F
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(0) };
     }
-    // A look that fails must not leave it behind, waiting.
+    // A failed check must not leave the child behind, waiting.
     struct Child(i32);
     impl Drop for Child {
         fn drop(&mut self) {
@@ -246,7 +246,7 @@ fn between_instructions(volume: &Volume, act: impl Fn(&Volume), mut look: impl F
     assert_eq!(status, 0);
 }
 
-/// Between its commit and the load of the table, the new log has names at other places than the table says.
+/// Between the commit and the load of the table, the names' places in the new log differ from those in the table.
 #[test]
 fn looks_beside_compaction_find_all_names() {
     const NAMES: usize = 3;

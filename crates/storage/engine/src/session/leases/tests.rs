@@ -171,7 +171,7 @@ fn another_mount_recalls_as_everybody_does() {
     assert!(volume.lease(ROOT, true));
     let by_other = || create_for_kernel(&volume, other, b"one");
     assert_eq!(beside_a_mount(&volume, by_other), 1);
-    // Ending another mount's leases does not end those of the granting mount.
+    // The end of another mount does not end the leases of the granting mount.
     assert!(volume.lease(ROOT, true));
     volume.drop_lookup_references(other);
     let two = || _ = volume.create(ROOT, b"two", &FILE).expect("create");
