@@ -47,7 +47,7 @@ const NAMED_ID_BITS: u32 = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ThreadId(pub u32);
 
-/// What became of a request that was published.
+/// Result of publishing a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Admission {
@@ -184,7 +184,7 @@ impl<W: Words> Selector<W> {
     /// count sees them all.
     ///
     /// # Errors
-    /// When it has not begun.
+    /// When the thread has not begun.
     pub fn keep_place(&self, thread: ThreadId) -> Result<bool, StepError> {
         if self.admitted() <= self.limit() {
             return Ok(true);
@@ -202,7 +202,7 @@ impl<W: Words> Selector<W> {
     /// Publishes what the thread is about to do. After `Wait`, it waits until [`Selector::may_begin`].
     ///
     /// # Errors
-    /// When it has another request under way, or is no thread.
+    /// When the thread has another request in progress, or there is no such thread.
     pub fn publish(&self, thread: ThreadId, request: Request) -> Result<Admission, StepError> {
         let (phase, admission) = if self.bypass.applies_to(request) {
             (Phase::Passing, Admission::Pass)
@@ -215,16 +215,16 @@ impl<W: Words> Selector<W> {
         Ok(admission)
     }
 
-    /// Whether a thread that published need not wait (any more).
+    /// Whether a thread that published may begin now.
     pub fn may_begin(&self, thread: ThreadId) -> bool {
         let phase = self.phase(thread);
         !matches!(phase, Phase::Free | Phase::Idle | Phase::Waiting)
     }
 
-    /// The thread begins its access.
+    /// Begin an access.
     ///
     /// # Errors
-    /// When it was not released.
+    /// When the thread was not released.
     pub fn begin(&self, thread: ThreadId) -> Result<(), StepError> {
         let how = ("begin", "wait until it is released");
         let from = [Phase::Released, Phase::Overdue];
@@ -241,7 +241,7 @@ impl<W: Words> Selector<W> {
     /// [release](Selector::release) is due.
     ///
     /// # Errors
-    /// When there is no access under way.
+    /// When no access is in progress.
     pub fn end(&self, thread: ThreadId) -> Result<bool, StepError> {
         let how = ("end", "begin before");
         let from = [Phase::Serving, Phase::Passing, Phase::Overdue];
@@ -249,10 +249,10 @@ impl<W: Words> Selector<W> {
         Ok(self.step(thread, how, &from, next)?.is_admitted())
     }
 
-    /// The thread does not want to wait any longer. Says whether a place became free.
+    /// Stop waiting. Returns whether a place became free.
     ///
     /// # Errors
-    /// When it has published nothing, or has begun.
+    /// When the thread has published nothing, or has begun.
     pub fn withdraw(&self, thread: ThreadId) -> Result<bool, StepError> {
         let how = ("withdraw", "publish before, and not after begin");
         let from = [Phase::Waiting, Phase::Released];
@@ -260,8 +260,7 @@ impl<W: Words> Selector<W> {
         Ok(self.step(thread, how, &from, next)?.is_admitted())
     }
 
-    /// The thread ends, or is known to be dead: its id can have another owner. Says whether a
-    /// place became free.
+    /// The thread ends, or is known to be dead: its id can get another owner. Returns whether a place became free.
     ///
     /// # Errors
     /// When the id has no owner.
@@ -279,9 +278,10 @@ impl<W: Words> Selector<W> {
         Ok(self.step(thread, how, &from, next)?.is_admitted())
     }
 
-    // What a releaser does; one at a time.
+    // Releaser; one at a time.
 
-    /// Admits the next waiter if there is a place: wake it. Call again until there is none.
+    /// Admits the next waiter if there is a place, and returns it: the caller wakes it. Call again until the result is
+    /// `None`.
     pub fn release(&self) -> Option<ThreadId> {
         // Each iteration releases a waiter, or finds that the chosen waiter gave up, and then tries again.
         loop {
@@ -303,8 +303,8 @@ impl<W: Words> Selector<W> {
         }
     }
 
-    /// Lends the place of a thread that has held it for too long (it may be stopped) to others;
-    /// it goes on without one. Says whether it had one.
+    /// Lends the place of a thread that has held it for too long (it may be stopped) to others; that thread goes on
+    /// without a place. Returns whether it had one.
     ///
     /// # Errors
     /// When there is no such thread.
@@ -328,7 +328,7 @@ impl<W: Words> Selector<W> {
         u32::try_from(limit).unwrap_or(u32::MAX)
     }
 
-    /// The requests there are now: the array that the paper's Collector looks through.
+    /// All present requests: the array that the paper's Collector reads.
     pub fn requests(&self) -> impl Iterator<Item = Request> + '_ {
         (0..self.used()).filter_map(|id| self.slot(id).request())
     }
@@ -353,7 +353,7 @@ impl<W: Words> Selector<W> {
         self.within(thread).map_or(0, |()| self.slot(thread.0).0)
     }
 
-    /// Threads that hold a place now, and their words, which tell requests apart.
+    /// Threads that hold a place now, and their words, which identify their requests.
     pub fn holders(&self) -> impl Iterator<Item = (ThreadId, u64)> + '_ {
         let slots = (0..self.used()).map(|id| (ThreadId(id), self.slot(id)));
         let held = slots.filter(|(_, slot)| slot.is_admitted());
@@ -365,7 +365,7 @@ impl<W: Words> Selector<W> {
         self.count(|slot| slot.phase() == Phase::Waiting)
     }
 
-    /// Where a thread is; `Free` for one that there is not.
+    /// Phase of a thread; `Free` if there is no such thread.
     pub fn phase(&self, thread: ThreadId) -> Phase {
         self.within(thread)
             .map_or(Phase::Free, |()| self.slot(thread.0).phase())
@@ -381,7 +381,7 @@ impl<W: Words> Selector<W> {
         slots.map(|slot| u32::from(counts(slot))).sum()
     }
 
-    /// The waiter that was named and not released: its releaser died, or there was no place.
+    /// The waiter that was named and not released, because its releaser died or there was no place.
     fn named_waiter(&self) -> Option<(u32, Slot)> {
         let named = self.words.load(NAMED);
         let id = named_id(named)?;
@@ -392,7 +392,7 @@ impl<W: Words> Selector<W> {
         (slot.phase() == Phase::Waiting && name(id, slot) == named).then_some((id, slot))
     }
 
-    /// The first waiter behind the one named last.
+    /// The first waiter after the one named last.
     fn next_waiter(&self) -> Option<(u32, Slot)> {
         let used = self.used();
         let named = named_id(self.words.load(NAMED));

@@ -40,9 +40,9 @@ pub enum Phase {
     Free = 0,
     /// Its thread asks for nothing.
     Idle = 1,
-    /// Its running lock is shut: it waits to be released.
+    /// Its running lock is closed: it waits to be released.
     Waiting = 2,
-    /// Released, and counted: its place is kept until it begins.
+    /// Released and counted: its place is reserved until it begins.
     Released = 3,
     /// It accesses persistent memory, and is counted.
     Serving = 4,
@@ -91,7 +91,7 @@ impl Slot {
         })
     }
 
-    /// Tells this request of this owner from all others of the slot.
+    /// Distinguishes this request of this owner from all others of the slot.
     pub(crate) fn number(self) -> u64 {
         self.0 >> NUMBER_SHIFT
     }
@@ -107,7 +107,7 @@ impl Slot {
         Slot(number << NUMBER_SHIFT | phase as u64)
     }
 
-    /// This request, in a phase; the number stays, [`Slot::cleared`] moved it.
+    /// This request, in a phase; the number stays, because [`Slot::cleared`] has increased it already.
     pub(crate) fn asking(self, request: Request, phase: Phase) -> Slot {
         let writes = match request.kind {
             AccessKind::Read => 0,

@@ -17,7 +17,7 @@ pub trait Words {
     /// Writes one.
     fn store(&self, at: usize, value: u64);
 
-    /// Writes one if it still is `old`; says whether it was.
+    /// Writes one if it still is `old`; returns whether it was.
     fn replace(&self, at: usize, old: u64, new: u64) -> bool;
 }
 

@@ -78,10 +78,10 @@ impl Words for Mortal<'_> {
     }
 }
 
-/// A Selector, and what is true of it.
+/// A Selector, and the expected state.
 struct World {
     words: PlainWords,
-    /// Where the threads were when last looked at.
+    /// Phases of the threads at the last check.
     seen: Vec<Phase>,
     /// For each waiter: the threads released since it published, and how often.
     passed_by: BTreeMap<u32, BTreeMap<(u32, u32), u32>>,
@@ -212,7 +212,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends everything that is under way, by the protocol or by death.
+    /// Ends everything in progress, by the protocol or by death.
     fn finish(&mut self, dies: &[bool]) -> Result<(), TestCaseError> {
         for id in 0..THREADS {
             if dies[id as usize] {
@@ -303,7 +303,7 @@ proptest! {
             }
         }
         for (id, &count) in served.iter().enumerate() {
-            // `limit` of them may be let in and never asked by the test to end.
+            // `limit` of the threads may be admitted and never get an `End` from the test.
             let is_in = world.selector().phase(ThreadId(id as u32)) == Phase::Released;
             prop_assert!(count > 0 || is_in || accesses < THREADS, "{} of {:?}", id, served);
         }

@@ -59,7 +59,7 @@ fn a_request_goes_through_the_protocol_of_the_paper() {
 
 #[test]
 fn no_more_than_the_limit_are_released_before_anybody_begins() {
-    // Algorithm 1's `T_S >= T`, and a count that goes up at begin, would release all eight.
+    // The test `T_S >= T` of Algorithm 1, with a count that is raised at begin, would release all eight threads.
     let selector = selector(8, 3);
     (0..8).for_each(|id| wait(&selector, id));
     assert_eq!(released(&selector), [0, 1, 2]);

@@ -2,7 +2,7 @@
 //! value of these types meets the rules that the documentation of the C function demands of its caller. Therefore the
 //! functions themselves are safe.
 //!
-//! They are laid out as the pointers that they hold; `cbindgen.toml` says which pointer each is in `egeria.h`.
+//! Their memory layout is that of the pointer they hold; `cbindgen.toml` gives the pointer type of each in `egeria.h`.
 
 use crate::call::{Answer, failure};
 use egeria_client::File;
@@ -11,10 +11,10 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Most buffers of one call, as in Linux.
+/// Maximum number of buffers in one call, as in Linux.
 const MAX_BUFFERS: usize = 1024;
 
-/// What a handle points to. Each kind has a mark of its own.
+/// The object behind a handle. Each kind has its own mark.
 pub trait Handle {
     /// Its first word.
     const MARK: u64;
@@ -43,7 +43,7 @@ pub struct Place<T>(*mut T);
 #[repr(transparent)]
 pub struct Room<T>(*mut T);
 
-// cbindgen expands no macros, so these are names to it, which its configuration translates.
+// cbindgen does not expand macros. So it sees these names, which its configuration translates.
 macro_rules! argument_types {
     ($($(#[$about:meta])* $type:ident($pointer:ty);)*) => {
         $(
@@ -64,7 +64,7 @@ macro_rules! argument_names {
 }
 
 argument_types! {
-    /// A path: NULL, or a string that ends.
+    /// A path: NULL, or a terminated string.
     Text(*const c_char);
     /// Memory to read into, which no other thread uses during the call; or a bad address, which is detected.
     Destination(*mut c_void);
@@ -174,7 +174,7 @@ impl Source {
 }
 
 impl Buffers {
-    /// All of them, each to be read into, with its length.
+    /// All buffers to be read into, with their lengths.
     pub(crate) fn destinations(
         &self,
         count: c_int,
@@ -183,7 +183,7 @@ impl Buffers {
         Ok(self.list(count)?.iter().map(destination))
     }
 
-    /// All of them, each to be written from, with its length.
+    /// All buffers to be written from, with their lengths.
     pub(crate) fn sources(&self, count: c_int) -> Answer<impl Iterator<Item = (Source, usize)>> {
         let source = |buffer: &iovec| (Source(buffer.iov_base), buffer.iov_len);
         Ok(self.list(count)?.iter().map(source))
@@ -215,7 +215,7 @@ impl Buffers {
 }
 
 impl<T> Room<T> {
-    /// Write as many as there is room for; how many there are.
+    /// Write as many results as there is room for; returns how many there are.
     pub(crate) fn put(
         &self,
         found: impl ExactSizeIterator<Item = T>,

@@ -23,7 +23,7 @@ argument_names! {
     OwnFile = Returned<egeria_file>;
 }
 
-/// Flags that change nothing here: writes are durable anyway, and there is no descriptor.
+/// Flags without effect: writes are durable anyway, and there is no descriptor.
 const WITHOUT_EFFECT: c_int =
     libc::O_CLOEXEC | libc::O_SYNC | libc::O_DSYNC | libc::O_NOCTTY | libc::O_LARGEFILE;
 const KNOWN: c_int = libc::O_ACCMODE
@@ -182,7 +182,7 @@ pub extern "C" fn egeria_pwritev(
     })
 }
 
-/// Once something was moved, a later failure shortens the answer.
+/// A failure after some bytes were moved shortens the result.
 fn one_by_one<B>(
     buffers: impl Iterator<Item = (B, usize)>,
     at: u64,

@@ -1,4 +1,4 @@
-//! Errors: an errno, and a line that says more.
+//! Errors: an errno, and a line with details.
 
 use egeria_engine::{Errno, VolumeError};
 use std::fmt;
@@ -21,7 +21,7 @@ impl Error {
         }
     }
 
-    /// The error number, as a system call of the same meaning would set it.
+    /// The error number, as the corresponding system call would set it.
     pub fn errno(&self) -> i32 {
         self.errno
     }

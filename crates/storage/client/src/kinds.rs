@@ -13,7 +13,7 @@ pub enum FileType {
     Directory,
     /// Symbolic link.
     Symlink,
-    /// Pipe, socket or device: only to be used through a mount.
+    /// Pipe, socket or device: can be used only through a mount.
     Other,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn file_type(kind: FileKind) -> FileType {
     }
 }
 
-/// Which nodes hold the data of a file; neighbours on one pool are one part.
+/// Which nodes hold the data of a file; adjacent runs on one pool are one part.
 pub(crate) fn parts(volume: &egeria_engine::Volume, ino: InodeNumber) -> Outcome<Vec<Part>> {
     let part = |extent: &ExtentReport| Part {
         offset_bytes: extent.file_offset_bytes,

@@ -17,9 +17,9 @@
 //!
 //! # What is stable
 //!
-//! What this crate exports is the stable surface of Egeria for Rust: it changes by the rules of semantic versioning.
-//! All other crates of the workspace are private, whatever they export: they change with any commit. The C library
-//! and the Python package are made of this crate and nothing else.
+//! The exports of this crate are Egeria's stable interface for Rust, with semantic versioning. All other crates of the
+//! workspace are private, whatever they export: they may change with any commit. The C library and the Python package
+//! use only this crate.
 //!
 //! # Paths
 //!

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// What this process attached.
 struct Attached {
-    /// Held while a volume is attached and while the process forks. A `std` mutex cannot be given back by a handler.
+    /// Held while a volume is attached and while the process forks. A fork handler cannot unlock a `std` mutex.
     lock: UnsafeCell<libc::pthread_mutex_t>,
     /// Only under the lock.
     volumes: UnsafeCell<Vec<Weak<Volume>>>,
@@ -34,7 +34,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 /// Where the number of this process is stored, in a page that stays mapped; 0 in a child without a number.
 static PAGE: OnceLock<&AtomicU64> = OnceLock::new();
 
-/// The number of a process in its line of forks.
+/// The number of a process among its forks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Process(u64);
 
@@ -47,7 +47,7 @@ impl Process {
     }
 }
 
-/// Whether this is a child that no handler ran in (`_Fork`, `clone`).
+/// Whether this is a child in which no fork handler ran (`_Fork`, `clone`).
 pub(crate) fn is_untold_child() -> bool {
     PAGE.get()
         .is_some_and(|page| page.load(Ordering::Relaxed) == 0)
@@ -60,7 +60,7 @@ pub(crate) fn attach<E: From<io::Error>>(
     let page = prepare()?;
     let _held = Held::take();
     if page.load(Ordering::Relaxed) == 0 {
-        // A child made past the handlers.
+        // A child created without the handlers.
         begin_in_child();
     }
     let volume = attach()?;

@@ -1,4 +1,4 @@
-//! Typed places in a pool, so that a block number is never taken for a byte offset.
+//! Typed positions in a pool, so that a block number cannot be confused with a byte offset.
 
 use std::fmt;
 use std::ops::Add;

@@ -1,4 +1,4 @@
-//! Callers' memory: of unknown quality, read and written by guarded routines only.
+//! Callers' memory: may be invalid, so only guarded routines read and write it.
 //!
 //! Code that has an address creates one of the two types here, and promises once that the memory may be used. All
 //! functions that take these types are safe. A bad address answers [`AccessFault::Caller`].
@@ -7,7 +7,7 @@ use crate::error::AccessFault;
 use crate::guard::routines;
 use std::marker::PhantomData;
 
-/// Memory that a caller wants to be written.
+/// Memory of a caller to write to.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerDestination<'a> {
     start: *mut u8,
@@ -15,7 +15,7 @@ pub struct CallerDestination<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
-/// Memory that a caller wants to be read.
+/// Memory of a caller to read from.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerSource<'a> {
     start: *const u8,
@@ -76,7 +76,7 @@ impl<'a> CallerDestination<'a> {
         }
     }
 
-    /// Zeroes it, as a hole of a file reads.
+    /// Zeroes it, like reading a hole of a file.
     ///
     /// # Errors
     /// [`AccessFault::Caller`] when the memory cannot be written; part of it may be zeroed.
@@ -89,7 +89,7 @@ impl<'a> CallerDestination<'a> {
         }
     }
 
-    /// Fills it with the first of these bytes, or its beginning with all of them.
+    /// Fills it with the first of these bytes; if there are fewer bytes, fills only its beginning.
     ///
     /// # Errors
     /// [`AccessFault::Caller`] when the memory cannot be written; part of it may be.
@@ -116,8 +116,8 @@ impl<'a> CallerSource<'a> {
     /// Memory at an address that a program gave.
     ///
     /// # Safety
-    /// The memory may be invalid when the guard is installed ([`crate::guard::install`]), and may change at any
-    /// time. But as far as it is mapped, the caller lets these bytes be read for `'a`.
+    /// The memory may be invalid when the guard is installed ([`crate::guard::install`]), and may change at any time.
+    /// But as far as it is mapped, the caller allows reading these bytes for `'a`.
     #[inline(always)]
     pub unsafe fn new(start: *const u8, bytes: usize) -> CallerSource<'a> {
         CallerSource {
@@ -165,7 +165,7 @@ impl<'a> CallerSource<'a> {
         }
     }
 
-    /// Copies its first bytes, as many as there is room for.
+    /// Copies its first bytes, as many as fit.
     ///
     /// # Errors
     /// [`AccessFault::Caller`] when the memory cannot be read.

@@ -24,7 +24,7 @@ impl Pool {
         let Some(mut first) = fresh.next() else {
             return;
         };
-        // The kernel heeds the rights of the thread's protection keys.
+        // The kernel respects the rights of the thread's protection keys.
         let _open = self.is_protected().then(Open::begin);
         let mut last = first;
         for piece in fresh {

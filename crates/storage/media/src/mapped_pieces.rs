@@ -13,7 +13,7 @@ pub(crate) const PIECE_BYTES: u64 = 256 << 10;
 pub(crate) struct MappedPieces(OnceBox<Box<[AtomicU64]>>);
 
 impl MappedPieces {
-    /// Whether this is the first to ask for the piece of a pool of `bytes`.
+    /// Whether this is the first request for a piece of a pool of `bytes`.
     pub(crate) fn is_first(&self, piece: u64, bytes: u64) -> bool {
         let words = bytes.div_ceil(PIECE_BYTES).div_ceil(64);
         let all = || Box::new((0..words).map(|_| AtomicU64::new(0)).collect());

@@ -1,4 +1,4 @@
-//! Attaching: finding the pools of a volume, agreeing on its one session, joining or making it.
+//! Attaching: finds the pools of a volume, and joins its session or makes one.
 //!
 //! Locks on the pools show which processes are attached or make a session (`pool_locks`). A line on pool 0 names the
 //! session (`session_line`).
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-/// How often, and how far apart, a session that is not there is looked for.
+/// How often, and how far apart, to look for a missing session.
 const JOIN_TRIES: usize = 20;
 
 /// Volumes this process has attached.
@@ -38,8 +38,8 @@ impl Volume {
     /// Attach by any pool's path. A second attach in one process gives the same `Volume`, unless one of
     /// them is [`AttachMode::ReadOnly`] and the other is not.
     ///
-    /// Call `egeria_media::guard::install()` first, once per process: a pool whose medium fails is `EIO` then,
-    /// and SIGBUS otherwise.
+    /// Call `egeria_media::guard::install()` first, once per process: then a failing medium gives `EIO`, and otherwise
+    /// SIGBUS.
     ///
     /// # Errors
     /// `ENOENT` when no process has it attached ([`AttachMode::Join`]) or there is no pool; `EAGAIN` while it is being
@@ -74,7 +74,7 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Detach cleanly: the last one of the session saves and removes it. Drop does the same.
+    /// Detach cleanly: the last process of the session removes it. Dropping does this too.
     pub fn detach(self: Arc<Self>) {
         self.thread_exit();
     }
@@ -158,8 +158,8 @@ fn attach_found(
     result
 }
 
-/// Map the pools; private ones keep for themselves what is stored to them (but for device DAX, which the
-/// kernel maps shared or not at all).
+/// Map the pools. Stores to private mappings stay in this process (except for device DAX, which the kernel cannot map
+/// privately).
 fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeError> {
     let files = std::mem::take(&mut found.files);
     let mut pools = Vec::new();
@@ -324,7 +324,7 @@ pub(crate) fn create_session(
 ) -> Result<Arc<Volume>, VolumeError> {
     let private = origin == Origin::Private;
     let media = map_pools(&mut found, private)?;
-    // A private one leaves the line alone: checking a copy must not end the original's session.
+    // A private session does not change the line: checking a copy must not end the original's session.
     let was_left = !private && remove_stale_segment(&found, &media[0])?;
     let geometry = geometry_of(&found.superblock);
     let id: [u8; 16] = random();
@@ -353,7 +353,7 @@ pub(crate) fn create_session(
         volume.recover(options, was_left).map(|()| volume)
     });
     let volume = made.inspect_err(|_| segments::remove_segment(&segment))?;
-    // Joiners look at the magic: everything before it is there when they see it.
+    // Joiners check the magic: everything before it is visible when they see it.
     volume
         .session
         .header()
@@ -420,7 +420,7 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError>
     Ok(stale.is_some())
 }
 
-/// Remove all sessions of the volume of a pool, also one in use: the volume is about to be removed.
+/// Remove all sessions of the volume of a pool, even one in use: the volume is about to be removed.
 pub fn remove_sessions(pool: &Path) {
     let Ok((owner, file)) = open_pool(pool) else {
         return;
@@ -464,7 +464,7 @@ pub(crate) fn fill_header(
 }
 
 impl Drop for Volume {
-    /// The last one of a session removes it: what it knew is in the pools.
+    /// The last process of a session removes it: all its state is in the pools.
     fn drop(&mut self) {
         let process = self.process.load(Ordering::Acquire);
         let forked = Era(self.era.load(Ordering::Relaxed)).has_forked() && process == 0;
@@ -480,17 +480,17 @@ impl Drop for Volume {
             return;
         }
         let Some(file) = self.reopen() else {
-            // The pool is not where it was, so its locks tell nothing.
+            // The pool has moved, so its locks give no answer.
             self.leftover = Leftover(Some(self.session.path().to_owned()));
             return;
         };
-        // Let go of our own share first: the lock goes with the mapping of pool 0.
+        // Release our own shared lock first: it ends with the mapping of pool 0.
         self.media.clear();
         let creating = lock_byte(&file, CREATING, libc::F_WRLCK);
         if matches!(creating, Ok(true))
             && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK), Ok(true))
         {
-            // The name last: should we die before, the next one finds it there, and removes what is left.
+            // The name last: if this process dies before, the next attach finds the name and removes the rest.
             segments::remove_segment(self.session.path());
             self.end_session_line(&file);
         }
@@ -507,7 +507,7 @@ impl Volume {
         if let Some(pool) = opened
             && let Some(session) = read_session_line(&pool)
         {
-            // Of a session left as it is, the segment is missing, which says the same.
+            // After an unclean end, the segment is missing, which has the same meaning.
             let _ = write_session_line(&pool, SessionLine::Ended, &session);
         }
     }
@@ -520,11 +520,11 @@ impl Volume {
             .filter(|file| FileIdentity::of(file).is_ok_and(|now| now == self.identity))
     }
 
-    /// Give back everything this process holds in the session.
+    /// Give back all that this process holds in the session.
     fn leave(&self, process: usize) {
         self.do_late();
-        // Deletions of what only this process kept open still need a thread slot: slots go last.
-        // Without a limit to its patience it does all.
+        // Deleting files that only this process kept open still needs a thread slot: slots go last. Without a limit on
+        // waiting, this deletes all of them.
         let _ = self.reap_opens(process);
         self.reap_descriptions(process);
         self.reap_lookup_references(process);

@@ -33,7 +33,7 @@ fn lock_of(byte: i64, kind: i32) -> libc::flock {
     }
 }
 
-/// A command on a lock of an open description, which answers in it.
+/// Run a lock command on an open file description; the answer is in `range`.
 fn description_lock(file: &File, command: i32, range: &mut libc::flock) -> i32 {
     // SAFETY: an open descriptor and a lock that outlives the call.
     unsafe { libc::fcntl(file.as_raw_fd(), command, std::ptr::from_mut(range)) }
@@ -56,8 +56,8 @@ pub(crate) fn is_attached_elsewhere(file: &File) -> bool {
     asked == 0 && range.l_type != libc::F_UNLCK as i16
 }
 
-/// How long attaching waits, from now on and in all of this process, for another process that attaches the volume for the
-/// first time or checks it; 10 s if nothing was set.
+/// Set for this process how long attaching waits for another process that makes the session or checks the volume. The
+/// default is 10 s.
 pub fn set_attach_patience(limit: Duration) {
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     ATTACH_PATIENCE_MS.store(limit, Ordering::Relaxed);
@@ -95,7 +95,7 @@ pub(crate) fn unlockable(path: &Path, error: &std::io::Error) -> VolumeError {
     )
 }
 
-/// Lock the pools behind the first too: none is used by two volumes.
+/// Lock all pools after the first too: no pool is used by two volumes.
 pub(crate) fn lock_siblings(found: &Found, kind: i32) -> Result<(), VolumeError> {
     for (file, path) in found.files.iter().zip(&found.paths).skip(1) {
         let locked = lock_byte(file, ATTACHED, kind);

@@ -1,4 +1,4 @@
-//! Finding the pools of a volume: superblocks read and believed only when they agree.
+//! Finding the pools of a volume: superblocks are accepted only when they agree.
 
 use crate::format::*;
 use crate::requests::{VolumeError, failure, io_failure};
@@ -21,7 +21,7 @@ pub(crate) struct Found {
     pub(crate) identity: FileIdentity,
 }
 
-/// Bytes from an offset on; device DAX can only be mapped.
+/// Read bytes from an offset; device DAX can only be mapped.
 fn read_at(file: &File, path: &Path, at: PoolOffset, into: &mut [u8]) -> std::io::Result<()> {
     if !file.metadata()?.file_type().is_char_device() {
         return file.read_exact_at(into, at.0);
@@ -31,7 +31,7 @@ fn read_at(file: &File, path: &Path, at: PoolOffset, into: &mut [u8]) -> std::io
     read.map_err(std::io::Error::other)
 }
 
-/// Read the better copy of a pool's superblock; the index of the damaged copy, if one is.
+/// Read the better copy of a pool's superblock; returns also the index of a damaged copy.
 pub(crate) fn read_superblock(
     file: &File,
     path: &Path,
@@ -39,7 +39,7 @@ pub(crate) fn read_superblock(
     better_superblock(path, |at, bytes| read_at(file, path, at, bytes).is_ok())
 }
 
-/// As `read_superblock`, of a pool that is mapped.
+/// Read the better copy of the superblock of a mapped pool.
 pub(crate) fn superblock_of(pool: &Pool) -> Result<(Superblock, Option<usize>), VolumeError> {
     better_superblock(pool.path(), |at, bytes| pool.read_bytes(at, bytes).is_ok())
 }

@@ -6,7 +6,7 @@ use crate::requests::failure;
 use crate::session::trust::boot_id;
 use egeria_media::Pool;
 
-/// What the line says of the session it names.
+/// State of the session that the line names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionLine {
     /// Processes may be attached.
@@ -48,7 +48,7 @@ pub(crate) fn write_session_line(
     line: SessionLine,
     id: &[u8; 16],
 ) -> Result<(), VolumeError> {
-    // Neither flushed nor fenced: after a power loss it is of another boot and means nothing, torn or not.
+    // Neither flushed nor fenced: after a power loss the line belongs to another boot and is ignored, torn or not.
     let line = encode(line, id);
     let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &line);
     written.map_err(|error| failure(libc::EIO, error.to_string()))

@@ -1,4 +1,4 @@
-//! What the last-level cache (LLC) of each node holds.
+//! Contents of the last-level cache (LLC) of each node.
 //!
 //! ```text
 //!   LLC of a node = sets of 8 tags, one host cache line each
@@ -13,8 +13,8 @@
 //! Tags are hints: relaxed, without a lock, and harmless when left behind by a dead process. A lost race leaves one
 //! tag more or less, so one hit or miss more or less is counted.
 //!
-//! Known gaps: a block counts as there from the moment its read begins; a block of which little was
-//! read takes a whole place; code and data of the program itself take none.
+//! Known gaps: a block counts as cached from the moment its read begins; a block with few bytes read takes a whole
+//! place; code and data of the program itself take none.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -30,7 +30,7 @@ const SECTOR_BYTES: u64 = 256;
 const SECTOR_BITS: u32 = 16;
 const SECTORS: u64 = (1 << SECTOR_BITS) - 1;
 const BLOCK_BITS: u32 = 39;
-/// Blocks of one access that are looked at: more than one call can move.
+/// Maximum number of blocks of one access to examine: more than one call can move.
 const MAX_BLOCKS: usize = 1 << 19;
 
 const _: () = assert!(LLC_GRAIN_BYTES == WAYS as u64 * BLOCK_BYTES);
@@ -107,7 +107,7 @@ impl Cache {
         sets.get((mixed as usize * sets.len()) >> 32)
     }
 
-    /// Bytes of the piece that are there; then all of them are.
+    /// Bytes of the piece that are cached; afterwards all of them are.
     pub(super) fn read(&self, piece: Piece) -> u64 {
         let Some(set) = self.set(piece.name) else {
             return 0;
@@ -127,7 +127,7 @@ impl Cache {
         0
     }
 
-    /// The whole block: what is written to part of it may also move the rest (copy-on-write).
+    /// Evicts the whole block: a write to part of it may also move the rest (copy-on-write).
     pub(super) fn evict(&self, piece: Piece) {
         for tag in self.set(piece.name).into_iter().flatten() {
             let before = tag.load(Relaxed);
@@ -162,7 +162,7 @@ impl Piece {
     }
 }
 
-/// A range of a pool, block by block, as far as tags and [`MAX_BLOCKS`] go.
+/// A range of a pool as pieces of one block each, up to the limits of tags and [`MAX_BLOCKS`].
 pub(super) fn pieces(
     (pool, offset): (PoolIndex, PoolOffset),
     bytes: u64,

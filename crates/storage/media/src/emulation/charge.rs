@@ -26,8 +26,8 @@ const MAX_STALL_NS: u64 = 1_000_000_000;
 /// A remaining wait below this is skipped and carried to the next access, host ns: so every sleep really gives up the
 /// CPU, and `blocked_since` can tell our sleeps from others.
 const SHORTEST_SLEEP_NS: u64 = 3_000;
-/// Longer computing between two accesses is charged as this, machine ns: a program that
-/// computed for minutes must not seem to hang for hours at its next access.
+/// Longer computing between two accesses is charged as this, machine ns. Otherwise a program that computed for minutes
+/// would seem to hang for hours at its next access.
 const MAX_COMPUTING_NS: u64 = 100_000_000;
 /// Longer computing than this is waited out before the medium is reserved, machine ns.
 const LONG_COMPUTING_NS: f64 = 10_000.0;
@@ -35,15 +35,15 @@ const LONG_COMPUTING_NS: f64 = 10_000.0;
 /// A thread on a virtual core, about to access memory.
 pub(super) struct OnCore<'a> {
     core: &'a AtomicU64,
-    /// What the access was thought to take, host ns.
+    /// Estimated time of the access, host ns.
     estimate_ns: u64,
     /// Time at which the access begins.
     pub(super) arrival_ns: u64,
 }
 
 impl EmulationState {
-    /// To be called just before the real copy: what follows until [`EmulationState::access`]
-    /// is the access itself, not computing. Optional; without it the copy counts as both.
+    /// Called just before the real copy: the time until [`EmulationState::access`] is the access itself, not
+    /// computing. Optional; without this call the copy also counts as computing.
     #[inline]
     pub fn begin_access(&self, thread: &EmulatedThread) {
         if self.is_on() {
@@ -181,7 +181,7 @@ impl EmulationState {
         }
     }
 
-    /// Forgets what the thread remembers from before timing was switched on.
+    /// Drops what the thread recorded before timing was switched on.
     pub(super) fn restart(&self, thread: &EmulatedThread, host_ns: u64) -> bool {
         let epoch = self.epoch();
         if thread.epoch.swap(epoch, Relaxed) == epoch {
@@ -264,9 +264,9 @@ impl EmulationState {
         ready_ns + self.stall(ready_ns + computing_ns as u64, host_ns)
     }
 
-    /// A thread that did at `host_ns` what was due at `due_ns` of the machine's clock: when it lags far behind, the
-    /// clock stands still for the rest. So all threads of the machine are as late as this one, and what others took
-    /// from the host's CPUs makes the machine neither slower nor narrower. Returns what is forgiven, ns.
+    /// A thread did at `host_ns` what was due at `due_ns` of the machine's clock. If it lags far behind, the clock
+    /// stands still for the excess. So all threads of the machine are equally late, and load by other programs makes
+    /// the machine neither slower nor less parallel. Returns the dropped part of the lag, ns.
     fn stall(&self, due_ns: u64, host_ns: u64) -> u64 {
         loop {
             let stalled_ns = self.stalled_ns.load(Relaxed);
@@ -287,8 +287,7 @@ impl EmulationState {
         }
     }
 
-    /// Steps 2 and 3: the memory, then the latency; or the cache, which all this passes by.
-    /// Answers the time of the end.
+    /// Steps 2 and 3: the memory, then the latency; or the cache, which skips both. Returns the end time.
     pub(super) fn use_memory(
         &self,
         costs: &AccessCosts,
@@ -304,7 +303,7 @@ impl EmulationState {
         }
     }
 
-    /// Several memories: the thread's own time is the sum, and any of them, or a link, may hold it up.
+    /// Several memories: the thread's own time is the sum; any of them, or a link, may delay it.
     fn use_several(
         &self,
         costs: &AccessCosts,
@@ -338,8 +337,8 @@ impl EmulationState {
             undisturbed_ns: whole.undisturbed_ns * dilation,
         };
         let mut ended_ns = arrival_ns + work.undisturbed_ns.round() as u64;
-        // Others find it at each memory for its part of the time: shown at one of them, in turn, many threads in step
-        // would seem to be at one memory all together.
+        // Others see it at each memory for its part of the time. If it were shown at one memory after the other, many
+        // threads in step would seem to be at one memory together.
         let mut shown = Published {
             places: 0,
             kind: access.kind,
@@ -366,7 +365,7 @@ impl EmulationState {
         ended_ns
     }
 
-    /// Takes the memory and the links of an access; when it ends as far as these are concerned.
+    /// Occupies the memory and the links of an access; returns when the access ends on them.
     fn occupy(
         &self,
         costs: &AccessCosts,
@@ -487,7 +486,7 @@ impl EmulationState {
     }
 }
 
-/// Whether the thread gave up its CPU other than in our sleeps since the last question.
+/// Whether the thread gave up its CPU other than in our sleeps since the last call.
 pub(super) fn blocked(thread: &EmulatedThread) -> bool {
     let switches = clock::voluntary_switches();
     let before = thread.switches.swap(switches, Relaxed);
@@ -516,14 +515,14 @@ fn first_free(cores: &[AtomicU64]) -> (&AtomicU64, u64) {
 #[derive(Clone, Copy)]
 struct Work {
     arrival_ns: u64,
-    /// Work is entered when it is asked for, though it arrives later (the computing in between is known but not over): so
-    /// the capacity before the arrival is left to others.
+    /// Work is entered when it is requested, though it arrives later (the computing in between is known but not over).
+    /// So others can use the capacity before its arrival.
     entered_ns: u64,
     undisturbed_ns: f64,
 }
 
 impl Work {
-    /// Takes one of them for a time of service; when the access ends as far as that one is concerned.
+    /// Occupies a core or medium for a service time; returns when the access ends on it.
     fn occupy(self, free_ns: &AtomicU64, service_ns: f64) -> u64 {
         let latency_ns = (self.undisturbed_ns - service_ns).max(0.0).round() as u64;
         let service_ns = service_ns.round() as u64;
@@ -536,9 +535,9 @@ impl Work {
     }
 }
 
-/// From where on a core or medium that is free at `free_ns` counts work that begins at
-/// `begin_ns`. Threads arrive out of order, for some lag; time that passed unused
-/// must not be lost to those, else lateness of the host would narrow the machine.
+/// From which time to count work that begins at `begin_ns` on a core or medium that is free at `free_ns`. Threads may
+/// arrive late and out of order. Unused time must not be lost to them; otherwise a slow host would reduce the
+/// machine's capacity.
 fn with_credit(free_ns: u64, begin_ns: u64) -> u64 {
     free_ns.max(begin_ns.saturating_sub(MAX_LAG_NS))
 }

@@ -51,7 +51,7 @@ pub(super) fn voluntary_switches() -> u64 {
     }
 }
 
-/// The default slack of 50 us would lengthen every wait of this thread.
+/// Sets the timer slack: the default of 50 us would lengthen every wait of this thread.
 pub(super) fn wake_precisely() {
     let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
 }

@@ -11,18 +11,18 @@ use egeria_machine::costs::{AccessCosts, Beside};
 
 use super::state::{EmulatedThread, EmulationState, MAX_EMULATED_NODES, Slot};
 
-/// An accessor counts as one so long after its access: it may be waking up. Machine ns.
+/// An accessor still counts for this long after its access: it may be waking up. Machine ns.
 const LINGER_NS: f64 = 1_000.0;
-/// ... and at least so long, host ns.
+/// Minimum of the time in [`LINGER_NS`], host ns.
 const LINGER_HOST_NS: f64 = 50_000.0;
-/// A queue's wait goes this part of the way to what was found last, so that threads which look one after the other
-/// do not swing together.
+/// A queue's wait moves by this part toward the latest value, so that threads that check one after the other do not
+/// oscillate together.
 const STEP: f64 = 1.0 / 8.0;
 
 /// What others find of an access.
 #[derive(Clone, Copy)]
 pub(super) struct Published {
-    /// The memories, a bit each: of several each is accessed for its part of the time.
+    /// The memories, a bit each: if there are several, each is accessed for its part of the time.
     pub(super) places: u64,
     pub(super) kind: AccessKind,
     pub(super) from_ns: u64,
@@ -53,7 +53,7 @@ struct Queue {
     others: u32,
 }
 
-/// Queues of one memory that are looked at: its controller's and its socket's.
+/// Queues of one memory to examine: its controller's and its socket's.
 const QUEUES: usize = 2;
 
 impl EmulationState {
@@ -131,7 +131,7 @@ impl EmulationState {
         }
     }
 
-    /// What a line waits in a queue, ns: what was found so far, and a part of what is found now.
+    /// Wait of a line in a queue, ns: the earlier value, moved toward the present one.
     fn queue_wait_ns(&self, costs: &AccessCosts, number: usize, queue: &Queue) -> f64 {
         let Some(word) = self.queue_wait_ns.get(number) else {
             return 0.0;
@@ -159,7 +159,7 @@ impl EmulationState {
 }
 
 impl Published {
-    /// The part of the time that it is at one of its memories.
+    /// The part of the time that the access spends at one of its memories.
     fn part(&self) -> f64 {
         1.0 / f64::from(self.places.count_ones().max(1))
     }
@@ -187,7 +187,7 @@ impl Slot {
         self.until_ns.store(access.until_ns, Relaxed);
     }
 
-    /// The access that is under way at a point in time.
+    /// The access in progress at a point in time.
     fn read(&self, at_ns: u64, linger_ns: u64) -> Option<Published> {
         let (from_ns, until_ns) = (self.from_ns.load(Relaxed), self.until_ns.load(Relaxed));
         let is_there = until_ns != 0

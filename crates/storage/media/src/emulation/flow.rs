@@ -37,7 +37,7 @@ pub struct Flow {
     pub kinds: [AccessKind; 2],
     /// A thread does not wait for an access before it begins the next.
     pub at_once: bool,
-    /// The last-level cache of the threads' node serves all.
+    /// The last-level cache of the threads' node serves all accesses.
     pub is_cached: bool,
 }
 
@@ -106,7 +106,7 @@ impl Emulation {
             let mut handles = Vec::new();
             for (index, flow) in flows.iter().enumerate() {
                 for number in 0..flow.threads {
-                    // Half of them begin with the one kind, half with the other.
+                    // Half of the threads begin with one kind, half with the other.
                     let body = move || run.thread(flow, number.into());
                     let thread = thread::Builder::new().spawn_scoped(scope, body);
                     let thread = thread.inspect_err(|_| run.is_given_up.store(true, Relaxed))?;
@@ -146,7 +146,7 @@ struct Run<'a> {
     absent: AtomicU32,
     /// Threads without a measured rate: until 0, all threads go on.
     unmeasured: AtomicU32,
-    /// One of them cannot be measured, so none goes on.
+    /// One of them cannot be measured, so all stop.
     is_given_up: AtomicBool,
     stop: &'a AtomicBool,
 }
@@ -174,12 +174,12 @@ impl Run<'_> {
         let (mut first, mut rate) = (None, None);
         for turn in 0_u64.. {
             state.charge(&own, clock::now_ns(), flow.access(number + turn));
-            // That a thread wakes late is the host's matter.
+            // A late wake-up is caused by the host and does not count.
             let ended_ns = own.ended_ns.load(Relaxed);
             if turn == 0 {
                 self.absent.fetch_sub(1, Relaxed);
             }
-            // Where accesses take next to no time, no time passes.
+            // If accesses take almost no time, the clock does not advance.
             let is_enough = turn >= MAX_ACCESSES;
             match first {
                 None if self.absent.load(Relaxed) == 0

@@ -1,8 +1,8 @@
 //! Which node a thread runs on: state of the session, not of the host's scheduler.
 //!
-//! The kernel moves sleeping threads between CPUs hundreds of times a second, so the CPU
-//! a thread is on says nothing. A thread is placed at its first use, on the node with the
-//! fewest threads among those its affinity allows, and moved only when that changes.
+//! The kernel moves sleeping threads between CPUs hundreds of times per second, so a thread's present CPU means
+//! nothing. A thread is placed at its first use, on the node with the fewest threads among those its affinity allows.
+//! It is moved only when its affinity changes.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -41,7 +41,7 @@ impl EmulationState {
         self.place(thread, now_ns, allowed())
     }
 
-    /// Places the calling thread on a node for good, whatever its affinity.
+    /// Places the calling thread on a node permanently, whatever its affinity.
     pub fn pin_thread(&self, thread: &EmulatedThread, node: usize) {
         if !self.is_configured() || node >= self.node_count() {
             return;
@@ -52,7 +52,7 @@ impl EmulationState {
         if let Some(slot) = self.own_slot(thread) {
             slot.home.store(node as u32 + 1, Relaxed);
         }
-        // Never to be looked at again.
+        // Never checked again.
         thread.placed_ns.store(u64::MAX, Relaxed);
     }
 
@@ -96,7 +96,7 @@ impl EmulationState {
         thread.forget_cached();
     }
 
-    /// Keeps the thread where it is if it may be there, else finds it a node.
+    /// Keeps the thread on its node if that is allowed, else chooses another node.
     #[cold]
     pub(super) fn place(&self, thread: &EmulatedThread, now_ns: u64, allowed: u32) -> usize {
         thread.placed_ns.store(now_ns, Relaxed);
@@ -134,7 +134,7 @@ impl EmulationState {
             .get((thread.slot.load(Relaxed) as usize).wrapping_sub(1))
     }
 
-    /// A slot of its own while there are any; without one a thread is not counted.
+    /// Its own slot while there are free ones; a thread without a slot is not counted.
     fn claim_slot(&self, thread: &EmulatedThread) {
         if thread.slot.load(Relaxed) != 0 {
             return;
@@ -146,8 +146,8 @@ impl EmulationState {
     }
 }
 
-/// One thread is placed at a time, so that threads that start together spread. A lock
-/// that passes by itself: its holder may be killed.
+/// A lock: one thread is placed at a time, so that threads that start together are spread. It expires by itself,
+/// because its holder may be killed.
 struct Placing<'a> {
     state: &'a EmulationState,
     since_ns: u64,

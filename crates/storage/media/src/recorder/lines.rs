@@ -64,7 +64,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Takes one event; `persist` is given each piece that became durable, in order.
+    /// Processes one event; `persist` gets each piece that became durable, in order.
     pub(super) fn step(
         &mut self,
         index: usize,

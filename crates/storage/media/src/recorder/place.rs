@@ -8,7 +8,7 @@ use super::event::Event;
 /// What stands at a place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PlaceKind {
-    /// Lines are written back; also by a store that bypasses the cache.
+    /// Lines are written back, also by a store that bypasses the cache.
     Flush,
     /// What was written back before is durable.
     Fence,
