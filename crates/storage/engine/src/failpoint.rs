@@ -1,4 +1,4 @@
-//! Failpoints: allocations made to fail on request, so that tests reach every place where room can run out.
+//! Failpoints: allocations fail on request, so that tests reach every place where space can run out.
 
 use std::cell::RefCell;
 use std::ops::Range;

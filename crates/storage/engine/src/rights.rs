@@ -38,7 +38,7 @@ pub fn cleared_setid(mode: u32, is_member: impl FnOnce() -> bool) -> u32 {
     }
 }
 
-/// The identity of a thread towards file systems, in the user namespace of the volume.
+/// The credentials of a thread for file systems, in the user namespace of the volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// User (`fsuid`).

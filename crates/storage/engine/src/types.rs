@@ -79,7 +79,7 @@ impl From<AccessFault> for Errno {
 /// Result of one file system operation.
 pub type Outcome<T> = Result<T, Errno>;
 
-/// What an inode is. The numbers are the on-media ones.
+/// The kind of an inode, with the on-media numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum FileKind {
@@ -189,7 +189,7 @@ pub enum TimeChange {
     At(i64),
 }
 
-/// What `set_attributes` changes; `None` stays. Permission is the caller's matter.
+/// Attributes that `set_attributes` changes; `None` leaves one unchanged. The caller checks permissions.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct AttributeChange {
     /// Permission bits (07777).
@@ -208,7 +208,7 @@ pub struct AttributeChange {
     pub mtime: Option<TimeChange>,
 }
 
-/// What a new inode is made of.
+/// Attributes of a new inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewInode {
     /// Type and permission bits, umask already applied.
@@ -281,7 +281,7 @@ pub struct DirectoryEntry<'a> {
     pub ino: InodeNumber,
     /// What the inode is.
     pub kind: FileKind,
-    /// Pass this cookie to go on after this entry; stable while the entry lives.
+    /// Pass this cookie to continue after this entry; stable while the entry exists.
     pub cookie: u64,
     /// The name: 1 to 255 bytes, no `/`, no NUL.
     pub name: &'a [u8],
@@ -294,7 +294,7 @@ pub struct SpaceReport {
     pub blocks: u64,
     /// Data blocks free.
     pub free_blocks: u64,
-    /// Of these, data blocks that one file can have.
+    /// Of these, data blocks available to one file.
     pub available_blocks: u64,
     /// Inodes in all.
     pub inodes: u64,
@@ -319,10 +319,10 @@ pub struct ExtentReport {
     pub unwritten: bool,
 }
 
-/// Where the data of a file goes, as its attribute `user.egeria.layout` says.
+/// Where the data of a file goes, by its attribute `user.egeria.layout`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileLayout {
-    /// Nothing was said: where the session sends it.
+    /// Not set: the session decides.
     Unset,
     /// To the node of the writing thread.
     Local,

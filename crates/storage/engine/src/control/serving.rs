@@ -1,7 +1,7 @@
 //! Finds the user that serves a FUSE mount, in the kernel's list (`/proc/self/mountinfo`). The answers of a mount say
 //! which inode of which volume a file is; a mount of an untrusted user could name any inode.
 
-/// Longer lines of the list are passed over.
+/// Longer lines of the list are skipped.
 const LINE_BYTES: usize = 4096;
 
 /// Read the list line by line until a line is of this device; returns the user that serves it.
@@ -29,7 +29,7 @@ pub fn serving_user(device: u64, mut read: impl FnMut(&mut [u8]) -> isize) -> Op
     }
 }
 
-/// The user that a line of the list names, when it is of this device.
+/// The user that a line of the list names, if the line is of this device.
 fn user_of(line: &[u8], device: u64) -> Option<u32> {
     let line = std::str::from_utf8(line).ok()?;
     // Number, parent, device, root, directory, options, optional fields, "-", kind, source, its options.

@@ -21,7 +21,7 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// The instruction itself: an intrinsic could not be inlined into code for every x86-64 CPU.
+/// The instruction in assembly: an intrinsic could not be inlined into code for every x86-64 CPU.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn append_short(crc: u32, bytes: &[u8]) -> u32 {

@@ -1,4 +1,4 @@
-//! The inode record: three mutable words and an immutable, checksummed birth certificate.
+//! The inode record: three mutable words and an immutable certificate with a checksum.
 
 use super::*;
 use egeria_media::{BlockNumber, PoolIndex};

@@ -45,7 +45,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 pub const MAX_TARGET_BYTES: usize = 4095;
 /// Most hard links of a file.
 pub const MAX_LINKS: u32 = 65_000;
-/// Smallest pool, bytes: less holds no metadata worth having.
+/// Smallest pool, bytes: a smaller one would hold hardly more than metadata.
 pub const MIN_POOL_BYTES: u64 = 8 << 20;
 
 /// Little-endian fields of a byte buffer.

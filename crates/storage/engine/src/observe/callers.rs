@@ -1,4 +1,4 @@
-//! Threads that come through a mount: what its requests read and write for each of them.
+//! Threads that come through a mount: bytes that its requests read and write for each of them.
 //!
 //! The threads of a mount work for others. While a session is observed, the mount notes for each request the calling
 //! thread, as named by the kernel, and the bytes it moved. A caller's slot belongs to the mount's process, which alone
@@ -17,7 +17,7 @@ const MAX_OWN_CALLERS: usize = CALLER_SLOTS / 2;
 /// What one thread read and wrote through a mount since the mount first saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerReport {
-    /// Its slot, and how often that was given to another thread: together they name the counters.
+    /// Its slot, and how often the slot was reassigned: together they identify the counters.
     pub slot: u32,
     /// See `slot`.
     pub generation: u64,
@@ -49,7 +49,7 @@ impl Volume {
         done
     }
 
-    /// What the calling thread moved since it came.
+    /// Bytes that the calling thread has moved so far.
     fn own_bytes(&self) -> Option<Moved> {
         let counters = &self.me().ok()?.slot.counters;
         let load = |counters: &[AtomicU64; MAX_POOLS]| {
@@ -77,7 +77,7 @@ impl Volume {
         }
     }
 
-    /// The slot of a thread; `None` when all are taken by other mounts, or there is no memory.
+    /// The slot of a thread; `None` when other mounts have all slots, or there is no memory.
     fn caller_slot(&self, thread_id: u32) -> Option<usize> {
         let mut known = self
             .callers
@@ -131,7 +131,7 @@ impl Volume {
         })
     }
 
-    /// The pid namespace of the mount that a slot belongs to, if that is attached.
+    /// The pid namespace of the mount that a slot belongs to, if the mount is attached.
     fn caller_owner(&self, slot: &CallerSlot) -> Option<u64> {
         let owner = slot.owner.load(Ordering::Acquire).checked_sub(1)?;
         let process = self.session.processes().get(usize::try_from(owner).ok()?)?;
@@ -166,14 +166,14 @@ impl Volume {
             read_bytes: load(&slot.read_bytes),
             written_bytes: load(&slot.written_bytes),
         };
-        // Another thread's by now: its counters are seen at the next look.
+        // The slot belongs to another thread now: its counters are read at the next call.
         let same = slot.generation.load(Ordering::Acquire) == generation;
         (same && report.thread_id != 0).then_some(report)
     }
 }
 
 impl CallerSlot {
-    /// The slot is another thread's from now on, with nothing done yet. By the mount it belongs to.
+    /// Assign the slot to another thread, with all counters at 0. Called by the slot's mount.
     fn begin(&self, thread_id: u32) {
         self.thread_id.store(0, Ordering::Release);
         self.generation.fetch_add(1, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! The words in which threads note what they do with files, and how others read them (see `reports`).
+//! The words in which threads note their use of files, and how others read them (see `reports`).
 
 use crate::session::layout::{FileNote, THREAD_SLOTS};
 use crate::sync::TRIES;
@@ -21,13 +21,13 @@ pub struct FileReport {
     pub written_bytes: u64,
 }
 
-/// What an inode's touched word says when thread slot `index` alone used it in the window.
+/// An inode's touched word when thread slot `index` alone used it in the window.
 #[inline(always)]
 pub(crate) fn used_by(window: u64, index: usize) -> u64 {
     (window << WINDOW_SHIFT) | (index as u64 + 1)
 }
 
-/// Note in an inode's touched word that a thread uses it; `mark` thread slots that share it with others.
+/// Note in an inode's touched word that a thread uses it; `mark` is called for thread slots that share it with others.
 pub(crate) fn touch(word: &AtomicU64, window: u64, index: usize, mark: impl Fn(usize)) {
     let mine = index as u64 + 1;
     let mut touched = word.load(Ordering::Relaxed);

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// One thread that uses the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadReport {
-    /// Its place in the session, and how often that was taken before: together they name the thread.
+    /// Its place in the session, and how often that was taken before: together they identify the thread.
     pub slot: u32,
     /// See `slot`.
     pub incarnation: u64,
@@ -29,7 +29,7 @@ pub struct ThreadReport {
     pub process_id: u32,
     /// The kernel's thread id.
     pub thread_id: u32,
-    /// Inode of the process's pid namespace; ids of another one mean nothing here.
+    /// Inode of the process's pid namespace; ids of another namespace are not valid here.
     pub pid_namespace: u64,
     /// Bytes read from each pool since the thread came.
     pub read_bytes: [u64; MAX_POOLS],
@@ -37,7 +37,7 @@ pub struct ThreadReport {
     pub written_bytes: [u64; MAX_POOLS],
     /// It works for others, as the threads of a mount do.
     pub on_behalf: bool,
-    /// The CPU it ran on when it last used a file while watched.
+    /// The CPU it ran on when it last used a file while observed.
     pub cpu: Option<u16>,
     /// On an emulated machine: the position of the node it was placed on.
     pub emulated_node: Option<usize>,
@@ -49,9 +49,9 @@ pub struct ThreadReport {
     pub emulated_accesses: u64,
     /// Whether it accesses a pool for others, and stays on its node.
     pub is_delegate: bool,
-    /// Whether it used a file in the window that another thread used in it.
+    /// Whether it used a file in the window that another thread used in that window, too.
     pub is_shared: bool,
-    /// What it did with files in the window, in no order.
+    /// Its use of files in the window, unordered.
     pub files: Vec<FileReport>,
 }
 
@@ -73,7 +73,7 @@ impl Volume {
         window.wrapping_sub(1) < PAUSED - 1
     }
 
-    /// Begin a new window: what is noted from now on belongs to it. Answers its number, never 0.
+    /// Begin a new window for later notes. Returns its number, never 0.
     pub fn begin_window(&self) -> u64 {
         let next = |number: u64| (number & !PAUSED) + 1;
         let window = &self.session.header().window;
@@ -85,14 +85,15 @@ impl Volume {
 
     /// Observation ends: threads stop noting. The window numbers of the next observer continue after these.
     pub fn end_windows(&self) {
-        // The number must never come again while inodes remember it.
+        // The number must never be used again while inodes contain it.
         let window = &self.session.header().window;
         let _ = window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
             (number & PAUSED == 0).then_some(number | PAUSED)
         });
     }
 
-    /// Calls of this process are made for others (a mount's requests): its threads use no files.
+    /// Declare that calls of this process are made for others (a mount's requests): its threads do not count as users
+    /// of files.
     pub fn works_on_behalf(&self) {
         self.on_behalf.store(true, Ordering::Relaxed);
         if let Some(process) = (self.process.load(Ordering::Acquire) as usize)
@@ -193,7 +194,7 @@ impl Volume {
         FileNote::add(counter, bytes);
     }
 
-    /// The inode does not name this thread alone in this window.
+    /// Whether the inode does not name this thread alone in this window.
     #[inline(never)]
     fn touch(&self, window: u64, me: Me<'_>, word: &AtomicU64) {
         let mark = |slot: &ThreadSlot| {

@@ -1,5 +1,5 @@
-//! Making a session's picture from the pools: finish journals, drop orphans, claim what is in use.
-//! The order matters: journals first, because they move tails; nothing is allocated before all is claimed.
+//! Builds a session's state from the pools: finish journals, drop orphans, claim blocks and numbers in use. The order
+//! matters: journals first, because they move tails; nothing is allocated before all is claimed.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -84,7 +84,7 @@ impl Volume {
         self.count_free_space();
         report.freed_orphans = orphans.len() as u64;
         for (pool, at) in orphans {
-            // Recovery may be cut off anywhere: an orphan not dropped now is dropped next time.
+            // Recovery may be interrupted anywhere: an orphan not dropped now is dropped next time.
             self.pool(pool)
                 .and_then(|pool| pool.commit_u64(at, 0).map_err(|_| Errno(libc::EIO)))
                 .map_err(failed)?;
@@ -299,7 +299,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// With this block behind it, if it is the next.
+    /// The run extended by this block, if the block is the next one.
     fn with(self, file_block: u64, word: BlockWord) -> Option<Shared> {
         let next = file_block == self.file_block + self.count
             && word.pool() == self.first.pool()

@@ -151,8 +151,8 @@ fn fill_undo(
 /// the number of blocks. Can be repeated after an interruption.
 ///
 /// # Errors
-/// `EINVAL` when the file is no undo file of this volume; `EBUSY` when the volume is attached, or was used or
-/// changed since; `EIO` and what else the system says of a file.
+/// `EINVAL` when the file is no undo file of this volume; `EBUSY` when the volume is attached, or was used or changed
+/// since; `EIO` and other errors of the system.
 pub fn undo_repair(pool: &Path, undo: &Path) -> Result<u64, VolumeError> {
     let found = find_pools(pool)?;
     let _locks = lock_for_check(&found)?;

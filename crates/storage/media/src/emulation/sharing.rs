@@ -26,8 +26,8 @@ const BYTES: u64 = 4096;
 pub enum Readers {
     /// One file, both on its node: every other read finds its bytes cached.
     Together,
-    /// One file per thread, on the thread's node. Compared with [`Readers::Together`] only the cache sharing is
-    /// missing, not the distance: the gain is NThread's 31.5 %.
+    /// One file per thread, on the thread's node. Only the cache sharing is missing here, not locality: the gain of
+    /// [`Readers::Together`] over this is NThread's 31.5 %.
     OwnFiles,
     /// One file, one of them on its node and one on another.
     OwnNodes,
