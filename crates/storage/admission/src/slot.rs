@@ -96,7 +96,7 @@ impl Slot {
         self.0 >> NUMBER_SHIFT
     }
 
-    /// The same request in another phase.
+    /// This request, in another phase.
     pub(crate) fn in_phase(self, phase: Phase) -> Slot {
         Slot(self.0 & !PHASE_MASK | phase as u64)
     }

@@ -36,7 +36,7 @@ const MAX_COMMIT_BYTES: usize = 1 << 30;
 /// after the copy would wait for the media twice. Longer copies must not hold up other threads.
 const COPY_UNDER_LOCK_BYTES: usize = 8192;
 
-/// Where a write goes.
+/// Target position of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     At(u64),

@@ -178,7 +178,7 @@ impl Volume {
         directory: u64,
         name: &[u8],
     ) -> Outcome<Option<(FoundName, Option<Snapshot>)>> {
-        // Fast path, repeated from below for nearly all reads: a result from there is copied twice on its way here.
+        // Duplicates the code below as a fast path for nearly all reads: a result of that code would be copied twice.
         let inode = self.inode(directory)?;
         if let Some(look) = begin_look(inode)
             && living_directory(inode).is_ok()

@@ -29,8 +29,8 @@ impl LookupReferences {
 pub(crate) type LookupReferenceMaps<'a> = [Option<&'a [AtomicU64]>; MAX_LOOKUP_MOUNTS];
 
 impl Volume {
-    /// Begin to note numbers for a kernel. `None` when the session has no room for another mount: the numbers of its
-    /// kernel are then reused last, but only as long as other numbers are free.
+    /// Begin to note numbers for a kernel. `None` when the session has no room for another mount: a number of its
+    /// kernel may then be reused, but only when no other number is free.
     pub fn track_lookups(&self) -> Option<LookupReferences> {
         let process = self.process_slot().ok()? as u64 + 1;
         let owners = &self.session.header().lookup_mounts;

@@ -15,7 +15,7 @@ pub const MAX_EMULATED_NODES: usize = 16;
 pub const MAX_EMULATED_CORES: usize = 128;
 /// Most memories, of all nodes together.
 pub const MAX_EMULATED_MEMORIES: usize = 64;
-/// Most ways of links.
+/// Maximum number of directions of links.
 const MAX_LANES: usize = MAX_EMULATED_NODES * (MAX_EMULATED_NODES - 1);
 /// Most queues of memory controllers.
 const MAX_QUEUES: usize = 64;
