@@ -1,12 +1,12 @@
 //! Which threads may access the memory of a pool now: the Selector of PATS (Wang, Cao, Lu, Jiang, Dong: *PATS: Taming
 //! Bandwidth Contention between Persistent and Dynamic Memories*, §IV).
 //!
-//! The limit comes from outside: a planner or an operator sets it. Nothing here knows a policy, has a clock, a thread or a lock:
-//! time is given, and waiting is the caller's.
+//! The limit comes from outside: a planner or an operator sets it. This crate has no policy, clock, threads or locks:
+//! the caller passes the time and does the waiting.
 //!
-//! * [`Selector`]: which thread is admitted next. Its state is plain words ([`Words`]), and each step changes one word: so the
-//!   same code serves a model and memory that processes share.
-//! * [`Request`]: what a thread asks for; [`Bypass`]: what is too small to wait.
+//! * [`Selector`]: which thread is admitted next. Its state is plain words ([`Words`]), and each step changes one
+//!   word. So the same code serves a model and memory shared between processes.
+//! * [`Request`]: what a thread asks for; [`Bypass`]: which requests are too small to wait.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Who may access persistent memory now: PATS's Selector (§IV, Algorithm 1, lines 1 to 5).
+//! Decides which threads may access persistent memory now: PATS's Selector (§IV, Algorithm 1, lines 1 to 5).
 //!
 //! ```text
 //!   word 0    limit: T_S
@@ -7,32 +7,30 @@
 //!   word 3..  one per thread id: see `slot`
 //! ```
 //!
-//! Algorithm 1 unblocks while `T_S >= T`, which admits `T_S + 1`; here while fewer than `T_S` are
-//! admitted, and a thread is admitted from its release on (ours), so that none can be released
-//! into a place that is taken before it begins.
+//! Algorithm 1 unblocks a thread while `T_S >= T`, which admits `T_S + 1` threads. This Selector admits at most `T_S`.
+//! A thread counts as admitted from its release, before it begins its access (our change). So no thread is released
+//! into a place that is already taken.
 //!
-//! **Round-robin.** The next one released is the first waiter behind the last one released, by
-//! id, and again from id 0. A thread released twice while another waits would have been passed
-//! with that waiter in between, so nobody is overtaken twice by the same thread, and nobody waits
-//! for more releases than there are ids.
+//! **Round-robin.** The next thread released is the first waiter after the last released id, wrapping around to id 0.
+//! So a waiting thread is overtaken at most once by each other thread. It waits for at most as many releases as there
+//! are ids.
 //!
-//! **Release in two steps.** The one to be released is named (which thread, which request of its)
-//! before its word is changed. Who carries on behind a releaser that died in between completes
-//! what it finds named, else the turn would be lost or had twice.
+//! **Release in two steps.** The releaser first writes into `named` which request of which thread it releases. Then it
+//! changes the word of that thread. If the releaser dies in between, the next releaser completes the named release.
+//! Otherwise the turn would be lost or given twice.
 //!
-//! # Who owns what
+//! # Ownership
 //!
-//! * The word of a thread is its thread's: only that one publishes, begins, ends. Only a releaser
-//!   makes `Waiting` into `Released`, only a releaser makes `Serving` into `Overdue`. When the
-//!   thread is known to be dead, whoever found out retires the word for it.
-//! * The limit is whoever's that runs the controller, one at a time. When it dies, the limit
-//!   stays until another takes over, who begins with an empty window.
-//! * Releasing is done by one at a time (a lock that survives its owner): no thread of its own is
-//!   needed, whoever published or ended does it and wakes those released. When it dies, the next
-//!   to take the lock goes on with [`Selector::release`]; that is all there is to repair.
+//! * Only a thread itself publishes, begins and ends in its word. Only a releaser changes `Waiting` into `Released` or
+//!   `Serving` into `Overdue`. When the thread is known to be dead, the process that noticed it retires the word.
+//! * The limit belongs to the process that runs the controller; there is one at a time. When that process dies, the
+//!   limit stays until another takes over with an empty window.
+//! * One thread at a time releases, under a lock that survives its owner. No extra thread is needed: a thread that
+//!   published or ended a request releases waiters and wakes them. When it dies, the next owner of the lock calls
+//!   [`Selector::release`]; no other repair is needed.
 //!
-//! So nothing is lost when any of them dies at any instruction. One that is *stopped* is not dead
-//! and would keep its place: the caller, who has a clock, [lends](Selector::lend) it to others.
+//! So nothing is lost when any of these threads dies at any instruction. A thread that is *stopped* is not dead and
+//! would keep its place. The caller has a clock and [lends](Selector::lend) such a place to others.
 
 use crate::request::{Bypass, Request};
 use crate::slot::{Phase, Slot};
@@ -49,7 +47,7 @@ const NAMED_ID_BITS: u32 = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ThreadId(pub u32);
 
-/// What became of a request that was published.
+/// Result of publishing a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Admission {
@@ -57,7 +55,7 @@ pub enum Admission {
     Wait,
     /// Too small to wait: access, then end.
     Pass,
-    /// A place was free and nobody waited: access, then end.
+    /// A place was free and no thread waited: access, then end.
     Admitted,
 }
 
@@ -100,14 +98,14 @@ pub struct Selector<W> {
     bypass: Bypass,
 }
 
-/// How many words so many thread ids take.
+/// Number of words that this number of thread ids takes.
 pub fn words_for(threads: u32) -> usize {
     SLOTS + threads as usize
 }
 
 impl<W: Words> Selector<W> {
-    /// Over words that are zero (a new state) or were used by another Selector (the same state).
-    /// There are as many thread ids as words beside the first three.
+    /// Uses words that are zero (a new state) or were used by another Selector (the same state). The first three words
+    /// are the header; every other word is a thread id.
     pub fn new(words: W, bypass: Bypass) -> Selector<W> {
         let threads = words.count().saturating_sub(SLOTS);
         Selector {
@@ -129,8 +127,8 @@ impl<W: Words> Selector<W> {
             if slot.phase() != Phase::Free {
                 continue;
             }
-            // First: an id below `used` without owner does no harm, an owner above it would wait
-            // for ever.
+            // Raised first: an id below `used` without owner is harmless, but an owner above `used` would wait
+            // forever.
             self.raise_used(id + 1);
             if self.replace(id, slot, slot.cleared(Phase::Idle)) {
                 return Ok(ThreadId(id));
@@ -141,7 +139,7 @@ impl<W: Words> Selector<W> {
         })
     }
 
-    /// Takes an id that the caller knows to be its own, if nobody has it.
+    /// Takes an id that the caller knows to be its own, if it is free.
     ///
     /// # Errors
     /// When there is no such id.
@@ -155,10 +153,10 @@ impl<W: Words> Selector<W> {
         Ok(())
     }
 
-    /// As [`Selector::publish`], but takes a place at once where one is free and nobody waits (ours): then no releaser is
-    /// needed. Of several who take the last place at once, those who see too many wait. Who `continues` does not look for
-    /// those who wait: for a short time a thread keeps its turn over several requests, else every request would cost its
-    /// successor a wake-up.
+    /// Publishes a request and takes a place at once if one is free and no thread waits (our addition to PATS): then
+    /// no releaser is needed. If several threads take the last place at once, those that count more than `T_S`
+    /// admitted wait. With `continues`, threads that wait are ignored: for a short time a thread keeps its turn over
+    /// several requests. Otherwise every request would cost its successor a wake-up.
     ///
     /// # Errors
     /// As [`Selector::publish`].
@@ -181,17 +179,18 @@ impl<W: Words> Selector<W> {
         })
     }
 
-    /// Whether a thread that has begun may access. `false`: too many have, and it waits again (ours). Who took the last place
-    /// beside others counts after it did, so of those who look, the last sees all.
+    /// Whether a thread that has begun may access. `false`: too many threads have begun, and this one waits again (our
+    /// addition). Threads that take the last place at the same time count after taking it, so the last of them to
+    /// count sees them all.
     ///
     /// # Errors
-    /// When it has not begun.
+    /// When the thread has not begun.
     pub fn keep_place(&self, thread: ThreadId) -> Result<bool, StepError> {
         if self.admitted() <= self.limit() {
             return Ok(true);
         }
         let how = ("wait again", "begin before");
-        // One whose place was lent meanwhile need not wait.
+        // A thread whose place was lent in the meantime need not wait.
         let from = [Phase::Serving, Phase::Overdue];
         let back = |slot: Slot| match slot.phase() {
             Phase::Serving => slot.in_phase(Phase::Waiting),
@@ -200,10 +199,10 @@ impl<W: Words> Selector<W> {
         Ok(self.step(thread, how, &from, back)?.phase() == Phase::Overdue)
     }
 
-    /// Says what the thread is about to do. Told to wait, it waits until [`Selector::may_begin`].
+    /// Publishes what the thread is about to do. After `Wait`, it waits until [`Selector::may_begin`].
     ///
     /// # Errors
-    /// When it has another request under way, or is no thread.
+    /// When the thread has another request in progress, or there is no such thread.
     pub fn publish(&self, thread: ThreadId, request: Request) -> Result<Admission, StepError> {
         let (phase, admission) = if self.bypass.applies_to(request) {
             (Phase::Passing, Admission::Pass)
@@ -216,20 +215,20 @@ impl<W: Words> Selector<W> {
         Ok(admission)
     }
 
-    /// Whether a thread that published need not wait (any more).
+    /// Whether a thread that published may begin now.
     pub fn may_begin(&self, thread: ThreadId) -> bool {
         let phase = self.phase(thread);
         !matches!(phase, Phase::Free | Phase::Idle | Phase::Waiting)
     }
 
-    /// The thread begins its access.
+    /// Begin an access.
     ///
     /// # Errors
-    /// When it was not released.
+    /// When the thread was not released.
     pub fn begin(&self, thread: ThreadId) -> Result<(), StepError> {
         let how = ("begin", "wait until it is released");
         let from = [Phase::Released, Phase::Overdue];
-        // Who was so slow that its place was lent goes on without one.
+        // A thread so slow that its place was lent goes on without a place.
         let next = |slot: Slot| match slot.phase() {
             Phase::Released => slot.in_phase(Phase::Serving),
             _ => slot,
@@ -238,11 +237,11 @@ impl<W: Words> Selector<W> {
         Ok(())
     }
 
-    /// The access is over and the request cleared. Says whether a place became free: then
-    /// somebody should [release](Selector::release).
+    /// Ends the access and clears the request. Returns whether a place became free: then a
+    /// [release](Selector::release) is due.
     ///
     /// # Errors
-    /// When there is no access under way.
+    /// When no access is in progress.
     pub fn end(&self, thread: ThreadId) -> Result<bool, StepError> {
         let how = ("end", "begin before");
         let from = [Phase::Serving, Phase::Passing, Phase::Overdue];
@@ -250,10 +249,10 @@ impl<W: Words> Selector<W> {
         Ok(self.step(thread, how, &from, next)?.is_admitted())
     }
 
-    /// The thread does not want to wait any longer. Says whether a place became free.
+    /// Stop waiting. Returns whether a place became free.
     ///
     /// # Errors
-    /// When it has published nothing, or has begun.
+    /// When the thread has published nothing, or has begun.
     pub fn withdraw(&self, thread: ThreadId) -> Result<bool, StepError> {
         let how = ("withdraw", "publish before, and not after begin");
         let from = [Phase::Waiting, Phase::Released];
@@ -261,8 +260,7 @@ impl<W: Words> Selector<W> {
         Ok(self.step(thread, how, &from, next)?.is_admitted())
     }
 
-    /// The thread ends, or is known to be dead: its id can have another owner. Says whether a
-    /// place became free.
+    /// The thread ends, or is known to be dead: its id can get another owner. Returns whether a place became free.
     ///
     /// # Errors
     /// When the id has no owner.
@@ -280,11 +278,12 @@ impl<W: Words> Selector<W> {
         Ok(self.step(thread, how, &from, next)?.is_admitted())
     }
 
-    // What a releaser does; one at a time.
+    // Releaser; one at a time.
 
-    /// Admits the next waiter if there is a place: wake it. Call again until there is none.
+    /// Admits the next waiter if there is a place, and returns it: the caller wakes it. Call again until the result is
+    /// `None`.
     pub fn release(&self) -> Option<ThreadId> {
-        // Each turn releases one, or finds that one waiter gave up meanwhile.
+        // Each iteration releases a waiter, or finds that the chosen waiter gave up, and then tries again.
         loop {
             if self.admitted() >= self.limit() {
                 return None;
@@ -295,7 +294,8 @@ impl<W: Words> Selector<W> {
             if !self.replace(id, slot, released) {
                 continue;
             }
-            // Somebody who took a place without a releaser meanwhile sees this one, or is seen here.
+            // A thread may have taken a place without a releaser at the same time. Either it sees this release, or
+            // this check sees its place.
             if self.admitted() > self.limit() && self.replace(id, released, slot) {
                 return None;
             }
@@ -303,8 +303,8 @@ impl<W: Words> Selector<W> {
         }
     }
 
-    /// Lends the place of a thread that has held it for too long (it may be stopped) to others;
-    /// it goes on without one. Says whether it had one.
+    /// Lends the place of a thread that has held it for too long (it may be stopped) to others; that thread goes on
+    /// without a place. Returns whether it had one.
     ///
     /// # Errors
     /// When there is no such thread.
@@ -316,8 +316,8 @@ impl<W: Words> Selector<W> {
 
     // What the controller does.
 
-    /// Sets `T_S`; 0 is as 1. When it falls, those admitted finish, and nobody is released until
-    /// fewer are left.
+    /// Sets `T_S`; 0 counts as 1. When it falls, admitted threads finish, and no thread is released until fewer than
+    /// `T_S` are admitted.
     pub fn set_limit(&self, limit: u32) {
         self.words.store(LIMIT, u64::from(limit));
     }
@@ -328,7 +328,7 @@ impl<W: Words> Selector<W> {
         u32::try_from(limit).unwrap_or(u32::MAX)
     }
 
-    /// The requests there are now: the array that the paper's Collector looks through.
+    /// All present requests: the array that the paper's Collector reads.
     pub fn requests(&self) -> impl Iterator<Item = Request> + '_ {
         (0..self.used()).filter_map(|id| self.slot(id).request())
     }
@@ -338,7 +338,7 @@ impl<W: Words> Selector<W> {
         self.count(Slot::is_admitted)
     }
 
-    /// Whether there is a place that nobody waits for, or that whoever continues may take.
+    /// Whether a place is free and no thread waits for it; with `continues`, waiting threads are ignored.
     fn has_place(&self, continues: bool) -> bool {
         let mut places = self.limit();
         (0..self.used()).all(|id| {
@@ -348,12 +348,12 @@ impl<W: Words> Selector<W> {
         })
     }
 
-    /// The word of a thread, as [`Selector::new`] got it, for who waits until it changes.
+    /// The word of a thread, for callers that wait until it changes.
     pub fn word(&self, thread: ThreadId) -> u64 {
         self.within(thread).map_or(0, |()| self.slot(thread.0).0)
     }
 
-    /// Threads that hold a place now, and their words, which tell requests apart.
+    /// Threads that hold a place now, and their words, which identify their requests.
     pub fn holders(&self) -> impl Iterator<Item = (ThreadId, u64)> + '_ {
         let slots = (0..self.used()).map(|id| (ThreadId(id), self.slot(id)));
         let held = slots.filter(|(_, slot)| slot.is_admitted());
@@ -365,7 +365,7 @@ impl<W: Words> Selector<W> {
         self.count(|slot| slot.phase() == Phase::Waiting)
     }
 
-    /// Where a thread is; `Free` for one that there is not.
+    /// Phase of a thread; `Free` if there is no such thread.
     pub fn phase(&self, thread: ThreadId) -> Phase {
         self.within(thread)
             .map_or(Phase::Free, |()| self.slot(thread.0).phase())
@@ -381,7 +381,7 @@ impl<W: Words> Selector<W> {
         slots.map(|slot| u32::from(counts(slot))).sum()
     }
 
-    /// The waiter that was named and not released: its releaser died, or there was no place.
+    /// The waiter that was named and not released, because its releaser died or there was no place.
     fn named_waiter(&self) -> Option<(u32, Slot)> {
         let named = self.words.load(NAMED);
         let id = named_id(named)?;
@@ -392,7 +392,7 @@ impl<W: Words> Selector<W> {
         (slot.phase() == Phase::Waiting && name(id, slot) == named).then_some((id, slot))
     }
 
-    /// The first waiter behind the one named last.
+    /// The first waiter after the one named last.
     fn next_waiter(&self) -> Option<(u32, Slot)> {
         let used = self.used();
         let named = named_id(self.words.load(NAMED));
@@ -427,8 +427,8 @@ impl<W: Words> Selector<W> {
         })
     }
 
-    /// One step of a thread from one of these phases; gives the word before it. Another may
-    /// change the word meanwhile (a releaser), so it is tried again.
+    /// One step of a thread from one of these phases; returns the word before it. A releaser may change the word at
+    /// the same time, so the step is retried.
     fn step(
         &self,
         thread: ThreadId,

@@ -1,9 +1,9 @@
-//! All that PATS knows of one thread, in one word.
+//! All state of PATS for one thread, in one word.
 //!
-//! The paper has a Req-Info and a Running-Lock per thread and counts serving threads apart
-//! (§IV). Who dies between two of these leaves them in disagreement, and one who dies while
-//! counted in is counted for ever. Here they are one word, so every step is one exchange: it
-//! happened or it did not. Who is admitted is counted from the words.
+//! The paper has a Req-Info and a Running-Lock per thread and counts serving threads separately (§IV). A thread that
+//! dies between two of these updates leaves them inconsistent; if it dies while it is counted, it is counted forever.
+//! Here the state is one word, so every step is one atomic exchange. The number of admitted threads is computed from
+//! the words.
 //!
 //! ```text
 //!   bits 0..3    phase
@@ -36,13 +36,13 @@ const NUMBER_MASK: u64 = (1 << 28) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Phase {
-    /// The slot belongs to nobody.
+    /// The slot has no owner.
     Free = 0,
     /// Its thread asks for nothing.
     Idle = 1,
-    /// Its running lock is shut: it waits to be released.
+    /// Its running lock is closed: it waits to be released.
     Waiting = 2,
-    /// Released, and counted: its place is kept until it begins.
+    /// Released and counted: its place is reserved until it begins.
     Released = 3,
     /// It accesses persistent memory, and is counted.
     Serving = 4,
@@ -57,7 +57,7 @@ pub enum Phase {
 pub(crate) struct Slot(pub u64);
 
 impl Slot {
-    /// A word that cannot be is nobody's: a claim makes it good.
+    /// An invalid word counts as free: a claim makes it valid.
     pub(crate) fn phase(self) -> Phase {
         match self.0 & PHASE_MASK {
             1 => Phase::Idle,
@@ -91,12 +91,12 @@ impl Slot {
         })
     }
 
-    /// Tells this request of this owner from all others of the slot.
+    /// Distinguishes this request of this owner from all others of the slot.
     pub(crate) fn number(self) -> u64 {
         self.0 >> NUMBER_SHIFT
     }
 
-    /// The same request in another phase.
+    /// This request, in another phase.
     pub(crate) fn in_phase(self, phase: Phase) -> Slot {
         Slot(self.0 & !PHASE_MASK | phase as u64)
     }
@@ -107,7 +107,7 @@ impl Slot {
         Slot(number << NUMBER_SHIFT | phase as u64)
     }
 
-    /// This request, in a phase; the number stays, [`Slot::cleared`] moved it.
+    /// This request, in a phase; the number stays, because [`Slot::cleared`] has increased it already.
     pub(crate) fn asking(self, request: Request, phase: Phase) -> Slot {
         let writes = match request.kind {
             AccessKind::Read => 0,

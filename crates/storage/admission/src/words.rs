@@ -1,12 +1,12 @@
-//! Where the Selector's state lives.
+//! Where the Selector keeps its state.
 
 use std::cell::Cell;
 
 /// Words of 64 bits, zero at first, that the Selector works on.
 ///
-/// The Selector reads and changes one word at a time and expects others to do the same meanwhile.
-/// Over atomics in memory that processes share (sequentially consistent), it is therefore the
-/// governor of all of them; over [`PlainWords`] it is that of a model.
+/// The Selector reads and changes one word at a time and expects concurrent changes by others. Over sequentially
+/// consistent atomics in shared memory it governs all processes that share them; over [`PlainWords`] it governs a
+/// model.
 pub trait Words {
     /// How many there are.
     fn count(&self) -> usize;
@@ -17,7 +17,7 @@ pub trait Words {
     /// Writes one.
     fn store(&self, at: usize, value: u64);
 
-    /// Writes one if it still is `old`; says whether it was.
+    /// Writes one if it still is `old`; returns whether it was.
     fn replace(&self, at: usize, old: u64, new: u64) -> bool;
 }
 
@@ -44,7 +44,7 @@ impl<W: Words + ?Sized> Words for &W {
 pub struct PlainWords(Vec<Cell<u64>>);
 
 impl PlainWords {
-    /// So many words.
+    /// `count` words, all zero.
     pub fn new(count: usize) -> PlainWords {
         PlainWords(vec![Cell::new(0); count])
     }

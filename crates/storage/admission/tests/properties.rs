@@ -1,4 +1,4 @@
-//! What the Selector may never do, whatever threads and releasers do and wherever they die.
+//! What the Selector must never do, whatever threads and releasers do and wherever they die.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ enum Op {
     Begin(u32),
     End(u32),
     Withdraw(u32),
-    /// The thread ends or dies, and somebody found out.
+    /// The thread ended or died, and this was noticed.
     Retire(u32),
     Lend(u32),
     Limit(u32),
     Release,
-    /// Somebody releases and dies after so many of his stores.
+    /// A releaser dies after this many of its stores.
     ReleaseAndDie(u32),
 }
 
@@ -44,7 +44,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The words as seen by a process that dies after so many stores: the rest do not happen.
+/// The words as seen by a process that dies after this many stores: later stores do not happen.
 struct Mortal<'a> {
     words: &'a PlainWords,
     left: Cell<u32>,
@@ -78,12 +78,12 @@ impl Words for Mortal<'_> {
     }
 }
 
-/// A Selector, and what is true of it.
+/// A Selector, and the expected state.
 struct World {
     words: PlainWords,
-    /// Where the threads were when last looked at.
+    /// Phases of the threads at the last check.
     seen: Vec<Phase>,
-    /// Of each waiter: who was released since it published, and how often.
+    /// For each waiter: the threads released since it published, and how often.
     passed_by: BTreeMap<u32, BTreeMap<(u32, u32), u32>>,
     /// How many owners each id had.
     owners: [u32; THREADS as usize],
@@ -180,7 +180,7 @@ impl World {
         Ok(())
     }
 
-    /// Notes who waits and who was released since the last look.
+    /// Records the waiters and the threads released since the last call.
     fn follow(&mut self) -> Result<(), TestCaseError> {
         let now = self.phases();
         let before = std::mem::replace(&mut self.seen, now.clone());
@@ -199,7 +199,7 @@ impl World {
         Ok(())
     }
 
-    /// A thread was released: it passes everybody that still waits.
+    /// A thread was released: it passes every thread that still waits.
     fn pass(&mut self, id: u32) -> Result<(), TestCaseError> {
         let thread = (id, self.owners[id as usize]);
         for (waiter, passed) in &mut self.passed_by {
@@ -212,7 +212,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends everything that is under way, by the protocol or by death.
+    /// Ends everything in progress, by the protocol or by death.
     fn finish(&mut self, dies: &[bool]) -> Result<(), TestCaseError> {
         for id in 0..THREADS {
             if dies[id as usize] {
@@ -265,7 +265,7 @@ proptest! {
         }
         world.finish(&dies)?;
         prop_assert_eq!((world.selector().admitted(), world.selector().waiting()), (0, 0));
-        // Everybody anew: exactly as many as the limit says are let in.
+        // All threads ask again: exactly as many as the limit says are admitted.
         for _ in 0..THREADS {
             world.act(Op::Claim)?;
         }
@@ -290,7 +290,7 @@ proptest! {
         let mut served = [0_u32; THREADS as usize];
         let mut accesses = 0;
         for id in ends {
-            // All ask; one of those served, whichever it is, ends.
+            // All ask; the thread with this id ends its access if it is being served.
             for id in 0..THREADS {
                 world.act(Op::Publish(id, 4096))?;
             }
@@ -303,7 +303,7 @@ proptest! {
             }
         }
         for (id, &count) in served.iter().enumerate() {
-            // `limit` of them may be let in and never asked by the test to end.
+            // `limit` of the threads may be admitted and never get an `End` from the test.
             let is_in = world.selector().phase(ThreadId(id as u32)) == Phase::Released;
             prop_assert!(count > 0 || is_in || accesses < THREADS, "{} of {:?}", id, served);
         }
@@ -353,7 +353,7 @@ fn a_releaser_that_dies_costs_nobody_his_turn() {
         }
         assert_eq!(all.release(), Some(ThreadId(0)));
         assert_eq!(round(0), Admission::Wait);
-        // It is the turn of 1, whose releaser dies.
+        // It is the turn of thread 1, and its releaser dies.
         let left = Cell::new(stores);
         let dying = Selector::new(
             Mortal {

@@ -59,7 +59,7 @@ fn a_request_goes_through_the_protocol_of_the_paper() {
 
 #[test]
 fn no_more_than_the_limit_are_released_before_anybody_begins() {
-    // Algorithm 1's `T_S >= T`, and a count that goes up at begin, would release all eight.
+    // The test `T_S >= T` of Algorithm 1, with a count that is raised at begin, would release all eight threads.
     let selector = selector(8, 3);
     (0..8).for_each(|id| wait(&selector, id));
     assert_eq!(released(&selector), [0, 1, 2]);
@@ -289,7 +289,7 @@ impl Words for Shared {
     }
 }
 
-/// What the threads of the test share: the words, the lock of who releases, and the truth.
+/// State that the test's threads share: the words, the lock for releasing, and the true counts.
 struct Governor {
     words: Shared,
     releasing: Mutex<()>,
@@ -308,7 +308,7 @@ impl Governor {
         while self.selector().release().is_some() {}
     }
 
-    /// Publishes, waits, accesses, ends; or leaves for ever where `dies` says.
+    /// Publishes, waits, accesses, ends; or stops forever at the step that `dies` names.
     fn access(&self, thread: ThreadId, dies: Option<Phase>) {
         let selector = self.selector();
         let _ = selector.publish(thread, LARGE).expect("idle");
@@ -358,7 +358,7 @@ fn the_same_code_governs_threads_over_atomics() {
                     let thread = governor.selector().claim().expect("one for each");
                     let death = DEATHS.get((round + worker) as usize % 7).copied();
                     governor.access(thread, death);
-                    // Whoever finds a thread dead retires it, and releases.
+                    // The thread that finds another one dead retires it and releases waiters.
                     governor.selector().retire(thread).expect("owned");
                     governor.release();
                 }

@@ -1,7 +1,8 @@
-//! What C passes: each kind of pointer is a type of its own, which nothing but a call from C makes. So what the text of a
-//! function asks of its caller is promised for every value of these types, and the functions themselves are safe.
+//! Arguments that C passes: each kind of pointer has its own type, and only a call from C creates its values. So every
+//! value of these types meets the rules that the documentation of the C function demands of its caller. Therefore the
+//! functions themselves are safe.
 //!
-//! They are laid out as the pointers that they hold; `cbindgen.toml` says which pointer each is in `egeria.h`.
+//! Their memory layout is that of the pointer they hold; `cbindgen.toml` gives the pointer type of each in `egeria.h`.
 
 use crate::call::{Answer, failure};
 use egeria_client::File;
@@ -10,27 +11,27 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Most buffers of one call, as in Linux.
+/// Maximum number of buffers in one call, as in Linux.
 const MAX_BUFFERS: usize = 1024;
 
-/// What a handle points to. Each kind has a mark of its own.
+/// The object behind a handle. Each kind has its own mark.
 pub trait Handle {
     /// Its first word.
     const MARK: u64;
 }
 
-/// What is really there: the mark first, so that a handle of another kind is known by its first word.
+/// The object behind a handle: the mark comes first, so that the first word tells a handle's kind.
 #[repr(C)]
 struct Marked<T> {
     mark: u64,
     handle: T,
 }
 
-/// A handle that stays the caller's: NULL, or one of this library that nobody closes meanwhile.
+/// A handle that the caller keeps: NULL, or a handle of this library that no thread closes during the call.
 #[repr(transparent)]
 pub struct Lent<T>(*const T);
 
-/// A handle that is given back: as [`Lent`], and nobody uses it afterwards.
+/// A handle that is given back: NULL, or a handle of this library that is not used afterwards.
 #[repr(transparent)]
 pub struct Returned<T>(*mut T);
 
@@ -38,11 +39,11 @@ pub struct Returned<T>(*mut T);
 #[repr(transparent)]
 pub struct Place<T>(*mut T);
 
-/// Where several results go: room for as many as the number beside it says.
+/// Memory for several results: as many as the accompanying count says.
 #[repr(transparent)]
 pub struct Room<T>(*mut T);
 
-// cbindgen expands no macros, so these are names to it, which its configuration translates.
+// cbindgen does not expand macros. So it sees these names, which its configuration translates.
 macro_rules! argument_types {
     ($($(#[$about:meta])* $type:ident($pointer:ty);)*) => {
         $(
@@ -63,13 +64,13 @@ macro_rules! argument_names {
 }
 
 argument_types! {
-    /// A path: NULL, or a string that ends.
+    /// A path: NULL, or a terminated string.
     Text(*const c_char);
-    /// Memory to read into, which nobody else uses meanwhile; or a bad address, which is found out.
+    /// Memory to read into, which no other thread uses during the call; or a bad address, which is detected.
     Destination(*mut c_void);
-    /// Memory to write from, which nobody changes meanwhile; or a bad address, which is found out.
+    /// Memory to write from, which no other thread changes during the call; or a bad address, which is detected.
     Source(*const c_void);
-    /// NULL, or as many buffers as the number beside it says.
+    /// NULL, or as many buffers as the accompanying count says.
     Buffers(*const iovec);
 }
 
@@ -89,7 +90,7 @@ impl<T: Handle> Lent<T> {
 }
 
 impl<T: Handle> Returned<T> {
-    /// Take it out of the caller's hands.
+    /// Take ownership of the handle from the caller.
     pub(crate) fn take(self) -> Answer<T> {
         let marked = self.0.cast::<Marked<T>>();
         check(marked)?;
@@ -112,7 +113,7 @@ fn check<T: Handle>(marked: *const Marked<T>) -> Answer<()> {
     if marked.is_null() || !marked.is_aligned() {
         return Err(failure(libc::EINVAL, "the handle is NULL or no handle"));
     }
-    // SAFETY: a handle, whose first word says which one.
+    // SAFETY: a handle of any kind: its first word is the mark.
     let mark = unsafe { marked.cast::<u64>().read_volatile() };
     if mark == T::MARK {
         return Ok(());
@@ -151,7 +152,7 @@ impl Text {
 }
 
 impl Destination {
-    /// Read so many bytes from a place in the file.
+    /// Read this many bytes at an offset of the file.
     pub(crate) fn fill(&self, bytes: usize, file: &File, at: u64) -> Answer<usize> {
         // SAFETY: memory of the caller, or a bad address, which the client answers for.
         Ok(unsafe { file.read_raw(self.0.cast(), bytes, at) }?)
@@ -159,13 +160,13 @@ impl Destination {
 }
 
 impl Source {
-    /// Write so many bytes to a place in the file.
+    /// Write this many bytes at an offset of the file.
     pub(crate) fn write(&self, bytes: usize, file: &File, at: u64) -> Answer<usize> {
         // SAFETY: memory of the caller, or a bad address, which the client answers for.
         Ok(unsafe { file.write_raw(self.0.cast(), bytes, at) }?)
     }
 
-    /// Write so many bytes at the end of the file: where that was, and how many.
+    /// Append this many bytes to the file; returns the offset and the count.
     pub(crate) fn append(&self, bytes: usize, file: &File) -> Answer<(u64, usize)> {
         // SAFETY: memory of the caller, or a bad address, which the client answers for.
         Ok(unsafe { file.append_raw(self.0.cast(), bytes) }?)
@@ -173,7 +174,7 @@ impl Source {
 }
 
 impl Buffers {
-    /// All of them, each to be read into, with its length.
+    /// All buffers to be read into, with their lengths.
     pub(crate) fn destinations(
         &self,
         count: c_int,
@@ -182,7 +183,7 @@ impl Buffers {
         Ok(self.list(count)?.iter().map(destination))
     }
 
-    /// All of them, each to be written from, with its length.
+    /// All buffers to be written from, with their lengths.
     pub(crate) fn sources(&self, count: c_int) -> Answer<impl Iterator<Item = (Source, usize)>> {
         let source = |buffer: &iovec| (Source(buffer.iov_base), buffer.iov_len);
         Ok(self.list(count)?.iter().map(source))
@@ -200,7 +201,7 @@ impl Buffers {
         if self.0.is_null() || !self.0.is_aligned() {
             return Err(wrong());
         }
-        // SAFETY: there are so many.
+        // SAFETY: the caller promises `count` buffers.
         let list = unsafe { std::slice::from_raw_parts(self.0, count) };
         let sum = list
             .iter()
@@ -214,7 +215,7 @@ impl Buffers {
 }
 
 impl<T> Room<T> {
-    /// Write as many as there is room for; how many there are.
+    /// Write as many results as there is room for; returns how many there are.
     pub(crate) fn put(
         &self,
         found: impl ExactSizeIterator<Item = T>,

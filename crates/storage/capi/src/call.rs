@@ -11,7 +11,7 @@ thread_local! {
     pub(crate) static LAST_MESSAGE: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// What a call fails with: an errno, and what is said of it.
+/// An error of a call: an errno and its message.
 pub(crate) struct Failure(c_int, String);
 
 pub(crate) type Answer<T> = Result<T, Failure>;
@@ -27,10 +27,10 @@ pub(crate) fn failure(errno: c_int, message: &str) -> Failure {
     Failure(errno, message.to_owned())
 }
 
-/// Do what a function does; `failed` is what it returns when that fails.
+/// Run the body of a function; `failed` is the return value on an error.
 pub(crate) fn call<T>(failed: T, body: impl FnOnce() -> Answer<T>) -> T {
     let answer = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        // What was thrown may throw again when it is dropped.
+        // The panic's payload may panic again when it is dropped.
         std::mem::forget(panic);
         Err(failure(
             libc::EIO,

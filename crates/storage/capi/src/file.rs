@@ -23,7 +23,7 @@ argument_names! {
     OwnFile = Returned<egeria_file>;
 }
 
-/// Flags that change nothing here: writes are durable anyway, and there is no descriptor.
+/// Flags without effect: writes are durable anyway, and there is no descriptor.
 const WITHOUT_EFFECT: c_int =
     libc::O_CLOEXEC | libc::O_SYNC | libc::O_DSYNC | libc::O_NOCTTY | libc::O_LARGEFILE;
 const KNOWN: c_int = libc::O_ACCMODE
@@ -88,7 +88,7 @@ pub extern "C" fn egeria_close(file: OwnFile) -> c_int {
 /// Read from a place in the file: how many bytes, fewer than asked for at its end.
 ///
 /// # Safety
-/// The handle is NULL or valid; nobody else uses the buffer meanwhile.
+/// The handle is NULL or valid; no other thread uses the buffer during the call.
 #[unsafe(no_mangle)]
 pub extern "C" fn egeria_pread(
     file: FileHandle,
@@ -106,7 +106,7 @@ pub extern "C" fn egeria_pread(
 /// Write to a place in the file: how many bytes, durable. Fewer than given only when space ran out after some.
 ///
 /// # Safety
-/// The handle is NULL or valid; nobody changes the buffer meanwhile.
+/// The handle is NULL or valid; no other thread changes the buffer during the call.
 #[unsafe(no_mangle)]
 pub extern "C" fn egeria_pwrite(
     file: FileHandle,
@@ -124,7 +124,8 @@ pub extern "C" fn egeria_pwrite(
 /// Write at the end of file, wherever that is by then: how many bytes, durable. `at`, unless NULL, gets the place.
 ///
 /// # Safety
-/// The handle is NULL or valid; nobody changes the buffer meanwhile; `at` is NULL or has room for an offset.
+/// The handle is NULL or valid; no other thread changes the buffer during the call; `at` is NULL or has room for an
+/// offset.
 #[unsafe(no_mangle)]
 pub extern "C" fn egeria_append(
     file: FileHandle,
@@ -145,7 +146,7 @@ pub extern "C" fn egeria_append(
 /// Read into several buffers, one after the other; each is a read of its own.
 ///
 /// # Safety
-/// The handle is NULL or valid; `buffers` is NULL or has `count` of them; nobody else uses them meanwhile.
+/// The handle is NULL or valid; `buffers` is NULL or has `count` of them; no other thread uses them during the call.
 #[unsafe(no_mangle)]
 pub extern "C" fn egeria_preadv(
     file: FileHandle,
@@ -164,7 +165,8 @@ pub extern "C" fn egeria_preadv(
 /// Write several buffers, one after the other; each is a write of its own.
 ///
 /// # Safety
-/// The handle is NULL or valid; `buffers` is NULL or has `count` of them; nobody changes them meanwhile.
+/// The handle is NULL or valid; `buffers` is NULL or has `count` of them; no other thread changes them during the
+/// call.
 #[unsafe(no_mangle)]
 pub extern "C" fn egeria_pwritev(
     file: FileHandle,
@@ -180,7 +182,7 @@ pub extern "C" fn egeria_pwritev(
     })
 }
 
-/// Once something was moved, a later failure shortens the answer.
+/// A failure after some bytes were moved shortens the result.
 fn one_by_one<B>(
     buffers: impl Iterator<Item = (B, usize)>,
     at: u64,

@@ -1,7 +1,7 @@
 //! Egeria's C library: `egeria_client` for C. `egeria.h` is generated from this crate and has the rules for callers.
 //!
-//! No panic crosses the border ([`call::call`]), and of what C gives only what it must promise is believed: NULL, handles
-//! of another kind and addresses of data that are not mapped are errors.
+//! No panic crosses the C boundary ([`call::call`]). Of C's arguments only the documented promises are trusted: NULL,
+//! handles of another kind and unmapped addresses of data give errors.
 #![allow(non_camel_case_types)] // They are C's names.
 
 #[macro_use]

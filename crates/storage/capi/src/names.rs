@@ -37,7 +37,7 @@ pub extern "C" fn egeria_stat(volume: VolumeHandle, file: Text, found: StatPlace
     })
 }
 
-/// The same; of a symbolic link at the end of the path, what is known of the link.
+/// What is known of a file, or of a symbolic link at the end of the path. st_dev is 0.
 ///
 /// # Safety
 /// As `egeria_stat`.

@@ -32,8 +32,8 @@ argument_names! {
     SpacePlace = Place<egeria_space_report>;
 }
 
-/// Attach a volume by the path of any of its pools: join those who have it attached, or recover it first. NULL: it
-/// failed. Flags: 0 or EGERIA_READ_ONLY.
+/// Attach a volume by the path of any of its pools: join its session if it is attached, otherwise recover it first.
+/// NULL: it failed. Flags: 0 or EGERIA_READ_ONLY.
 ///
 /// # Safety
 /// `pool` is NULL or a string.

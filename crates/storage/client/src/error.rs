@@ -1,4 +1,4 @@
-//! Errors: an errno, and a line that says more.
+//! Errors: an errno, and a line with details.
 
 use egeria_engine::{Errno, VolumeError};
 use std::fmt;
@@ -21,7 +21,7 @@ impl Error {
         }
     }
 
-    /// The error number, as a system call of the same meaning would set it.
+    /// The error number, as the corresponding system call would set it.
     pub fn errno(&self) -> i32 {
         self.errno
     }
@@ -47,14 +47,14 @@ impl From<VolumeError> for Error {
 }
 
 impl From<Error> for std::io::Error {
-    /// Of the kind that the errno has; the message stays with it.
+    /// The kind follows from the errno; the message is kept.
     fn from(error: Error) -> std::io::Error {
         let kind = std::io::Error::from_raw_os_error(error.errno).kind();
         std::io::Error::new(kind, error)
     }
 }
 
-/// What an errno says, without the number that std adds.
+/// The text of an errno, without the number that std adds.
 pub(crate) fn words(errno: Errno) -> String {
     let said = errno.to_string();
     match said.rfind(" (os error") {

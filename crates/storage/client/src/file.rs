@@ -9,7 +9,7 @@ use egeria_engine::{
     AttributeChange, CallerDestination, CallerSource, Errno, FileKind, FileReference, Outcome,
 };
 
-/// How a file is opened: as `std::fs::OpenOptions`. Nothing is asked for at first.
+/// How a file is opened, like `std::fs::OpenOptions`. All options are off at first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenOptions {
     read: bool,
@@ -28,7 +28,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Neither reading nor writing; no file is made; links are followed.
+    /// No reading, no writing, no creation; links are followed.
     pub fn new() -> OpenOptions {
         OpenOptions {
             read: false,
@@ -59,7 +59,7 @@ impl OpenOptions {
         self
     }
 
-    /// Make the file, and fail if the name is there.
+    /// Create the file, and fail if the name exists.
     pub fn create_new(&mut self, create_new: bool) -> &mut OpenOptions {
         self.create_new = create_new;
         self
@@ -128,7 +128,7 @@ impl OpenOptions {
         place: &crate::path::Place,
     ) -> Outcome<FileReference> {
         match create_open(volume, place, self.mode) {
-            // Somebody was faster: look again.
+            // Another thread created it first: look it up again.
             Err(Errno(libc::EEXIST)) if !self.create_new => Err(Errno(libc::ESTALE)),
             made => made,
         }
@@ -146,8 +146,8 @@ fn set_size(volume: &egeria_engine::Volume, file: FileReference, bytes: u64) -> 
     })
 }
 
-/// Before the content changes: capabilities of the file go, and set-user-id and set-group-id bits as the kernel takes
-/// them away.
+/// Called before the content changes: removes the file's capabilities, and the set-user-id and set-group-id bits that
+/// the kernel would clear.
 #[inline]
 fn clear_privileges(volume: &egeria_engine::Volume, file: FileReference) -> Outcome<()> {
     if volume.may_have_privileges(file) {
@@ -171,7 +171,7 @@ fn clear_what_there_is(volume: &egeria_engine::Volume, file: FileReference) -> O
     volume.set_attributes(file.ino(), &change).map(drop)
 }
 
-/// `EBUSY` where a kernel holds pages of the file, which it must read or change itself.
+/// `EBUSY` where a kernel holds pages of the file: then the kernel must read or change it.
 #[inline]
 fn past_kernel<T>(
     volume: &egeria_engine::Volume,
@@ -184,7 +184,7 @@ fn past_kernel<T>(
     })
 }
 
-/// An open regular file. Every call says where in the file: there is no position. Dropping it closes it.
+/// An open regular file. Every call takes an offset: there is no file position. Dropping it closes it.
 pub struct File {
     volume: Volume,
     reference: FileReference,
@@ -202,7 +202,7 @@ impl File {
         }
     }
 
-    /// Read into a buffer: as many bytes as it holds, or as there are.
+    /// Read into a buffer, as far as it and the file reach.
     ///
     /// # Errors
     /// `EBADF` when not opened for reading; `EBUSY` while a program has it mapped through a mount; `EIO` for damage;
@@ -214,7 +214,7 @@ impl File {
     /// Read to memory at an address.
     ///
     /// # Safety
-    /// Nobody else uses these bytes meanwhile. They need not be mapped: `EFAULT` then.
+    /// No other thread uses these bytes during the call. If they are not mapped, the call fails with `EFAULT`.
     ///
     /// # Errors
     /// As [`File::read_at`]; `EFAULT`.
@@ -245,8 +245,7 @@ impl File {
         })
     }
 
-    /// Write a buffer; what was written is durable when this returns. Fewer bytes than given only when space ran out
-    /// after some.
+    /// Write a buffer, durable when this returns. Writes fewer bytes only when space runs out in between.
     ///
     /// # Errors
     /// `EBADF` when not opened for writing; `EBUSY` while a program has it mapped through a mount; `ENOSPC`; `EFBIG`;
@@ -258,7 +257,7 @@ impl File {
     /// Write from memory at an address.
     ///
     /// # Safety
-    /// Nobody changes these bytes meanwhile. They need not be mapped: `EFAULT` then.
+    /// No other thread changes these bytes during the call. If they are not mapped, the call fails with `EFAULT`.
     ///
     /// # Errors
     /// As [`File::write_at`]; `EFAULT`.
@@ -300,7 +299,7 @@ impl File {
         Ok(())
     }
 
-    /// Write a buffer at the end of file, wherever that is by then: where it landed, and how many bytes.
+    /// Append a buffer at the present end of file; returns its offset, and how many bytes were written.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -334,7 +333,7 @@ impl File {
         })
     }
 
-    /// Make what was written durable. It is already: this only finds out that the file can be used.
+    /// Make earlier writes durable. They are already, so this only checks that the file can be used.
     ///
     /// # Errors
     /// `ENOTCONN` in a child.
@@ -377,7 +376,7 @@ impl File {
         })
     }
 
-    /// Which nodes hold its data, from its begin to its end. Holes are left out.
+    /// Which nodes hold its data, from beginning to end. Holes are left out.
     ///
     /// # Errors
     /// `EIO` for damage; `ENOTCONN` in a child.
@@ -392,7 +391,7 @@ impl File {
     }
 }
 
-/// Errors that an open file has and a path has not.
+/// Errors of open files that paths do not have.
 #[cold]
 fn explain(error: Error) -> Error {
     let cause = match error.errno() {

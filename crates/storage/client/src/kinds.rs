@@ -1,4 +1,4 @@
-//! What is told of files, directories, data and space.
+//! Descriptions of files, directories, data and space.
 
 use egeria_engine::{Attributes, ExtentReport, FileKind, InodeNumber, Outcome};
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ pub enum FileType {
     Directory,
     /// Symbolic link.
     Symlink,
-    /// Pipe, socket or device: only to be used through a mount.
+    /// Pipe, socket or device: can be used only through a mount.
     Other,
 }
 
@@ -35,7 +35,7 @@ pub struct Metadata {
     pub size_bytes: u64,
     /// Space it takes, bytes.
     pub allocated_bytes: u64,
-    /// Last access as far as somebody set it, ns since the epoch.
+    /// Last access time that was set explicitly, ns since the epoch.
     pub accessed_ns: i64,
     /// Last change of its data, ns since the epoch.
     pub modified_ns: i64,
@@ -110,7 +110,7 @@ pub(crate) fn file_type(kind: FileKind) -> FileType {
     }
 }
 
-/// Which nodes hold the data of a file; neighbours on one pool are one part.
+/// Which nodes hold the data of a file; adjacent runs on one pool are one part.
 pub(crate) fn parts(volume: &egeria_engine::Volume, ino: InodeNumber) -> Outcome<Vec<Part>> {
     let part = |extent: &ExtentReport| Part {
         offset_bytes: extent.file_offset_bytes,

@@ -17,9 +17,9 @@
 //!
 //! # What is stable
 //!
-//! What this crate exports is the stable surface of Egeria for Rust: it changes by the rules of semantic versioning.
-//! All other crates of the workspace are private, whatever they export: they change with any commit. The C library
-//! and the Python package are made of this crate and nothing else.
+//! The exports of this crate are Egeria's stable interface for Rust, with semantic versioning. All other crates of the
+//! workspace are private, whatever they export: they may change with any commit. The C library and the Python package
+//! use only this crate.
 //!
 //! # Paths
 //!
@@ -28,14 +28,14 @@
 //!
 //! # Permissions
 //!
-//! None are checked: who may attach a volume may read and write its pools. What is made belongs to the effective user
-//! and group of the process, with the mode as given; the umask does not count.
+//! None are checked: any process that can attach a volume may read and write its pools. New files belong to the
+//! effective user and group of the process, with the mode as given; the umask does not count.
 //!
 //! # Threads and processes
 //!
 //! Everything is `Send` and `Sync`. A [`Volume`] and the files opened from it belong to the process that attached it.
-//! In a child made by `fork` every operation on them fails with `ENOTCONN` and changes nothing, and dropping them
-//! leaves the parent's alone; the child attaches the volume anew. A child made by `vfork`, or by `clone` with the
+//! In a child made by `fork` every operation on them fails with `ENOTCONN` and changes nothing. Dropping them there
+//! does not affect the parent's. The child attaches the volume again. A child made by `vfork`, or by `clone` with the
 //! parent's memory, must not use this crate.
 
 mod error;

@@ -1,8 +1,9 @@
-//! Which process of a line of forks this is. What a parent attached is not its child's: thread slots, locks and open
-//! files of the session are the parent's, and a child that used them would give them back for it.
+//! Identifies a process among its forks. What a parent attached does not belong to its child: thread slots, locks and
+//! open files of the session are the parent's. A child that used them would release them on the parent's behalf.
 //!
-//! The number of the process lies in a page that the kernel empties in a child (`MADV_WIPEONFORK`), so that a child is
-//! known however it was made. `pthread_atfork` gives the attached volumes up in the child before anything of it runs.
+//! The number of the process is stored in a page that the kernel clears in a child (`MADV_WIPEONFORK`), so that a
+//! child is recognised however it was made. The handler of `pthread_atfork` gives up the attached volumes in the child
+//! before other code of the child runs.
 
 use egeria_engine::Volume;
 use std::cell::UnsafeCell;
@@ -13,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// What this process attached.
 struct Attached {
-    /// Held while a volume is attached and while the process forks. A `std` mutex cannot be given back by a handler.
+    /// Held while a volume is attached and while the process forks. A fork handler cannot unlock a `std` mutex.
     lock: UnsafeCell<libc::pthread_mutex_t>,
     /// Only under the lock.
     volumes: UnsafeCell<Vec<Weak<Volume>>>,
@@ -27,13 +28,13 @@ static ATTACHED: Attached = Attached {
     volumes: UnsafeCell::new(Vec::new()),
 };
 
-/// Numbers given out; inherited by children, whose numbers differ therefore.
+/// The last number given out. Children inherit it, so their numbers differ.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Where the number of this process is, in a page that stays mapped; 0 in a child that nobody told so.
+/// Where the number of this process is stored, in a page that stays mapped; 0 in a child without a number.
 static PAGE: OnceLock<&AtomicU64> = OnceLock::new();
 
-/// The number of a process in its line of forks.
+/// The number of a process among its forks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Process(u64);
 
@@ -46,7 +47,7 @@ impl Process {
     }
 }
 
-/// Whether this is a child that no handler ran in (`_Fork`, `clone`).
+/// Whether this is a child in which no fork handler ran (`_Fork`, `clone`).
 pub(crate) fn is_untold_child() -> bool {
     PAGE.get()
         .is_some_and(|page| page.load(Ordering::Relaxed) == 0)
@@ -59,7 +60,7 @@ pub(crate) fn attach<E: From<io::Error>>(
     let page = prepare()?;
     let _held = Held::take();
     if page.load(Ordering::Relaxed) == 0 {
-        // A child made past the handlers.
+        // A child created without the handlers.
         begin_in_child();
     }
     let volume = attach()?;
@@ -107,8 +108,8 @@ extern "C" fn child() {
 
 /// Only stores. Under the lock.
 fn begin_in_child() {
-    // SAFETY: under the lock; and what somebody holds is there. Not upgraded: the last holder may be a thread that is
-    // not here.
+    // SAFETY: under the lock; and a volume with holders is alive. Not upgraded: the last holder may be a thread that
+    // does not exist here.
     unsafe {
         let attached = &*ATTACHED.volumes.get();
         for volume in attached.iter().filter(|volume| volume.strong_count() > 0) {

@@ -21,7 +21,7 @@ impl Volume {
         Ok(File::new(self.clone(), file, options))
     }
 
-    /// What is known of a file; links are followed.
+    /// Metadata of a file; links are followed.
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` for names; `EIO`, `ENOTCONN`.
@@ -29,7 +29,7 @@ impl Volume {
         self.stat(path.as_ref(), true)
     }
 
-    /// What is known of a file, or of a link at the end of the path.
+    /// Metadata of a file, or of a link at the end of the path.
     ///
     /// # Errors
     /// As [`Volume::metadata`].
@@ -97,7 +97,7 @@ impl Volume {
         })
     }
 
-    /// Rename; what has the new name is replaced, in one step.
+    /// Rename; an existing target is replaced atomically.
     ///
     /// # Errors
     /// As `rename(2)`; `EXDEV` for a path that leads out of the volume; `ENOTCONN`.
@@ -153,7 +153,7 @@ impl Volume {
         })
     }
 
-    /// Which nodes hold the data of a file, from its begin to its end. Holes are left out.
+    /// Which nodes hold the data of a file, from beginning to end. Holes are left out.
     ///
     /// # Errors
     /// As [`Volume::metadata`]; `EISDIR`.

@@ -1,9 +1,9 @@
-//! Paths: names looked up one after the other from the root of the volume, symbolic links followed as Linux does it.
+//! Paths: names looked up one by one from the root of the volume; symbolic links are followed as in Linux.
 
 use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, MAX_PATH_BYTES, Outcome, Volume};
 use std::borrow::Cow;
 
-/// Most symbolic links on one way, as in Linux.
+/// Maximum number of symbolic links in one lookup, as in Linux.
 const MAX_LINKS: usize = 40;
 
 /// Where a path leads.
@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-/// Look a path up. The last name may be missing; of a link there, what it leads to is looked up if `follows`.
+/// Look a path up. The last name may be missing; if it is a link and `follows` is set, the link's target is looked up.
 pub(crate) fn walk(volume: &Volume, path: &[u8], follows: bool) -> Outcome<Place> {
     check(path)?;
     let root = volume.attributes(InodeNumber::ROOT)?;
@@ -63,7 +63,7 @@ pub(crate) fn walk(volume: &Volume, path: &[u8], follows: bool) -> Outcome<Place
             return Err(Errno(libc::ELOOP));
         }
         let mut target = target(volume, &found)?;
-        // With the slash that may follow, and mean that a directory is wanted.
+        // Includes a following slash, which demands a directory.
         target.extend_from_slice(&rest[end..]);
         check(&target)?;
         place.found = Some(place.directory);
@@ -98,7 +98,7 @@ fn look_up(volume: &Volume, directory: &Attributes, name: &[u8]) -> Outcome<Opti
         Err(Errno(libc::ENOENT)) => None,
         found => Some(found?),
     };
-    // Its number may have got another life since it was found.
+    // Its number may have been reused since it was found.
     if volume.has_generation(directory.ino, directory.generation) {
         Ok(found)
     } else {

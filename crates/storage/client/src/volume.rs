@@ -1,4 +1,4 @@
-//! A volume: attached, guarded against children, with its errors explained.
+//! A volume: attached, unusable in child processes, with explained errors.
 
 use crate::error::{Error, Result, words};
 use crate::kinds::Space;
@@ -13,11 +13,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often a path is looked up again when others removed what it led to meanwhile.
+/// How often a path is looked up again when its target was removed in the meantime.
 const TRIES: usize = 8;
 
-/// A volume that this process has attached. Cloning gives another handle of the same; the last one that goes, with
-/// all files opened from it, detaches.
+/// A volume that this process has attached. A clone is another handle of the volume. When the last handle and all
+/// files opened from it are dropped, the volume is detached.
 #[derive(Clone)]
 pub struct Volume {
     pub(crate) inner: Arc<egeria_engine::Volume>,
@@ -27,25 +27,26 @@ pub struct Volume {
 impl Drop for Volume {
     fn drop(&mut self) {
         if lineage::is_untold_child() {
-            // The engine takes itself for the parent, and would leave the session for it.
+            // In the child, the engine would act as the parent and detach from the session on its behalf.
             std::mem::forget(Arc::clone(&self.inner));
         }
     }
 }
 
 impl Volume {
-    /// Attach a volume by the path of any of its pools: join those who have it attached, or recover it first.
+    /// Attach a volume by the path of any of its pools: join its session if it is attached, otherwise recover it
+    /// first.
     ///
-    /// The process gets handlers for `SIGSEGV` and `SIGBUS`, which pass on every fault that is not of a pool.
+    /// Installs handlers for `SIGSEGV` and `SIGBUS`, which pass on every fault outside of pools.
     ///
     /// # Errors
-    /// `ENOENT` for no pool; `EINVAL` for what is none; `EPERM` for a pool of another user or one that others may
+    /// `ENOENT` for no pool; `EINVAL` when it is no pool; `EPERM` for a pool of another user or one that others can
     /// open; `EBUSY` while it is checked; `EPROTO` when another build of Egeria has it attached; `EIO` for damage.
     pub fn attach(pool: impl AsRef<Path>) -> Result<Volume> {
         Volume::attach_as(pool.as_ref(), AttachMode::CreateOrJoin)
     }
 
-    /// The same, with every change refused (`EROFS`).
+    /// Attach a volume with every change refused (`EROFS`).
     ///
     /// # Errors
     /// As [`Volume::attach`].
@@ -71,7 +72,7 @@ impl Volume {
         self.inner.is_read_only()
     }
 
-    /// Whether this process attached it, and not one that it was forked from: otherwise every operation fails.
+    /// Whether this process attached it, and not a parent before a fork: otherwise every operation fails.
     pub fn is_attached_here(&self) -> bool {
         self.process.is_this()
     }
@@ -99,7 +100,7 @@ impl Volume {
         })
     }
 
-    /// Do what begins with a path; once more when what the path led to was removed meanwhile.
+    /// Run an operation on a path; retried when the path's target was removed in the meantime.
     pub(crate) fn on_path<T>(
         &self,
         path: &Path,
@@ -118,7 +119,7 @@ impl Volume {
         })
     }
 
-    /// Refuse what a child does with its parent's volume.
+    /// Refuse operations of a child on its parent's volume.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.process.is_this() {
@@ -131,7 +132,7 @@ impl Volume {
         }
     }
 
-    /// Do something in the process that attached the volume; what failed is named.
+    /// Run an operation in the process that attached the volume; errors name the operation.
     #[inline]
     pub(crate) fn checked<T>(
         &self,
@@ -179,7 +180,7 @@ fn unprepared(error: io::Error) -> Error {
     )
 }
 
-/// Do something in a directory, or to a file, that keeps its number meanwhile.
+/// Run an operation on a directory or file, whose number is not reused during the call.
 pub(crate) fn in_directory<T>(
     volume: &egeria_engine::Volume,
     found: &Attributes,

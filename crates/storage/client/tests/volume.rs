@@ -1,4 +1,4 @@
-//! The Rust surface on a real volume; what C and Python can do, their own tests do.
+//! The Rust interface on a real volume; the C and Python interfaces have their own tests.
 
 use egeria_client::{File, FileType, OpenOptions, Volume};
 use egeria_engine::{
@@ -28,7 +28,7 @@ fn written(volume: &Volume, path: &str, text: &[u8]) -> File {
     file
 }
 
-/// The engine, which attaches once per process: the same volume.
+/// The engine's volume: it attaches once per process, so this is the client's volume.
 fn engine(pool: &Path) -> Arc<egeria_engine::Volume> {
     let options = AttachOptions::default();
     egeria_engine::Volume::attach(pool, AttachMode::CreateOrJoin, &options).unwrap()
@@ -78,7 +78,7 @@ fn links_are_followed_and_lead_nowhere_else() {
     let mut options = OpenOptions::new();
     let refused = volume.open("/to-file", options.read(true).follow(false));
     assert_eq!(errno(refused), libc::ELOOP);
-    // A link to nothing: made there, as by Linux; but not anew.
+    // A dangling link: the target is created, as in Linux; but not with `create_new`.
     options.follow(true).write(true).create_new(true);
     assert_eq!(errno(volume.open("/to-nothing", &options)), libc::EEXIST);
     written(&volume, "/to-nothing", b"new");

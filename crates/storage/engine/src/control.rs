@@ -1,5 +1,5 @@
-//! The control call: how a program that holds a descriptor on a mount learns which inode of which
-//! volume it is. One `ioctl` answered by the mount; everything after it goes past the kernel.
+//! The control call: how a program with a descriptor on a mount learns which inode of which volume it refers to. The
+//! mount answers one `ioctl`; all later calls bypass the kernel.
 
 mod mounts;
 mod serving;
@@ -14,18 +14,19 @@ use std::os::fd::{AsFd, AsRawFd};
 pub const CONTROL_REQUEST: u32 =
     (2 << 30) | ((size_of::<ControlReply>() as u32) << 16) | ((b'E' as u32) << 8) | 1;
 
-/// `_IO('E', 2)`: the caller is about to map the file; from when it is answered, nobody writes past the kernel until
+/// `_IO('E', 2)`: the caller is about to map the file. Once it is answered, no process writes past the kernel until
 /// the open file, and with it the last mapping, is released.
 pub const MARK_REQUEST: u32 = ((b'E' as u32) << 8) | 2;
 
-/// `_IOWR('E', 3, NumberTicket)`: what to pass to `ioctl` on an open directory of a mount, to open an inode past its names.
+/// `_IOWR('E', 3, NumberTicket)`: what to pass to `ioctl` on an open directory of a mount, to open an inode without
+/// its names.
 pub const TICKET_REQUEST: u32 =
     (3 << 30) | ((size_of::<NumberTicket>() as u32) << 16) | ((b'E' as u32) << 8) | 3;
 
-/// The right to open a regular file by its number, whatever its names are, once.
+/// The right to open a regular file once by its number, whatever its names are.
 ///
-/// FUSE lets the kernel open an inode by a name alone. The mount makes a random name up, and the next `creat` of it in the
-/// root opens the file. A ticket ends when it was used, and with the directory that it was asked from.
+/// FUSE lets the kernel open an inode only by a name. The mount creates a random name, and the next `creat` of it in
+/// the root opens the file. A ticket ends when it is used, or when the directory of its request is closed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NumberTicket {
@@ -35,7 +36,7 @@ pub struct NumberTicket {
     pub generation: u32,
     /// Zero.
     pub reserved: u32,
-    /// Answer: the name, [`TICKET_DIGITS`] bytes, and zeros behind it.
+    /// Answer: the name, [`TICKET_DIGITS`] bytes, followed by zeros.
     pub name: [u8; 40],
 }
 
@@ -45,7 +46,7 @@ pub const TICKET_DIGITS: usize = 32;
 const _: () = assert!(size_of::<NumberTicket>() == 8 + 4 + 4 + 40);
 
 impl NumberTicket {
-    /// What to ask for an inode with.
+    /// A request for a ticket for an inode.
     pub fn asking(ino: u64, generation: u32) -> NumberTicket {
         NumberTicket {
             ino,
@@ -55,7 +56,7 @@ impl NumberTicket {
         }
     }
 
-    /// The ticket that a request holds; `None` when its size is another.
+    /// The ticket in a request; `None` when its size is wrong.
     pub fn of_request(bytes: &[u8]) -> Option<NumberTicket> {
         let (ino, rest) = bytes.split_first_chunk()?;
         let (generation, rest) = rest.split_first_chunk()?;
@@ -74,7 +75,7 @@ impl NumberTicket {
         bytes
     }
 
-    /// The name; `None` when the answer holds no C string.
+    /// The name; `None` when the answer is no C string.
     pub fn name(&self) -> Option<&CStr> {
         CStr::from_bytes_until_nul(&self.name).ok()
     }
@@ -83,7 +84,7 @@ impl NumberTicket {
 /// First word of a genuine reply.
 pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"EGERIAC2");
 
-/// No open-description slot could be had: pass calls that move the file position to the kernel.
+/// No open-description slot was free: pass calls that move the file position to the kernel.
 pub const NO_DESCRIPTION_SLOT: u32 = u32::MAX;
 
 /// Answer to the control call.
@@ -104,7 +105,8 @@ pub struct ControlReply {
     pub kind: u32,
     /// The mount refuses changes.
     pub read_only: u32,
-    /// The session knows which inode numbers the kernel remembers of this mount, so names may be changed past it.
+    /// The session knows which inode numbers the kernel of this mount remembers, so names may be changed without the
+    /// kernel.
     pub tracks_lookups: u32,
     /// Zero.
     pub reserved: u32,
@@ -117,7 +119,7 @@ pub struct ControlReply {
 }
 
 impl ControlReply {
-    /// What no mount answers.
+    /// A reply that no mount gives.
     pub const EMPTY: ControlReply = ControlReply {
         magic: 0,
         volume: [0; 16],
@@ -133,7 +135,8 @@ impl ControlReply {
         pool_path: [0; 1024],
     };
 
-    /// Ask whatever serves this file; whether it is a mount is for [`ControlReply::magic`] and the caller to judge.
+    /// Send the control call to the server of this file; [`ControlReply::magic`] and the caller decide whether it is a
+    /// mount.
     ///
     /// # Errors
     /// `ENOTTY` where no mount serves it, else as `ioctl(2)`.
@@ -154,7 +157,7 @@ impl ControlReply {
         unsafe { std::slice::from_raw_parts((self as *const Self).cast(), size_of::<Self>()) }
     }
 
-    /// The pool path, if the length is sane.
+    /// The pool path, if its length is valid.
     pub fn pool_path(&self) -> Option<&[u8]> {
         self.pool_path.get(..self.pool_path_bytes as usize)
     }

@@ -1,4 +1,4 @@
-//! Failpoints: allocations made to fail on request, so that tests reach every place where room can run out.
+//! Failpoints: allocations fail on request, so that tests reach every place where space can run out.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -28,8 +28,8 @@ thread_local! {
     static PLAN: RefCell<Option<Plan>> = const { RefCell::new(None) };
 }
 
-/// Run `body`; of what this thread allocates of `resource` meanwhile, requests whose number (from 0) is in
-/// `failed` fail. Also returns how many requests there were.
+/// Run `body`. While it runs, allocations of `resource` by this thread fail if their number (from 0) is in `failed`.
+/// Also returns how many allocations there were.
 pub fn with_failures<T>(
     resource: Resource,
     failed: Range<u64>,
@@ -47,7 +47,7 @@ pub fn with_failures<T>(
     (result, PLAN.take().map_or(0, |plan| plan.asked))
 }
 
-/// Whether this request is to fail. One predictable branch while nobody plans.
+/// Whether this allocation is to fail. One predictable branch while no thread has a plan.
 #[inline(always)]
 pub(crate) fn should_fail(resource: Resource) -> bool {
     PLANS.load(Ordering::Relaxed) != 0 && is_planned(resource)

@@ -1,5 +1,5 @@
-//! Why an operation failed with `EIO`: kept for the thread that did it, because an errno says no more than that it
-//! failed. Plain words, no allocation: the preload library's hooks come by here, too.
+//! Why an operation failed with `EIO`: kept per thread, because an errno gives no details. Plain words and no
+//! allocation, because the preload library's hooks use it, too.
 
 use egeria_media::{BlockNumber, PoolIndex};
 use std::cell::Cell;
@@ -74,7 +74,7 @@ thread_local! {
     static LAST: Cell<Option<FailureCause>> = const { Cell::new(None) };
 }
 
-/// Begin an operation whose failure is to be explained: forget what failed before under this thread.
+/// Begin an operation with failures that are to be explained: forget earlier failures of this thread.
 pub fn forget_failure_cause() {
     let _ = LAST.try_with(|last| last.set(None));
     egeria_media::forget_failure();
@@ -85,7 +85,7 @@ pub(crate) fn note(cause: FailureCause) {
     let _ = LAST.try_with(|last| last.set(Some(cause)));
 }
 
-/// What was noted last under this thread; failures of the medium are noted by the pools.
+/// The last cause noted by this thread; failures of the medium are noted by the pools.
 pub(crate) fn last() -> Option<FailureCause> {
     LAST.try_with(Cell::get).ok().flatten()
 }

@@ -1,9 +1,9 @@
-//! Egeria's file system engine: a volume of one pool per NUMA node, used by many equal processes.
+//! Egeria's file system engine: a volume of one pool per NUMA node, used by many processes with equal roles.
 //!
-//! From the outside in: [`Volume`] and its operations (`namespace`, `data`), object logs (`log`), space
-//! (`space`), the session that processes share (`session`), what puts things right (`recovery`), and what
-//! others may see of it (`observe`). Pools are found, made and attached in `volume`. The format is in
-//! [`mod@format`]; DESIGN.md has the reasons.
+//! From the outside in: [`Volume`] and its operations (`namespace`, `data`), object logs (`log`), space (`space`), the
+//! session that processes share (`session`), recovery and checks (`recovery`), and what observers can read
+//! (`observe`). Pools are found, created and attached in `attach`. The format is in [`mod@format`]; DESIGN.md has the
+//! reasons.
 
 mod attach;
 pub mod control;
@@ -20,7 +20,7 @@ pub mod rights;
 mod session;
 mod space;
 mod sync;
-// The harness itself is linked with this crate's library, of which there can be one in a program.
+// The harness itself is linked with this crate's library; a program can contain only one copy of it.
 #[cfg(test)]
 #[allow(dead_code)] // It has what other tests need, too.
 #[path = "../../../verify/harness/src/fork.rs"]

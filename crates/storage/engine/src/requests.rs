@@ -1,4 +1,4 @@
-//! What front ends ask of the engine as a whole, and what they get back.
+//! Requests of front ends for the engine as a whole, and the results.
 
 use crate::format::MAX_POOLS;
 use crate::types::AllocationPolicy;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why a volume cannot be made, attached or checked: one line with cause and hint.
+/// Why a volume cannot be created, attached or checked: one line with cause and hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct VolumeError {
@@ -23,7 +23,7 @@ pub struct PoolRequest {
     pub node: u16,
     /// File or device.
     pub path: PathBuf,
-    /// Size in bytes (None: as large as the file or device is).
+    /// Size in bytes (None: the present size of the file or device).
     pub bytes: Option<u64>,
 }
 
@@ -43,24 +43,25 @@ pub enum AttachMode {
     CreateOrJoin,
     /// Only join an existing session (preload).
     Join,
-    /// Join or create, refuse every change with `EROFS`; also where this process has the volume attached
+    /// Join or create, and refuse every change with `EROFS`; possible also where this process has the volume attached
     /// for changes.
     ReadOnly,
 }
 
-/// What recovery did when a session was made: what those left who were killed, or lost power.
+/// What recovery did when a session was made: it completes what killed processes, or those that lost power, left
+/// unfinished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Everybody who used the session before this one ended without detaching; `false` after a restart of the machine, which ends
-    /// sessions without a trace.
+    /// All processes that used the session before this one ended without detaching. `false` after a restart of the
+    /// machine, which ends sessions without a trace.
     pub is_after_death: bool,
-    /// Places of dead threads in the journal with an operation that was committed and not done; now it is.
+    /// Journal slots of dead threads with an operation that was committed and not completed; recovery completed it.
     pub dead_slots: u64,
-    /// Commit words that were stored to do these operations.
+    /// Commit words stored to complete these operations.
     pub replayed_records: u64,
     /// Inodes without a name, freed.
     pub freed_orphans: u64,
-    /// Inodes whose logs were read.
+    /// Inodes with logs that were read.
     pub inodes: u64,
     /// Damage met, one line each, up to [`RecoveryReport::MAX_DAMAGE`].
     pub damage: Vec<String>,
@@ -74,7 +75,7 @@ impl RecoveryReport {
     /// Lines of damage that are kept.
     pub const MAX_DAMAGE: usize = 100;
 
-    /// Whether there was something to put right.
+    /// Whether anything had to be recovered.
     pub fn has_recovered(&self) -> bool {
         self.is_after_death || self.dead_slots > 0 || self.freed_orphans > 0
     }
@@ -100,15 +101,16 @@ impl fmt::Display for RecoveryReport {
     }
 }
 
-/// What of the session only its creator decides; ignored by those who join.
+/// Options of the session that only its creator decides; ignored by processes that join it.
 #[derive(Clone, Debug, Default)]
 pub struct AttachOptions {
     /// Emulated or declared machine; None: this one.
     pub machine: Option<egeria_machine::Machine>,
-    /// Name under which the emulated machine is one with that of other volumes of the same owner, which gave the same machine
-    /// and name; None: this volume has it alone.
+    /// Name under which other volumes of this owner share the emulated machine: those that gave the same machine and
+    /// name. None: only this volume uses it.
     pub share_machine: Option<String>,
-    /// The kind of memory of an emulated machine that the pools lie on; None: persistent memory, or what it has.
+    /// Which memory of an emulated machine the pools lie on; None: persistent memory, or another kind if there is
+    /// none.
     pub memory: Option<egeria_machine::MemoryKind>,
     /// Where new data goes.
     pub allocation: Option<AllocationPolicy>,
@@ -125,15 +127,15 @@ pub struct Counters {
     pub local_bytes: u64,
     /// Bytes on other nodes.
     pub remote_bytes: u64,
-    /// The same, by the pool they lie in.
+    /// Bytes on other nodes, by the pool they lie in.
     pub remote_of_pool_bytes: [u64; MAX_POOLS],
     /// Calls the preload library served itself.
     pub direct_calls: u64,
-    /// Calls on files of a mount that it passed on to the kernel.
+    /// Calls on files of a mount that the preload library passed on to the kernel.
     pub passed_calls: u64,
     /// Requests the mount served.
     pub mount_requests: u64,
-    /// Reads that met data which does not match its checksum.
+    /// Reads that found data with a wrong checksum.
     pub checksum_failures: u64,
     /// Requests that waited for admission.
     pub admission_waits: u64,
@@ -141,7 +143,7 @@ pub struct Counters {
     pub admission_waited_ns: u64,
     /// Bytes that delegates read or wrote for other threads, all of them local.
     pub delegated_bytes: u64,
-    /// What asked for admission to each pool, while there were limits.
+    /// Requests for admission to each pool, while there were limits.
     pub asked: [AskedOfPool; MAX_POOLS],
 }
 
@@ -164,7 +166,7 @@ impl AskedOfPool {
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    /// What was asked since an earlier reading.
+    /// The requests since an earlier reading.
     pub fn since(self, before: AskedOfPool) -> AskedOfPool {
         AskedOfPool {
             requests: self.requests.saturating_sub(before.requests),
@@ -181,17 +183,17 @@ pub struct DescriptionSlot(pub u32);
 /// Whether `check` repairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair<'a> {
-    /// Only look: the pools stay as they are.
+    /// Check only: the pools do not change.
     No,
     /// Repair what can be repaired.
     Yes {
-        /// New file that keeps what the pools held before, for [`undo_repair`](crate::undo_repair).
+        /// New file for the old content of changed blocks, for [`undo_repair`](crate::undo_repair).
         undo: Option<&'a std::path::Path>,
     },
 }
 
 impl From<bool> for Repair<'_> {
-    /// `true` repairs, and keeps nothing to undo it with.
+    /// `true` repairs without an undo file.
     fn from(repair: bool) -> Self {
         if repair {
             Repair::Yes { undo: None }
@@ -235,7 +237,7 @@ pub(crate) fn failure(errno: i32, message: impl Into<String>) -> VolumeError {
     }
 }
 
-/// A `VolumeError` that names what was done to which file.
+/// A `VolumeError` that names the action and the file.
 pub(crate) fn io_failure(
     doing: &str,
     path: &Path,

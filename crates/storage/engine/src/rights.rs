@@ -1,6 +1,6 @@
-//! What the kernel lets a thread do with an inode: the rules of Linux's `inode_permission`, `may_delete` and
-//! `may_follow_link` for a file system without access control lists. Used where a name is looked up past the kernel;
-//! through the mount the kernel checks.
+//! What the kernel permits a thread to do with an inode: the rules of Linux's `inode_permission`, `may_delete` and
+//! `may_follow_link` for a file system without access control lists. Used for lookups that bypass the kernel; through
+//! the mount the kernel checks.
 
 use crate::types::{Attributes, FileKind};
 
@@ -25,9 +25,9 @@ const CAP_FSETID: u32 = 4;
 /// Set-user-id and set-group-id.
 pub const SETID: u32 = libc::S_ISUID | libc::S_ISGID;
 
-/// Bits of the mode of a file that go when its owner is changed, or its content by a thread without `CAP_FSETID`:
-/// set-user-id; set-group-id where it means execution, and for threads that are not in the file's group. As Linux does
-/// since 6.2 (`setattr_should_drop_suidgid`).
+/// Mode bits of a file that are cleared when its owner changes, or when a thread without `CAP_FSETID` changes its
+/// content: set-user-id; and set-group-id if the group may execute the file, or if the thread is not in the file's
+/// group. As Linux does since 6.2 (`setattr_should_drop_suidgid`).
 pub fn cleared_setid(mode: u32, is_member: impl FnOnce() -> bool) -> u32 {
     let set = mode & SETID;
     let keeps_group = set & libc::S_ISGID == 0 || (mode & libc::S_IXGRP == 0 && is_member());
@@ -38,7 +38,7 @@ pub fn cleared_setid(mode: u32, is_member: impl FnOnce() -> bool) -> u32 {
     }
 }
 
-/// The identity of a thread towards file systems, in the user namespace of the volume.
+/// The credentials of a thread for file systems, in the user namespace of the volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// User (`fsuid`).
@@ -52,7 +52,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of the calling thread; its effective user and group, which file systems go by unless `setfsuid` changed it.
+    /// The credentials of the calling thread: its effective user and group, which file systems use unless `setfsuid`
+    /// changed them.
     pub fn of_thread() -> Credentials {
         let sets = rustix::thread::capabilities(None);
         let groups = rustix::process::getgroups().unwrap_or_default();
@@ -99,17 +100,18 @@ impl Credentials {
                 && self.has(CAP_DAC_OVERRIDE))
     }
 
-    /// Whether the thread owns the inode, or may act as if it did.
+    /// Whether the thread owns the inode, or may act as its owner.
     pub fn is_owner(&self, attributes: &Attributes) -> bool {
         self.uid == attributes.uid || self.has(CAP_FOWNER)
     }
 
-    /// Whether names may be made in a directory.
+    /// Whether names may be added to a directory.
     pub fn may_add(&self, directory: &Attributes) -> bool {
         self.may(directory, WRITE | EXECUTE)
     }
 
-    /// Whether a name may be removed from a directory: in a sticky one only by the owner of either.
+    /// Whether a name may be removed from a directory; from a sticky one only by the owner of the directory or of the
+    /// inode.
     pub fn may_remove(&self, directory: &Attributes, named: &Attributes) -> bool {
         let is_held = directory.mode & libc::S_ISVTX != 0
             && self.uid != named.uid
@@ -134,7 +136,7 @@ impl Credentials {
         is_safe || self.is_owner(file)
     }
 
-    /// The permissions that `chmod` sets when it asks for these; `None` when it is refused.
+    /// The permissions that `chmod` sets for this request; `None` when it is refused.
     pub fn permissions_to_set(&self, attributes: &Attributes, permissions: u32) -> Option<u32> {
         if !self.is_owner(attributes) {
             return None;
@@ -147,7 +149,7 @@ impl Credentials {
         })
     }
 
-    /// Whether `chown` to these is permitted; `None` stays as it is.
+    /// Whether `chown` to this user and group is permitted; `None` leaves one unchanged.
     pub fn may_give(&self, attributes: &Attributes, uid: Option<u32>, gid: Option<u32>) -> bool {
         let is_owner = self.uid == attributes.uid;
         let keeps_user = uid.is_none_or(|uid| is_owner && uid == attributes.uid);
@@ -156,7 +158,7 @@ impl Credentials {
         may_user && (gid.is_none_or(own_group) || self.has(CAP_CHOWN))
     }
 
-    /// Bits of the mode of a file that go when the thread changes its content.
+    /// Mode bits of a file that are cleared when the thread changes its content.
     pub fn clears(&self, attributes: &Attributes) -> u32 {
         if self.has(CAP_FSETID) {
             0
@@ -165,8 +167,8 @@ impl Credentials {
         }
     }
 
-    /// Permissions of a new file in a directory. A process that is not in the directory's group makes no programs that run
-    /// as that group.
+    /// Permissions of a new file in a directory. A process outside the directory's group cannot create programs that
+    /// run as that group.
     pub fn mode_of_new(&self, directory: &Attributes, mode: u32) -> u32 {
         const RUNS_AS_GROUP: u32 = libc::S_ISGID | libc::S_IXGRP;
         let is_refused = mode & RUNS_AS_GROUP == RUNS_AS_GROUP

@@ -24,8 +24,8 @@ pub(crate) fn new_volume(directory: &tempfile::TempDir) -> (Arc<Volume>, PathBuf
     (volume, path)
 }
 
-/// What a check of the volume with this pool finds, once no copy of this process is left that another test has made:
-/// each of them has the locks of the pools that were open here, too.
+/// The findings of a check of the volume with this pool. Waits until child processes made by other tests are gone,
+/// because they hold the locks of the pools that were open here.
 pub(crate) fn findings(pool: &Path) -> Vec<Finding> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -46,12 +46,12 @@ pub(crate) const FILE: NewInode = NewInode {
     rdev: 0,
 };
 
-/// This process stops, until somebody continues it.
+/// This process stops until it is continued.
 pub(crate) fn stop() {
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
-/// A child that does something with the volume, says whether it worked, stops, and ends when it is continued.
+/// A child that runs a function on the volume, reports whether it worked, stops, and ends when it is continued.
 pub(crate) struct Stopped(Forked);
 
 impl Stopped {
@@ -74,7 +74,7 @@ impl Stopped {
         stopped
     }
 
-    /// Let one that stopped within its work go on, and wait until it stops again.
+    /// Let a child that stopped within its work go on, and wait until it stops again.
     pub(crate) fn go_on(&self) {
         self.0.signal(Signal::CONT);
         self.wait_for_stop();

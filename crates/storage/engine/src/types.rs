@@ -1,4 +1,4 @@
-//! The words every front end speaks: inode numbers, attributes, requests and errors.
+//! The types that every front end uses: inode numbers, attributes, requests and errors.
 
 use egeria_media::AccessFault;
 use std::fmt;
@@ -12,12 +12,12 @@ impl InodeNumber {
     pub const ROOT: InodeNumber = InodeNumber(1);
 }
 
-/// An inode that a change is for: whichever has the number, or the one that was looked at.
+/// An inode to change: given by number alone, or by number and generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InodeHandle {
     /// Its number.
     pub ino: InodeNumber,
-    /// Life of the number; in another one the change fails with `ESTALE`.
+    /// Generation of the number; if it differs, the change fails with `ESTALE`.
     pub generation: Option<u32>,
 }
 
@@ -39,12 +39,12 @@ impl From<&Attributes> for InodeHandle {
     }
 }
 
-/// An errno value: what a system call of the same meaning would set.
+/// An errno value, as the corresponding system call would set it.
 ///
-/// Every operation on an inode can fail with `ESTALE` (there is no such inode), `EIO` (damage, which is reported, or
-/// a medium that fails), `ENOMEM` (the session cannot have more memory) and `EAGAIN` (all slots of threads or processes
-/// are taken, or a lock is not to be had within the limit that [`crate::within_patience`] sets); every change also with
-/// `EROFS` and `ENOSPC`.
+/// Every operation on an inode can fail with `ESTALE` (there is no such inode), `EIO` (damage, which is reported, or a
+/// medium that fails), `ENOMEM` (no more memory for the session) and `EAGAIN` (all slots of threads or processes are
+/// taken, or a lock is not free within the limit that [`crate::within_patience`] sets). Every change can also fail
+/// with `EROFS` and `ENOSPC`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
@@ -79,7 +79,7 @@ impl From<AccessFault> for Errno {
 /// Result of one file system operation.
 pub type Outcome<T> = Result<T, Errno>;
 
-/// What an inode is. The numbers are the on-media ones.
+/// The kind of an inode, with the on-media numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum FileKind {
@@ -189,12 +189,12 @@ pub enum TimeChange {
     At(i64),
 }
 
-/// What `set_attributes` changes; `None` stays. Permission is the caller's matter.
+/// Attributes that `set_attributes` changes; `None` leaves one unchanged. The caller checks permissions.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct AttributeChange {
     /// Permission bits (07777).
     pub permissions: Option<u32>,
-    /// Bits of the mode that go: set-user-id and set-group-id ([`crate::rights::cleared_setid`]).
+    /// Mode bits to clear: set-user-id and set-group-id ([`crate::rights::cleared_setid`]).
     pub clears: u32,
     /// Owner.
     pub uid: Option<u32>,
@@ -208,7 +208,7 @@ pub struct AttributeChange {
     pub mtime: Option<TimeChange>,
 }
 
-/// What a new inode is made of.
+/// Attributes of a new inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewInode {
     /// Type and permission bits, umask already applied.
@@ -259,7 +259,7 @@ pub enum AllocateMode {
 }
 
 impl AllocateMode {
-    /// What `fallocate` calls by these flags (`FALLOC_FL_*`); `None`: nothing that is supported.
+    /// The operation that `fallocate` requests with these flags (`FALLOC_FL_*`); `None`: not supported.
     pub fn of_flags(flags: i32) -> Option<AllocateMode> {
         const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         const ZERO_RANGE_KEEP_SIZE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
@@ -281,7 +281,7 @@ pub struct DirectoryEntry<'a> {
     pub ino: InodeNumber,
     /// What the inode is.
     pub kind: FileKind,
-    /// Pass this cookie to go on after this entry; stable while the entry lives.
+    /// Pass this cookie to continue after this entry; stable while the entry exists.
     pub cookie: u64,
     /// The name: 1 to 255 bytes, no `/`, no NUL.
     pub name: &'a [u8],
@@ -294,7 +294,7 @@ pub struct SpaceReport {
     pub blocks: u64,
     /// Data blocks free.
     pub free_blocks: u64,
-    /// Of these, data blocks that one file can have.
+    /// Of these, data blocks available to one file.
     pub available_blocks: u64,
     /// Inodes in all.
     pub inodes: u64,
@@ -319,10 +319,10 @@ pub struct ExtentReport {
     pub unwritten: bool,
 }
 
-/// Where the data of a file goes, as its attribute `user.egeria.layout` says.
+/// Where the data of a file goes, by its attribute `user.egeria.layout`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileLayout {
-    /// Nothing was said: where the session sends it.
+    /// Not set: the session decides.
     Unset,
     /// To the node of the writing thread.
     Local,
@@ -340,7 +340,7 @@ pub enum AllocationPolicy {
     Local,
     /// On random nodes (`nova_n`).
     Random,
-    /// In stripes over all nodes (OdinFS §4); files made meanwhile stay striped.
+    /// In stripes over all nodes (OdinFS §4); files created under this policy stay striped.
     Striped,
     /// All on the pool with this index (`nova`).
     Pool(u8),

@@ -1,4 +1,4 @@
-//! Typed places in a pool, so that a block number is never taken for a byte offset.
+//! Typed positions in a pool, so that a block number cannot be confused with a byte offset.
 
 use std::fmt;
 use std::ops::Add;
@@ -48,7 +48,7 @@ impl PoolOffset {
 impl Add<u64> for PoolOffset {
     type Output = PoolOffset;
 
-    /// Saturates, so that nonsense from media ends out of bounds, not wrapped into them.
+    /// Saturates, so that invalid numbers from media end out of bounds and do not wrap around.
     #[inline]
     fn add(self, bytes: u64) -> PoolOffset {
         PoolOffset(self.0.saturating_add(bytes))

@@ -1,13 +1,13 @@
-//! Callers' memory: of unknown quality, read and written by guarded routines only.
+//! Callers' memory: may be invalid, so only guarded routines read and write it.
 //!
-//! Whoever has an address makes one of the two types here, which is the one promise about it; all that takes
-//! them is safe. A bad address answers [`AccessFault::Caller`].
+//! Code that has an address creates one of the two types here, and promises once that the memory may be used. All
+//! functions that take these types are safe. A bad address answers [`AccessFault::Caller`].
 
 use crate::error::AccessFault;
 use crate::guard::routines;
 use std::marker::PhantomData;
 
-/// Memory that a caller wants to be written.
+/// Memory of a caller to write to.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerDestination<'a> {
     start: *mut u8,
@@ -15,7 +15,7 @@ pub struct CallerDestination<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
-/// Memory that a caller wants to be read.
+/// Memory of a caller to read from.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerSource<'a> {
     start: *const u8,
@@ -27,8 +27,8 @@ impl<'a> CallerDestination<'a> {
     /// Memory at an address that a program gave.
     ///
     /// # Safety
-    /// The memory may be invalid when the guard is installed ([`crate::guard::install`]). But as far as it is
-    /// mapped, the caller lets these bytes be overwritten for `'a`, by whoever has a copy of this.
+    /// The memory may be invalid when the guard is installed ([`crate::guard::install`]). But as far as it is mapped,
+    /// the caller allows every copy of this value to overwrite these bytes for `'a`.
     #[inline(always)]
     pub unsafe fn new(start: *mut u8, bytes: usize) -> CallerDestination<'a> {
         CallerDestination {
@@ -50,13 +50,13 @@ impl<'a> CallerDestination<'a> {
         self.start
     }
 
-    /// Its address, for who tells another thread, and waits for that one.
+    /// Its address, to pass to another thread that the caller waits for.
     #[inline(always)]
     pub fn address(self) -> usize {
         self.start.addr()
     }
 
-    /// The first so many bytes, or all there are.
+    /// The first `bytes` bytes, or all if there are fewer.
     #[inline(always)]
     pub fn first(self, bytes: usize) -> CallerDestination<'a> {
         CallerDestination {
@@ -65,7 +65,7 @@ impl<'a> CallerDestination<'a> {
         }
     }
 
-    /// All but the first so many bytes.
+    /// All but the first `bytes` bytes.
     #[inline(always)]
     pub fn after(self, bytes: usize) -> CallerDestination<'a> {
         let skipped = bytes.min(self.bytes);
@@ -76,7 +76,7 @@ impl<'a> CallerDestination<'a> {
         }
     }
 
-    /// Zeroes it, as a hole of a file reads.
+    /// Zeroes it, like reading a hole of a file.
     ///
     /// # Errors
     /// [`AccessFault::Caller`] when the memory cannot be written; part of it may be zeroed.
@@ -89,7 +89,7 @@ impl<'a> CallerDestination<'a> {
         }
     }
 
-    /// Fills it with the first of these bytes, or its beginning with all of them.
+    /// Fills it with the first of these bytes; if there are fewer bytes, fills only its beginning.
     ///
     /// # Errors
     /// [`AccessFault::Caller`] when the memory cannot be written; part of it may be.
@@ -116,8 +116,8 @@ impl<'a> CallerSource<'a> {
     /// Memory at an address that a program gave.
     ///
     /// # Safety
-    /// The memory may be invalid when the guard is installed ([`crate::guard::install`]), and may change at any
-    /// time. But as far as it is mapped, the caller lets these bytes be read for `'a`.
+    /// The memory may be invalid when the guard is installed ([`crate::guard::install`]), and may change at any time.
+    /// But as far as it is mapped, the caller allows reading these bytes for `'a`.
     #[inline(always)]
     pub unsafe fn new(start: *const u8, bytes: usize) -> CallerSource<'a> {
         CallerSource {
@@ -145,7 +145,7 @@ impl<'a> CallerSource<'a> {
         self.start.addr()
     }
 
-    /// The first so many bytes, or all there are.
+    /// The first `bytes` bytes, or all if there are fewer.
     #[inline(always)]
     pub fn first(self, bytes: usize) -> CallerSource<'a> {
         CallerSource {
@@ -154,7 +154,7 @@ impl<'a> CallerSource<'a> {
         }
     }
 
-    /// All but the first so many bytes.
+    /// All but the first `bytes` bytes.
     #[inline(always)]
     pub fn after(self, bytes: usize) -> CallerSource<'a> {
         let skipped = bytes.min(self.bytes);
@@ -165,7 +165,7 @@ impl<'a> CallerSource<'a> {
         }
     }
 
-    /// Copies its first bytes, as many as there is room for.
+    /// Copies its first bytes, as many as fit.
     ///
     /// # Errors
     /// [`AccessFault::Caller`] when the memory cannot be read.

@@ -1,4 +1,4 @@
-//! The kernel's clocks. Not by rustix: under valgrind it looks for the kernel's fast clock where none is mapped.
+//! The kernel's clocks, read without rustix: under valgrind it looks for the kernel's fast clock where none is mapped.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use libc::{clockid_t, timespec};
 /// The time on a clock.
 ///
 /// # Errors
-/// `EINVAL` for a clock that there is not, or not any more.
+/// `EINVAL` for a clock that does not exist, or no longer exists.
 #[inline]
 pub fn time(clock: clockid_t) -> io::Result<timespec> {
     let mut time = timespec {

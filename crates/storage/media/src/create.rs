@@ -1,4 +1,4 @@
-//! Making pools: a new file of the right size, or a device taken as it is.
+//! Creating pools: a new file of the right size, or an existing device.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,8 +16,8 @@ use crate::pool::Pool;
 const PROBE_BYTES: usize = 64 << 10;
 
 impl Pool {
-    /// Makes a pool file of `bytes` (a multiple of [`BLOCK_BYTES`]), mode 0600, or
-    /// checks that a device can hold one. What holds data already is refused.
+    /// Makes a pool file of `bytes` (a multiple of [`BLOCK_BYTES`]), mode 0600, or checks that a device can hold one.
+    /// Refused when the file or device holds data already.
     ///
     /// # Errors
     /// [`MediaError::Exists`] when it holds data; [`MediaError::BadSize`]; [`MediaError::NotAPool`]; what the
@@ -26,7 +26,7 @@ impl Pool {
         create(path, bytes, false)
     }
 
-    /// As [`Pool::create`], but what is there may be overwritten.
+    /// As [`Pool::create`], but existing content may be overwritten.
     ///
     /// # Errors
     /// As [`Pool::create`], but [`MediaError::Exists`].
@@ -77,7 +77,7 @@ fn fresh(path: &Path, bytes: u64) -> Result<()> {
     })
 }
 
-/// A file that is there: empty, or to be overwritten.
+/// An existing file: empty, or to be overwritten.
 fn existing(path: &Path, bytes: u64, present_bytes: u64, overwrite: bool) -> Result<()> {
     if present_bytes > 0 && !overwrite {
         return Err(MediaError::Exists {
@@ -85,7 +85,7 @@ fn existing(path: &Path, bytes: u64, present_bytes: u64, overwrite: bool) -> Res
         });
     }
     let file = map::open_file(path, Access::ReadWrite)?;
-    // To nothing first: no byte of what was there may be taken for ours.
+    // Truncated first: no old byte may be taken for pool content.
     file.set_len(0)
         .map_err(|error| MediaError::io(path, "cannot empty the old pool", error))?;
     give_size(&file, path, bytes)
@@ -107,7 +107,7 @@ fn give_size(file: &File, path: &Path, bytes: u64) -> Result<()> {
             memory_has_room(file, bytes).map_err(failed)?;
             file.set_len(bytes).map_err(failed)?;
         }
-        // Reserved now, because a full file system would answer later with SIGBUS.
+        // Reserved now, because a full file system would later raise SIGBUS.
         FileSystem::Device => {
             // SAFETY: a plain call on an open descriptor.
             match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as i64) } {
@@ -120,7 +120,7 @@ fn give_size(file: &File, path: &Path, bytes: u64) -> Result<()> {
     map::map_file(file, path).map(drop)
 }
 
-/// tmpfs keeps the pool sparse, but one that could never be filled is refused now.
+/// tmpfs keeps the pool sparse, but a pool that could never be filled is refused now.
 fn memory_has_room(file: &File, bytes: u64) -> io::Result<()> {
     let facts = rustix::fs::fstatvfs(file)?;
     // No block count: the file system has no limit.
@@ -130,7 +130,7 @@ fn memory_has_room(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A device keeps its size; it must hold the pool, and hold nothing yet.
+/// A device keeps its size; it must be large enough for the pool, and empty.
 fn device(path: &Path, bytes: u64, overwrite: bool, block_device: bool) -> Result<()> {
     let file = map::open_file(path, Access::ReadWrite)?;
     let metadata = file

@@ -1,4 +1,4 @@
-//! What can go wrong with a pool, each in one line with its cause and its hint.
+//! Errors of a pool, each in one line with its cause and its hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub type Result<T, E = MediaError> = std::result::Result<T, E>;
 /// An operation on a pool that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// An access beyond the pool's end: nonsense on the media or a bug above.
+    /// An access beyond the pool's end: invalid data on media, or a bug in a caller.
     #[error(
         "access of {bytes} bytes at {offset:#x} leaves a pool of {pool_bytes} bytes: \
          the volume is damaged; run `egeria check`"
@@ -43,13 +43,13 @@ pub enum MediaError {
         /// First byte of the store.
         offset: u64,
     },
-    /// The pool file is there already and is not empty.
+    /// The pool file exists and is not empty.
     #[error("{} holds data already: name another path, remove it, or use --force", path.display())]
     Exists {
         /// The pool's path.
         path: PathBuf,
     },
-    /// The asked or found size cannot be a pool's.
+    /// The requested or present size is not valid for a pool.
     #[error("{}: {bytes} bytes cannot be a pool: {hint}", path.display())]
     BadSize {
         /// The pool's path.
@@ -106,7 +106,7 @@ impl MediaError {
     }
 }
 
-/// Whose memory made a copy fail; small, for the hot copy routines.
+/// The memory that made a copy fail; small, for the hot copy routines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AccessFault {
     /// The pool's: out of bounds, read-only, or memory gone. Becomes `EIO`.

@@ -1,4 +1,4 @@
-//! Where the memory of a pool failed last under each thread, for those who must say why an operation failed: the
+//! Where the memory of a pool failed last under each thread, for code that must explain why an operation failed: the
 //! errors of the hot routines have no room for it.
 
 use std::cell::Cell;

@@ -2,10 +2,9 @@
 //!
 //! Media assumptions (DESIGN.md): 8-byte aligned stores are atomic; a cache line
 //! reaches the media whole; lines persist in any order until flush + fence.
-//! [`Pool`] is the one small interface. Behind it stand the plain back end,
-//! [`recorder`] (every store, flush and fence, for crash tests), and beside it
-//! [`emulation`] (timing of machines one does not have). What the bytes mean is
-//! not known here.
+//! [`Pool`] is the one small interface. Behind it are the plain back end and [`recorder`] (every store, flush and
+//! fence, for crash tests). Next to it is [`emulation`] (timing of other machines). This crate does not know what the
+//! bytes mean.
 
 mod address;
 mod caller;

@@ -20,18 +20,18 @@ pub enum Access {
     ReadOnly,
 }
 
-/// What a flushed and fenced store to the pool survives.
+/// Failures that a flushed and fenced store to the pool survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
     /// Power loss: mapped straight onto persistent memory.
     Dax,
     /// The death of processes, not power loss: tmpfs, hugetlbfs, anonymous memory.
     Volatile,
-    /// The death of processes; power loss only as far as the kernel wrote pages back.
+    /// The death of processes; after a power loss only what the kernel had written back.
     PageCache,
 }
 
-/// What kind of file stands at a pool's path.
+/// The kind of file at a pool's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Regular,
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     DeviceDax,
 }
 
-/// A mapping, with addresses before and behind it that nobody else gets; unmapped when dropped.
+/// A mapping, with reserved addresses before and behind it; unmapped when dropped.
 pub(crate) struct Mapping {
     pub(crate) base: *mut u8,
     pub(crate) bytes: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Lets stores in; true when only those of threads that said so, by a protection key.
+    /// Makes the mapping writable; true when threads must also open it by a protection key.
     ///
     /// # Errors
     /// What the system says: the file was not opened for writing.
@@ -57,14 +57,14 @@ impl Mapping {
         let bytes = (self.bytes as usize).next_multiple_of(HUGE_PAGE_BYTES as usize);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         if let Some(key) = protection::key() {
-            // SAFETY: the range this value mapped; who reads it meanwhile goes on, at worst after a fault.
+            // SAFETY: the range this value mapped; a concurrent reader goes on, at worst after a fault.
             let answer =
                 unsafe { libc::syscall(libc::SYS_pkey_mprotect, self.base, bytes, access, key) };
             if answer == 0 {
                 return Ok(true);
             }
         }
-        // SAFETY: the range this value mapped; whoever reads it meanwhile goes on reading.
+        // SAFETY: the range this value mapped; a concurrent reader goes on reading.
         match unsafe { libc::mprotect(self.base.cast(), bytes, access) } {
             0 => Ok(false),
             _ => Err(io::Error::last_os_error()),
@@ -74,7 +74,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is one this value mapped and nobody else unmaps.
+        // SAFETY: the range is one this value mapped; no other code unmaps it.
         unsafe { libc::munmap(self.reserved.cast(), self.reserved_bytes) };
     }
 }
@@ -89,7 +89,7 @@ pub(crate) fn open_file(path: &Path, access: Access) -> Result<File> {
         .map_err(|error| MediaError::io(path, "cannot open the pool", error))
 }
 
-/// What the file is; an error when it cannot be a pool.
+/// The kind of a file; an error when it cannot be a pool.
 pub(crate) fn kind_of(path: &Path, metadata: &Metadata) -> Result<Kind> {
     let kind = metadata.file_type();
     let not_a_pool = |kind| {
@@ -168,7 +168,7 @@ pub(crate) fn map_file(file: &File, path: &Path) -> Result<Mapping> {
     }
     let failed = |error| MediaError::io(path, "cannot map the pool", error);
     let spot = Spot::reserve(bytes).map_err(failed)?;
-    // Asking for MAP_SYNC first: only DAX grants it, and then flushed data needs no fsync.
+    // MAP_SYNC first: only DAX grants it, and then flushed data needs no fsync.
     let dax = spot.map(
         file.as_raw_fd(),
         libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC,
@@ -195,7 +195,7 @@ pub(crate) fn map_anonymous(bytes: u64) -> io::Result<Mapping> {
 /// Maps a file's present content for this process alone; stores never reach the file.
 pub(crate) fn map_private(file: &File, bytes: u64) -> io::Result<Mapping> {
     let spot = Spot::reserve(bytes)?;
-    // No memory is set aside for copies of pages that are never stored to.
+    // No memory is reserved for copies of pages that are never stored to.
     let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
     spot.map(file.as_raw_fd(), flags, true)?;
     Ok(spot.finish(bytes, Persistence::Volatile))
@@ -232,8 +232,8 @@ pub(crate) fn file_system(file: &File) -> FileSystem {
     }
 }
 
-/// A reserved address range that begins at a multiple of a huge page, inside of one that stays inaccessible: what
-/// runs past the end of a program's own memory, or of a pool, ends there and not in a pool.
+/// A reserved address range that begins at a multiple of a huge page, inside a larger inaccessible range: an overrun
+/// of a program's own memory, or of a pool, faults there and does not reach a pool.
 struct Spot {
     base: *mut u8,
     bytes: usize,
@@ -242,8 +242,8 @@ struct Spot {
 }
 
 impl Spot {
-    /// Reserves `bytes`, rounded up to huge pages, so that the rest of a last
-    /// huge page is never given to somebody else.
+    /// Reserves `bytes`, rounded up to huge pages, so that the rest of a last huge page is never used for another
+    /// mapping.
     fn reserve(bytes: u64) -> io::Result<Spot> {
         let huge = HUGE_PAGE_BYTES as usize;
         let bytes = (bytes as usize).next_multiple_of(huge);
@@ -264,7 +264,7 @@ impl Spot {
             return Err(io::Error::last_os_error());
         }
         let reserved: *mut u8 = start.cast();
-        // At least a page before, and as the kernel aligns to pages, at least one behind.
+        // At least one page before it and, because the kernel aligns to pages, at least one behind it.
         let first = reserved.wrapping_add(BLOCK_BYTES as usize);
         let base = first.wrapping_add(first.align_offset(huge));
         Ok(Spot {
@@ -301,7 +301,7 @@ impl Spot {
     }
 
     fn finish(self, bytes: u64, persistence: Persistence) -> Mapping {
-        // Advice only: huge pages when there are some, and never a pool in a core dump.
+        // Advice only: huge pages if available, and no pool in a core dump.
         // SAFETY: the range is mapped and ours.
         unsafe {
             libc::madvise(self.base.cast(), self.bytes, libc::MADV_HUGEPAGE);
@@ -321,7 +321,7 @@ impl Spot {
 
 impl Drop for Spot {
     fn drop(&mut self) {
-        // SAFETY: the range was reserved by this value and handed to nobody.
+        // SAFETY: the range was reserved by this value and is used by no other.
         unsafe { libc::munmap(self.reserved.cast(), self.reserved_bytes) };
     }
 }
@@ -330,7 +330,7 @@ impl Drop for Spot {
 mod tests {
     use crate::{Access, Pool, PoolOffset};
 
-    /// How the kernel protects the page at an address, as /proc/self/maps writes it.
+    /// The protection of the page at an address, as in /proc/self/maps.
     fn protection(address: usize) -> Option<String> {
         let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
         maps.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! Pages that are stored to soon, mapped by one call instead of a fault each: on tmpfs a process that fills fresh
+//! Maps pages before they are stored to, by one call instead of one fault each: on tmpfs a process that fills fresh
 //! blocks spends more time in faults than in copies.
 
 use rustix::mm::Advice;
@@ -10,9 +10,9 @@ use crate::pool::Pool;
 use crate::protection::Open;
 
 impl Pool {
-    /// Has the kernel map the pages around a range that is stored to soon. No more than a hint: no byte changes, what
-    /// the kernel refuses is mapped by faults, and parts outside the pool are ignored. Does nothing where it would read
-    /// or dirty pages of a disk, or copy them for this process.
+    /// Asks the kernel to map the pages around a range that will be stored to soon. Only a hint: no byte changes,
+    /// pages that the kernel refuses are mapped by faults, and parts outside the pool are ignored. Does nothing where
+    /// it would read or dirty pages of a disk, or copy pages for this process.
     pub fn map_ahead(&self, at: PoolOffset, bytes: u64) {
         let end = at.0.saturating_add(bytes).min(self.bytes());
         let is_memory = self.persistence() != Persistence::PageCache && self.backing().is_none();
@@ -24,7 +24,7 @@ impl Pool {
         let Some(mut first) = fresh.next() else {
             return;
         };
-        // The kernel heeds the rights of the thread's protection keys.
+        // The kernel respects the rights of the thread's protection keys.
         let _open = self.is_protected().then(Open::begin);
         let mut last = first;
         for piece in fresh {

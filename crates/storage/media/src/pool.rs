@@ -20,8 +20,8 @@ use crate::recorder::Attachment;
 
 /// Stores are refused.
 const NO_STORES: u8 = 0;
-/// Stores are allowed; the memory is writable from the first one on. A program that only reads cannot damage a pool
-/// by running wild.
+/// Stores are allowed; the memory becomes writable at the first store. So a faulty program that only reads cannot
+/// damage a pool.
 const SEALED: u8 = 1;
 /// The memory is writable.
 const STORES: u8 = 2;
@@ -31,15 +31,15 @@ const RECORDED: u8 = 1;
 /// In `hooks`: a thread opens the memory for each store (see [`protection`]).
 const PROTECTED: u8 = 2;
 
-/// Where nothing has to reach the medium, from here on copies past the caches are the faster ones: they read no line
-/// before they overwrite it (16 KiB in memory that is in no cache: a fifth).
+/// For media without durability: copies of at least this size bypass the caches, because that is faster. They do not
+/// read lines before they overwrite them (16 KiB in uncached memory: a fifth faster).
 const MIN_STREAMED_BYTES: usize = 16 << 10;
 
-/// This process has mapped a pool whose lines have to reach their medium.
+/// This process has mapped a pool with lines that must reach their medium.
 static IS_ANY_DURABLE: AtomicBool = AtomicBool::new(false);
 
-/// Whether lines of such a pool have to reach their medium: what memory loses with the power is in the caches as safe
-/// as in memory, and nothing is flushed.
+/// Whether lines of such a pool must reach their medium. If memory is lost on a power failure, lines in caches are as
+/// safe as in memory, and nothing is flushed.
 fn note_durable(persistence: Persistence) -> bool {
     let is_durable = persistence != Persistence::Volatile;
     IS_ANY_DURABLE.fetch_or(is_durable, Ordering::Relaxed);
@@ -57,7 +57,7 @@ pub struct Pool {
     /// Lines have to be written back.
     is_durable: bool,
     routines: Routines,
-    /// [`RECORDED`], [`PROTECTED`]: the one branch that both cost when off.
+    /// [`RECORDED`], [`PROTECTED`]: one branch covers both when they are off.
     hooks: AtomicU8,
     /// [`NO_STORES`], [`SEALED`] or [`STORES`].
     stores: AtomicU8,
@@ -70,7 +70,7 @@ pub struct Pool {
     pub(crate) mapped_pieces: MappedPieces,
 }
 
-/// Called with each place of a pool whose memory failed when it was accessed, on the thread that accessed it.
+/// Called with each position in a pool at which an access found failed memory, on the accessing thread.
 pub type FailureHandler = Box<dyn Fn(PoolOffset) + Send + Sync>;
 
 // SAFETY: the mapping is shared memory that is only touched through raw pointers
@@ -83,8 +83,8 @@ impl Pool {
     /// Opens and maps a pool; no file descriptor stays open.
     ///
     /// # Errors
-    /// [`MediaError::NotAPool`]; [`MediaError::BadSize`] when it is no whole number of blocks; what the system
-    /// says.
+    /// [`MediaError::NotAPool`]; [`MediaError::BadSize`] when the size is no whole number of blocks; errors of the
+    /// system.
     pub fn open(path: &Path, access: Access) -> Result<Pool> {
         Pool::open_with_file(map::open_file(path, access)?, path, access)
     }
@@ -160,7 +160,7 @@ impl Pool {
         &self.path
     }
 
-    /// Have this function called, outside of signal handlers, when the pool's memory fails; set once for good.
+    /// Set the function to call, outside of signal handlers, when the pool's memory fails; can be set once.
     pub fn set_failure_handler(&self, handler: FailureHandler) {
         let _ = self.failure_handler.set(handler);
     }
@@ -262,7 +262,7 @@ impl Pool {
         }
     }
 
-    /// Asks for the lines of a range that is read soon. No more than a hint: nothing happens outside the pool.
+    /// Prefetches the lines of a range that will be read soon. Only a hint: does nothing outside the pool.
     #[inline]
     pub fn prefetch(&self, at: PoolOffset, bytes: usize) {
         if self.contains(at, bytes as u64) {
@@ -299,15 +299,15 @@ impl Pool {
     /// # Errors
     /// [`AccessFault::Pool`] when the range is not in the pool, stores are refused or its medium fails,
     /// [`AccessFault::Caller`] when the source cannot be read.
-    // A pwrite goes through it: called, it takes 3 % more instructions.
+    // Inlined for pwrite: as a call it takes 3 % more instructions.
     #[inline(always)]
     #[track_caller]
     pub fn copy_in(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
         self.copy_in_by(at, source, |pool| pool.stream_in(at, source))
     }
 
-    /// As [`Pool::copy_in`], to a range right behind the last one, as in a file written from its beginning to its end:
-    /// the lines are asked for first. Where blocks lie scattered that costs more than it brings.
+    /// As [`Pool::copy_in`], for a range directly after the last one, as in a sequentially written file: prefetches
+    /// the lines first. For scattered blocks that costs more than it gains.
     ///
     /// # Errors
     /// As [`Pool::copy_in`].
@@ -330,7 +330,7 @@ impl Pool {
         copy: impl FnOnce(&Pool) -> Result<(), AccessFault>,
     ) -> Result<(), AccessFault> {
         let bytes = source.bytes();
-        // The first store of a process may give the pool its protection key, and with it the hook.
+        // The first store of a process may assign the protection key to the pool, and with it the hook.
         if !self.contains(at, bytes as u64) || !self.takes_stores() {
             return Err(AccessFault::Pool);
         }
@@ -396,7 +396,7 @@ impl Pool {
             return;
         }
         if self.is_hooked() {
-            // To write a line back counts as a load.
+            // Writing a line back counts as a load.
             protection::allow_loads();
             if self.has_hook(RECORDED) {
                 self.attachment.flushed(at, end - at.0, Location::caller());
@@ -409,7 +409,7 @@ impl Pool {
     #[inline]
     #[track_caller]
     pub fn fence(&self) {
-        // Stores of this thread are seen in their order without; lines of any other pool may be on their way.
+        // Without a fence, stores of this thread are seen in order; but lines of another pool may be in flight.
         if self.is_durable || IS_ANY_DURABLE.load(Ordering::Relaxed) {
             routines::store_fence();
         }
@@ -508,13 +508,13 @@ impl Pool {
         // SAFETY: a guarded routine, which answers for invalid memory; the other side was checked.
         match unsafe { routines::call_copy(copy, to, from, bytes) } {
             0 => 0,
-            // SAFETY: the same once more.
+            // SAFETY: as in the first call above.
             _ if protection::allow_loads() => unsafe { routines::call_copy(copy, to, from, bytes) },
             fault => fault,
         }
     }
 
-    /// Whose memory a faulting address is.
+    /// Tells which memory a faulting address belongs to.
     #[cold]
     #[inline(never)]
     fn whose(&self, address: usize) -> AccessFault {
@@ -525,7 +525,7 @@ impl Pool {
         }
     }
 
-    /// An access from an offset on failed at an address.
+    /// The error of an access from an offset that failed at an address.
     #[cold]
     #[inline(never)]
     fn fault(&self, at: PoolOffset, address: usize) -> MediaError {

@@ -1,4 +1,4 @@
-//! Pools changed for one process alone, and keeping what changed.
+//! Pools with changes that only one process sees, and writing these changes back.
 
 use std::fs::File;
 use std::io;
@@ -21,8 +21,8 @@ const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
 
 impl Pool {
-    /// Maps a file that is open already so that stores stay with this process: the file keeps its
-    /// content until [`Pool::write_back`]. Memory is needed only for blocks that are stored to.
+    /// Maps an open file so that stores stay in this process: the file keeps its content until [`Pool::write_back`].
+    /// Only stored-to blocks need memory.
     ///
     /// # Errors
     /// [`MediaError::Io`] with what `mmap` failed with: `ENODEV` for device DAX, which cannot be mapped so, `ENOMEM`;
@@ -50,7 +50,7 @@ impl Pool {
         self.backing().is_some()
     }
 
-    /// Blocks whose content here is not the file's, ascending. Of a pool that is not private: none.
+    /// Blocks with content that differs from the file's, ascending. For a pool that is not private: none.
     ///
     /// # Errors
     /// [`MediaError::Io`] (`EIO`) when the file or this process's page map cannot be read.
@@ -68,7 +68,7 @@ impl Pool {
         Ok(changed)
     }
 
-    /// What the file holds in a block of a private pool.
+    /// The file's content of a block of a private pool.
     ///
     /// # Errors
     /// [`MediaError::Io`]: `EIO` when it cannot be read, `EBADF` when the pool is not private.
@@ -80,7 +80,7 @@ impl Pool {
         file_block(file, block).map_err(unreadable)
     }
 
-    /// What this process sees in a block.
+    /// The content of a block in this process.
     ///
     /// # Errors
     /// [`MediaError::OutOfBounds`] beyond the end, [`MediaError::Fault`] when the memory is gone.
@@ -106,7 +106,7 @@ impl Pool {
         file.sync_all().map_err(failed)
     }
 
-    /// Blocks this process has a page of its own for; all, where the kernel does not say.
+    /// Blocks for which this process has its own page; all blocks, if the kernel does not say.
     fn stored_to(&self) -> io::Result<Vec<BlockNumber>> {
         let blocks = self.blocks();
         let Ok(map) = File::open("/proc/self/pagemap") else {

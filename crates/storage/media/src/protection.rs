@@ -1,21 +1,22 @@
-//! Memory that a thread can store to only while it says so: protection keys of the CPU (Linux: `pkeys(7)`).
+//! Memory that a thread can store to only after it allows this: protection keys of the CPU (Linux: `pkeys(7)`).
 //!
-//! What a key forbids is a register of each thread. Loads are to need nothing, and stores the one instruction that
-//! changes the register before, and after. A thread that is older than the key, or in a handler of a signal, may at
-//! first not even load: a fault in a guarded routine tells, and then loads are allowed and made again.
+//! A register of each thread says what a key forbids. Loads shall cost nothing; a store costs one instruction before
+//! and one after, which change the register. A thread older than the key, or in a signal handler, may first not even
+//! load. Then a fault in a guarded routine shows this, loads are allowed, and the load is repeated.
 //!
-//! A key stops stores that run wild. It stops nobody who means to store: any thread may change its register.
+//! A key stops accidental stores of a faulty program. It does not stop deliberate stores: any thread may change its
+//! register.
 
 use std::arch::asm;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Tells whether the caller will [`close`] what its thread opened, soon and in any case.
+/// Tells whether the caller will surely [`close`] soon what its thread opened.
 type ClosesLater = fn() -> bool;
 
 /// Set: pools are protected in this process, as far as the CPU and the kernel can.
 static WANTED: OnceLock<ClosesLater> = OnceLock::new();
-/// The one key of all pools, once there is one. Key 0 is everybody's.
+/// The one key of all pools, once there is one. Key 0 is that of all other memory.
 static KEY: AtomicU32 = AtomicU32::new(0);
 /// The key, or none on this CPU or for this process; allocated at the first store.
 static ALLOCATED: OnceLock<Option<u32>> = OnceLock::new();
@@ -25,9 +26,10 @@ const NO_ACCESS: u32 = 1;
 /// Bit of a key in the register: no stores.
 const NO_STORES: u32 = 2;
 
-/// Has all pools of this process that are written from now on protected from stores past [`crate::Pool`], where the CPU has
-/// protection keys and the kernel gives one. `closes_later` is asked on a thread that opens them for a store: where it
-/// answers true, they stay open until the thread calls [`close`]; else they are closed right after the store.
+/// Protects all pools of this process that are written from now on against stores outside of [`crate::Pool`], if the
+/// CPU has protection keys and the kernel provides one. `closes_later` is called on a thread that opens them for a
+/// store. If it returns true, they stay open until the thread calls [`close`]; else they are closed right after the
+/// store.
 pub fn protect_stores(closes_later: fn() -> bool) {
     let _ = WANTED.set(closes_later);
 }
@@ -37,7 +39,7 @@ pub fn has_key() -> bool {
     KEY.load(Ordering::Relaxed) != 0
 }
 
-/// No stores of the calling thread any longer.
+/// Forbids stores by the calling thread again.
 pub fn close() {
     let key = KEY.load(Ordering::Relaxed);
     if key != 0 {
@@ -45,7 +47,7 @@ pub fn close() {
     }
 }
 
-/// The key for a pool that is to be written; `None`: not wanted, or not to be had.
+/// The key for a pool that is to be written; `None`: not wanted, or not available.
 pub(crate) fn key() -> Option<u32> {
     WANTED.get()?;
     *ALLOCATED.get_or_init(|| {
@@ -57,7 +59,7 @@ pub(crate) fn key() -> Option<u32> {
     })
 }
 
-/// The calling thread may store until this is dropped, or longer where it closes later.
+/// The calling thread may store until this is dropped, or until [`close`] if it closes later.
 pub(crate) struct Open {
     closes: bool,
 }
@@ -85,7 +87,7 @@ impl Drop for Open {
     }
 }
 
-/// Allows loads where the calling thread could not even load; false when that was not the cause of a fault.
+/// Allows loads if the calling thread could not load; false when that was not the cause of a fault.
 #[cold]
 #[inline(never)]
 pub(crate) fn allow_loads() -> bool {
@@ -101,7 +103,7 @@ fn bits(key: u32) -> u32 {
     (NO_ACCESS | NO_STORES) << (2 * key)
 }
 
-/// The register, two bits a key. Only where there is a key: other CPUs do not know the instruction.
+/// The register, two bits per key. Only if there is a key: other CPUs do not have the instruction.
 fn rights() -> u32 {
     let rights;
     // SAFETY: reads a register of the thread; there is a key, so the CPU has it and the kernel switched it on.

@@ -1,3 +1,3 @@
-//! Where the modules that `crates/verify/loom` checks take their atomics from: there, it is loom's.
+//! Source of atomics for the modules that `crates/verify/loom` checks; under test they are loom's.
 
 pub(crate) use std::sync::atomic;

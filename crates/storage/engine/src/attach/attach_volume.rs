@@ -1,7 +1,7 @@
-//! Attaching: finding the pools of a volume, agreeing on its one session, joining or making it.
+//! Attaching: finds the pools of a volume, and joins its session or makes one.
 //!
-//! Who is attached, or makes a session, is known by locks on the pools (`pool_locks`), and which session it is by a
-//! line on pool 0 (`session_line`).
+//! Locks on the pools show which processes are attached or make a session (`pool_locks`). A line on pool 0 names the
+//! session (`session_line`).
 
 use crate::attach::pool_locks::*;
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock};
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-/// How often, and how far apart, a session that is not there is looked for.
+/// How often, and how far apart, to look for a missing session.
 const JOIN_TRIES: usize = 20;
 
 /// Volumes this process has attached.
@@ -38,14 +38,14 @@ impl Volume {
     /// Attach by any pool's path. A second attach in one process gives the same `Volume`, unless one of
     /// them is [`AttachMode::ReadOnly`] and the other is not.
     ///
-    /// Call `egeria_media::guard::install()` first, once per process: a pool whose medium fails is `EIO` then,
-    /// and SIGBUS otherwise.
+    /// Call `egeria_media::guard::install()` first, once per process: then a failing medium gives `EIO`, and otherwise
+    /// SIGBUS.
     ///
     /// # Errors
-    /// `ENOENT` when nobody has it attached ([`AttachMode::Join`]) or there is no pool; `EAGAIN` while it is being
-    /// recovered; `EBUSY` while others or a copy use it; `EPERM` when pools or session are not the user's alone;
-    /// `EPROTO` for a session of another build; `ENOMEM`; `ENOSPC`; `EINVAL` for what is no volume or a machine
-    /// that cannot be emulated; `EIO` for damage; what the system says of a pool.
+    /// `ENOENT` when no process has it attached ([`AttachMode::Join`]) or there is no pool; `EAGAIN` while it is being
+    /// recovered; `EBUSY` while others or a copy use it; `EPERM` when pools or session are accessible to other users;
+    /// `EPROTO` for a session of another build; `ENOMEM`; `ENOSPC`; `EINVAL` when it is no volume or the machine
+    /// cannot be emulated; `EIO` for damage; errors of the system for a pool.
     pub fn attach(
         pool: &Path,
         mode: AttachMode,
@@ -74,14 +74,14 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Detach cleanly: the last one of the session saves and removes it. Drop does the same.
+    /// Detach cleanly: the last process of the session removes it. Dropping does this too.
     pub fn detach(self: Arc<Self>) {
         self.thread_exit();
     }
 }
 
-/// Attach; again when those who seemed to be attached, here or to a copy, were about to leave or only
-/// looked.
+/// Attach; retried when the processes that seemed to be attached, here or to a copy, were detaching or only checked
+/// the locks.
 fn attach_patiently(
     pool: &Path,
     mut found: Found,
@@ -125,7 +125,7 @@ fn attach_found(
                 ),
             ));
         }
-        // Whoever leaves from here on finds us attached, and leaves the session to us.
+        // From here on, every process that detaches finds us attached and leaves the session to us.
         if !is_attached_elsewhere(&locks) {
             return Err(nobody_attached(&path.display().to_string()));
         }
@@ -148,7 +148,7 @@ fn attach_found(
         join(found, read_only, &locks)
     };
     if result.is_ok() {
-        // Pool 0 last: who gets in there gets the others too.
+        // Pool 0 last: a process that can lock it can lock the others too.
         for file in &siblings {
             let _ = lock_byte(file, ATTACHED, libc::F_RDLCK);
         }
@@ -158,8 +158,8 @@ fn attach_found(
     result
 }
 
-/// Map the pools; private ones keep for themselves what is stored to them (but for device DAX, which the
-/// kernel maps shared or not at all).
+/// Map the pools. Stores to private mappings stay in this process (except for device DAX, which the kernel cannot map
+/// privately).
 fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeError> {
     let files = std::mem::take(&mut found.files);
     let mut pools = Vec::new();
@@ -314,8 +314,8 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Make the session: nobody else is attached. A private one is seen by no other process, and what it
-/// changes stays with it (`keep_changes`).
+/// Make the session; no other process is attached. A private session is visible to no other process, and its changes
+/// stay private (`keep_changes`).
 pub(crate) fn create_session(
     mut found: Found,
     options: &AttachOptions,
@@ -324,7 +324,7 @@ pub(crate) fn create_session(
 ) -> Result<Arc<Volume>, VolumeError> {
     let private = origin == Origin::Private;
     let media = map_pools(&mut found, private)?;
-    // A private one leaves the line alone: checking a copy must not end the original's session.
+    // A private session does not change the line: checking a copy must not end the original's session.
     let was_left = !private && remove_stale_segment(&found, &media[0])?;
     let geometry = geometry_of(&found.superblock);
     let id: [u8; 16] = random();
@@ -337,8 +337,8 @@ pub(crate) fn create_session(
         None => PathBuf::new(),
     };
     if !private {
-        // Named on pool 0 before it exists, so that whoever comes after a death in here removes it.
-        // Nobody joins meanwhile: `ATTACHED` is held exclusively.
+        // Named on pool 0 before it exists: if this process dies here, the next attach removes it. No process can join
+        // until then, because `ATTACHED` is held exclusively.
         write_session_line(&media[0], SessionLine::Current, &id)?;
     }
     let session = make_segment(&segment, layout_of(&geometry), owner)?;
@@ -353,7 +353,7 @@ pub(crate) fn create_session(
         volume.recover(options, was_left).map(|()| volume)
     });
     let volume = made.inspect_err(|_| segments::remove_segment(&segment))?;
-    // Joiners look at the magic: everything before it is there when they see it.
+    // Joiners check the magic: everything before it is visible when they see it.
     volume
         .session
         .header()
@@ -390,8 +390,9 @@ fn no_session(error: &std::io::Error) -> VolumeError {
     )
 }
 
-/// Remove what a session of these pools left whose users all died; whether there was one. None of these pools is attached: who
-/// uses a session of their UUID all the same has other pools of that UUID, and would lose its session.
+/// Remove the segment of a session of these pools if all its users died; returns whether there was one. None of these
+/// pools is attached. A live session with the same UUID belongs to other pools with that UUID and must not lose its
+/// segment.
 fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError> {
     let volume = &found.superblock.volume;
     let Some(owner) = found.owner else {
@@ -419,7 +420,7 @@ fn remove_stale_segment(found: &Found, pool: &Pool) -> Result<bool, VolumeError>
     Ok(stale.is_some())
 }
 
-/// Remove all sessions of the volume of a pool, also one in use: the volume is about to be removed.
+/// Remove all sessions of the volume of a pool, even one in use: the volume is about to be removed.
 pub fn remove_sessions(pool: &Path) {
     let Ok((owner, file)) = open_pool(pool) else {
         return;
@@ -463,7 +464,7 @@ pub(crate) fn fill_header(
 }
 
 impl Drop for Volume {
-    /// The last one of a session removes it: what it knew is in the pools.
+    /// The last process of a session removes it: all its state is in the pools.
     fn drop(&mut self) {
         let process = self.process.load(Ordering::Acquire);
         let forked = Era(self.era.load(Ordering::Relaxed)).has_forked() && process == 0;
@@ -479,17 +480,17 @@ impl Drop for Volume {
             return;
         }
         let Some(file) = self.reopen() else {
-            // The pool is not where it was, so its locks tell nothing.
+            // The pool has moved, so its locks give no answer.
             self.leftover = Leftover(Some(self.session.path().to_owned()));
             return;
         };
-        // Let go of our own share first: the lock goes with the mapping of pool 0.
+        // Release our own shared lock first: it ends with the mapping of pool 0.
         self.media.clear();
         let creating = lock_byte(&file, CREATING, libc::F_WRLCK);
         if matches!(creating, Ok(true))
             && matches!(lock_byte(&file, ATTACHED, libc::F_WRLCK), Ok(true))
         {
-            // The name last: should we die before, the next one finds it there, and removes what is left.
+            // The name last: if this process dies before, the next attach finds the name and removes the rest.
             segments::remove_segment(self.session.path());
             self.end_session_line(&file);
         }
@@ -497,7 +498,7 @@ impl Drop for Volume {
 }
 
 impl Volume {
-    /// Note on pool 0 that the session has ended. By the last one, who holds the lock on `file`.
+    /// Note on pool 0 that the session has ended. Called by the last attached process, which holds the lock on `file`.
     fn end_session_line(&self, file: &File) {
         let opened = file
             .try_clone()
@@ -506,12 +507,12 @@ impl Volume {
         if let Some(pool) = opened
             && let Some(session) = read_session_line(&pool)
         {
-            // Of a session left as it is, the segment is missing, which says the same.
+            // After an unclean end, the segment is missing, which has the same meaning.
             let _ = write_session_line(&pool, SessionLine::Ended, &session);
         }
     }
 
-    /// Pool 0 anew, if it still lies where it was.
+    /// Reopen pool 0, if its path still leads to the same file.
     fn reopen(&self) -> Option<File> {
         let opened = crate::session::trust::open_carefully(&self.paths[0], 0);
         opened
@@ -519,11 +520,11 @@ impl Volume {
             .filter(|file| FileIdentity::of(file).is_ok_and(|now| now == self.identity))
     }
 
-    /// Give back everything this process holds in the session.
+    /// Give back all that this process holds in the session.
     fn leave(&self, process: usize) {
         self.do_late();
-        // Deletions of what only this process kept open still need a thread slot: slots go last.
-        // Without a limit to its patience it does all.
+        // Deleting files that only this process kept open still needs a thread slot: slots go last. Without a limit on
+        // waiting, this deletes all of them.
         let _ = self.reap_opens(process);
         self.reap_descriptions(process);
         self.reap_lookup_references(process);
@@ -546,7 +547,7 @@ impl Volume {
     }
 }
 
-/// Whether any process has the volume of this pool attached (told by pool 0 alone).
+/// Whether any process has the volume of this pool attached; only pool 0 is checked.
 pub(crate) fn is_attached(path: &Path) -> bool {
     let Ok(file) = crate::session::trust::open_carefully(path, 0) else {
         return false;
@@ -554,7 +555,7 @@ pub(crate) fn is_attached(path: &Path) -> bool {
     matches!(lock_when_left(&file), Ok(false))
 }
 
-/// Keep everybody out while a volume is checked; the locks go with the returned file.
+/// Exclude all other processes while a volume is checked; the locks end when the returned file is closed.
 pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
     let path = &found.paths[0];
     let (_, file) = open_pool(path)?;

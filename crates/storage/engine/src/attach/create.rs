@@ -1,4 +1,4 @@
-//! Making a volume: metadata regions zeroed, the root directory, superblocks last.
+//! Making a volume: zeroes the metadata regions, makes the root directory, and writes superblocks last.
 
 use crate::format::*;
 use crate::requests::*;
@@ -12,9 +12,9 @@ use std::path::Path;
 /// Make a volume of these pools.
 ///
 /// # Errors
-/// `EINVAL` for a bad list of pools, or one that is too small; `ENAMETOOLONG` for a path; `EEXIST` when one holds a
-/// volume and nothing is forced; `EBUSY` when it is attached; `EPERM` when it is not the user's own; `EIO` and what
-/// else the system says of a pool.
+/// `EINVAL` for a bad list of pools, or a pool that is too small; `ENAMETOOLONG` for a path; `EEXIST` when one holds a
+/// volume and `force` is not set; `EBUSY` when it is attached; `EPERM` when it does not belong to the user; `EIO` and
+/// other errors of the system.
 pub fn create_volume(
     pools: &[PoolRequest],
     options: &CreateOptions,
@@ -104,7 +104,7 @@ fn check_request(pools: &[PoolRequest]) -> Result<(), VolumeError> {
     Ok(())
 }
 
-/// Make or size the file; refuse one that is a pool already, or in use.
+/// Create or resize the file; refuse a file that is a pool already, or in use.
 fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
     if let Ok(file) = crate::session::trust::open_carefully(&request.path, 0) {
         make_private(&file, &request.path)?;
@@ -139,7 +139,7 @@ fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
     made.map_err(|error| failure(libc::EIO, error.to_string()))
 }
 
-/// A file that is there becomes a pool, which nobody else may open. A device keeps its mode.
+/// Make an existing file private: no other user may open a pool. A device keeps its mode.
 fn make_private(file: &std::fs::File, path: &Path) -> Result<(), VolumeError> {
     let metadata = file.metadata();
     let metadata = metadata.map_err(|error| io_failure("look at", path, &error, "check it"))?;
@@ -166,12 +166,12 @@ fn write_regions(
     base: &Superblock,
     options: &CreateOptions,
 ) -> egeria_media::Result<()> {
-    // An old superblock must not survive next to new metadata, nor next to a part of the old: it goes first.
+    // An old superblock must not exist together with new or half-erased metadata: it is erased first.
     for pool in pools {
         zero_blocks(pool, 0, SESSION_LINE_BLOCK.0)?;
     }
     pools[0].fence();
-    // The root's fence is for this too: nothing counts before the superblocks do.
+    // The root's fence covers this too: nothing is valid before the superblocks are.
     for (index, pool) in pools.iter().enumerate() {
         let geometry = Geometry::new(index as u8, base.pools[index].blocks);
         zero_blocks(pool, SESSION_LINE_BLOCK.0, geometry.data_block.0)?;
@@ -182,7 +182,7 @@ fn write_regions(
         base.created_ns,
         options,
     )?;
-    // Superblocks last, pool 0 at the very end: a volume cut off in the making is none.
+    // Superblocks last, pool 0 at the very end: an interrupted creation leaves no volume.
     for (index, pool) in pools.iter().enumerate().rev() {
         let bytes = Superblock {
             pool_index: index as u8,
@@ -205,7 +205,7 @@ fn zero_blocks(pool: &Pool, first: u64, end: u64) -> egeria_media::Result<()> {
         let at = BlockNumber(block).offset();
         let mut there = [0u8; BLOCK];
         pool.read_bytes(at, &mut there)?;
-        // Blocks that are zero stay untouched: sparse files stay sparse.
+        // Zero blocks are not written: sparse files stay sparse.
         if there != zeros {
             pool.write_bytes(at, &zeros)?;
             pool.flush(at, BLOCK as u64);

@@ -1,8 +1,9 @@
-//! Locks on pools: who has a volume attached, and who makes its session.
+//! Locks on pools: they show which processes have a volume attached, and which process makes its session.
 //!
-//! Two bytes far behind the end of a pool are locked through open descriptions that the mapping keeps
-//! alive, so that no descriptor stays open: `ATTACHED`, of every pool, is held shared by whoever is attached and
-//! exclusively while a session is made; `CREATING`, of pool 0, serialises makers. A process that dies lets go.
+//! Two bytes far behind the end of a pool are locked through open file descriptions. The mapping keeps these alive, so
+//! no descriptor stays open. Every attached process holds `ATTACHED` of every pool shared; it is held exclusively
+//! while a session is made. `CREATING`, of pool 0, serialises the making of sessions. The locks of a process end when
+//! it dies.
 
 use crate::attach::pools::Found;
 use crate::requests::VolumeError;
@@ -15,9 +16,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) const CREATING: i64 = 0x4000_0000_0000_0000;
 pub(crate) const ATTACHED: i64 = CREATING + 1;
-/// How often those who still have the volume attached are waited for before they are asked to leave.
+/// How often to try again, because a process that is detaching may still hold the lock.
 const LEAVE_TRIES: usize = 100;
-/// How long somebody who makes a session, or checks the volume, is waited for.
+/// How long to wait for a process that makes a session or checks the volume.
 static ATTACH_PATIENCE_MS: AtomicU64 = AtomicU64::new(10_000);
 /// Between tries.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
@@ -32,7 +33,7 @@ fn lock_of(byte: i64, kind: i32) -> libc::flock {
     }
 }
 
-/// A command on a lock of an open description, which answers in it.
+/// Run a lock command on an open file description; the answer is in `range`.
 fn description_lock(file: &File, command: i32, range: &mut libc::flock) -> i32 {
     // SAFETY: an open descriptor and a lock that outlives the call.
     unsafe { libc::fcntl(file.as_raw_fd(), command, std::ptr::from_mut(range)) }
@@ -48,21 +49,22 @@ pub(crate) fn lock_byte(file: &File, byte: i64, kind: i32) -> std::io::Result<bo
     }
 }
 
-/// Whether anybody but this open file has the volume attached, or makes its session.
+/// Whether the volume is attached, or its session being made, through any other open file.
 pub(crate) fn is_attached_elsewhere(file: &File) -> bool {
     let mut range = lock_of(ATTACHED, libc::F_WRLCK);
     let asked = description_lock(file, libc::F_OFD_GETLK, &mut range);
     asked == 0 && range.l_type != libc::F_UNLCK as i16
 }
 
-/// How long attaching waits, from now on and in all of this process, for another process that attaches the volume for the
-/// first time or checks it; 10 s if nothing was set.
+/// Set for this process how long attaching waits for another process that makes the session or checks the volume. The
+/// default is 10 s.
 pub fn set_attach_patience(limit: Duration) {
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     ATTACH_PATIENCE_MS.store(limit, Ordering::Relaxed);
 }
 
-/// Lock a byte of pool 0, waiting for whoever makes a session; not for ever, for he may be stopped.
+/// Lock a byte of pool 0, waiting for a process that makes a session. The wait is limited, because that process may be
+/// stopped.
 pub(crate) fn lock_soon(file: &File, path: &Path, byte: i64, kind: i32) -> Result<(), VolumeError> {
     let patience = Duration::from_millis(ATTACH_PATIENCE_MS.load(Ordering::Relaxed));
     let began = Instant::now();
@@ -93,7 +95,7 @@ pub(crate) fn unlockable(path: &Path, error: &std::io::Error) -> VolumeError {
     )
 }
 
-/// Lock the pools behind the first too: none is used by two volumes.
+/// Lock all pools after the first too: no pool is used by two volumes.
 pub(crate) fn lock_siblings(found: &Found, kind: i32) -> Result<(), VolumeError> {
     for (file, path) in found.files.iter().zip(&found.paths).skip(1) {
         let locked = lock_byte(file, ATTACHED, kind);
@@ -110,8 +112,8 @@ pub(crate) fn lock_siblings(found: &Found, kind: i32) -> Result<(), VolumeError>
     Ok(())
 }
 
-/// Lock out whoever attaches. Those who have let go may leave a moment later: a thread that ends keeps
-/// the volume until its slot is given back, a child on its way to `exec` keeps the mapping.
+/// Lock out processes that attach. A process that has detached may hold its lock a moment longer: a thread that ends
+/// keeps the volume until its slot is given back, and a child before `exec` keeps the mapping.
 pub(crate) fn lock_when_left(file: &File) -> std::io::Result<bool> {
     for _ in 0..LEAVE_TRIES {
         match lock_byte(file, ATTACHED, libc::F_WRLCK) {

@@ -1,4 +1,4 @@
-//! Finding the pools of a volume: superblocks read and believed only when they agree.
+//! Finding the pools of a volume: superblocks are accepted only when they agree.
 
 use crate::format::*;
 use crate::requests::{VolumeError, failure, io_failure};
@@ -15,13 +15,13 @@ pub(crate) struct Found {
     pub(crate) superblock: Superblock,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) files: Vec<File>,
-    /// Whose they are; `None` for memory behind which there is no file.
+    /// Their owner; `None` for memory without a file.
     pub(crate) owner: Option<Owner>,
     /// Of pool 0.
     pub(crate) identity: FileIdentity,
 }
 
-/// Bytes from an offset on; device DAX can only be mapped.
+/// Read bytes from an offset; device DAX can only be mapped.
 fn read_at(file: &File, path: &Path, at: PoolOffset, into: &mut [u8]) -> std::io::Result<()> {
     if !file.metadata()?.file_type().is_char_device() {
         return file.read_exact_at(into, at.0);
@@ -31,7 +31,7 @@ fn read_at(file: &File, path: &Path, at: PoolOffset, into: &mut [u8]) -> std::io
     read.map_err(std::io::Error::other)
 }
 
-/// Read the better copy of a pool's superblock; the index of the damaged copy, if one is.
+/// Read the better copy of a pool's superblock; returns also the index of a damaged copy.
 pub(crate) fn read_superblock(
     file: &File,
     path: &Path,
@@ -39,7 +39,7 @@ pub(crate) fn read_superblock(
     better_superblock(path, |at, bytes| read_at(file, path, at, bytes).is_ok())
 }
 
-/// As `read_superblock`, of a pool that is mapped.
+/// Read the better copy of the superblock of a mapped pool.
 pub(crate) fn superblock_of(pool: &Pool) -> Result<(Superblock, Option<usize>), VolumeError> {
     better_superblock(pool.path(), |at, bytes| pool.read_bytes(at, bytes).is_ok())
 }
@@ -88,7 +88,7 @@ fn superblock_failure(path: &Path, fault: SuperblockFault) -> VolumeError {
     }
 }
 
-/// Open a pool that this process may believe; whose it is.
+/// Open a pool that this process may trust; returns also its owner.
 pub(crate) fn open_pool(path: &Path) -> Result<(Owner, File), VolumeError> {
     let file = crate::session::trust::open_carefully(path, 0).map_err(|error| {
         let hint = match error.raw_os_error() {
@@ -105,7 +105,7 @@ pub(crate) fn open_pool(path: &Path) -> Result<(Owner, File), VolumeError> {
     })?;
     match owner_of(&file, path) {
         Ok(owner) => Ok((owner, file)),
-        // Whoever named the wrong file should not be told to change its mode.
+        // A user that named the wrong file should not be asked to change its mode.
         Err(untrusted) => match read_superblock(&file, path) {
             Err(error) if error.errno == libc::EINVAL => Err(error),
             _ => Err(untrusted),
@@ -199,7 +199,7 @@ fn check_owner(ours: Owner, theirs: Owner, path: &Path) -> Result<(), VolumeErro
     }
 }
 
-/// Where a sibling is: where it was, else beside the given pool.
+/// Path of a sibling: the recorded path, else the same name next to the given pool.
 fn sibling_path(given: &Path, recorded: &[u8]) -> PathBuf {
     let recorded = PathBuf::from(std::ffi::OsStr::from_bytes(recorded));
     let beside = given
@@ -230,7 +230,7 @@ fn check_sibling(
             ),
         ));
     }
-    // The UUID is public; this was read from a pool by whoever made this one.
+    // The UUID is public; this secret was read from a pool by the creator of this one.
     let same = theirs.secret == ours.secret && theirs.version == ours.version;
     if !same || theirs.pools != ours.pools {
         return Err(failure(

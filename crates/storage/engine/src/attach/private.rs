@@ -1,6 +1,6 @@
-//! Volumes over pools that are mapped already, in sessions that no other process sees: for programs that
-//! make, crash, recover and compare thousands of volumes a second. No file, lock or segment is touched, and
-//! nothing depends on chance: same pools, same calls, same bytes.
+//! Volumes over pools that are mapped already, in sessions that no other process sees: for programs that create,
+//! crash, recover and compare thousands of volumes per second. Uses no file, lock or segment. Everything is
+//! deterministic: same pools, same calls, same bytes.
 
 use crate::attach::attach_volume::{assemble, fill_header, geometry_of, layout_of};
 use crate::attach::create::write_volume;
@@ -21,12 +21,12 @@ use std::sync::atomic::Ordering;
 /// Seed of directories' hashes, the same in every such session.
 const HASH_SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Memory for one private session after the other.
+/// Memory that private sessions use one after the other.
 #[derive(Default)]
 pub struct PrivateMemory(Option<Arc<SessionMemory>>);
 
 impl PrivateMemory {
-    /// Zeroed memory of this size: what the last session left, when its volume is gone.
+    /// Zeroed memory of this size: that of the last session, if its volume is gone.
     fn take(&mut self, bytes: usize) -> std::io::Result<Arc<SessionMemory>> {
         let unused = self
             .0
@@ -45,7 +45,7 @@ impl PrivateMemory {
     }
 }
 
-/// Make a volume of these pools, on nodes 0, 1, …, whose identity and times follow from `seed`.
+/// Make a volume of these pools, on nodes 0, 1, …; its identity and times follow from `seed`.
 ///
 /// # Errors
 /// `EIO` when a pool cannot be written, or is too small for a volume.
@@ -109,7 +109,7 @@ impl Volume {
         Ok(volume)
     }
 
-    /// One more attachment of a private session, as another process would have it.
+    /// Another attachment of a private session, as from another process.
     pub fn join_private(&self) -> Arc<Volume> {
         let found = found_of(self.superblock.clone(), &self.media);
         let (media, geometry) = (self.media.clone(), self.geometry.clone());
@@ -117,7 +117,7 @@ impl Volume {
         assemble(found, media, geometry, session, false, Origin::Private)
     }
 
-    /// From now on the clock shows this and then one nanosecond more each time it is read.
+    /// From now on the clock starts at this time and advances one nanosecond per read.
     pub fn set_clock(&self, clock_ns: i64) {
         self.clock_ns.store(clock_ns, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The line on pool 0 that names the session of those who have the volume attached now.
+//! The line on pool 0 that names the session in which the volume is attached now.
 
 use crate::format::*;
 use crate::requests::VolumeError;
@@ -6,12 +6,12 @@ use crate::requests::failure;
 use crate::session::trust::boot_id;
 use egeria_media::Pool;
 
-/// What the line says of the session it names.
+/// State of the session that the line names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionLine {
-    /// Somebody may be attached.
+    /// Processes may be attached.
     Current,
-    /// The last one has left. It names nobody any more, but is no other session's line.
+    /// The last process has detached. The session has ended, but the line is not yet that of another session.
     Ended,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn write_session_line(
     line: SessionLine,
     id: &[u8; 16],
 ) -> Result<(), VolumeError> {
-    // Neither flushed nor fenced: after a power loss it is of another boot and means nothing, torn or not.
+    // Neither flushed nor fenced: after a power loss the line belongs to another boot and is ignored, torn or not.
     let line = encode(line, id);
     let written = pool.write_bytes(SESSION_LINE_BLOCK.offset(), &line);
     written.map_err(|error| failure(libc::EIO, error.to_string()))

@@ -3,13 +3,13 @@
 /// A mount of a whole volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountLine {
-    /// Number of the mount, which the kernel may give out again.
+    /// Number of the mount, which the kernel may reuse.
     pub id: u64,
     /// Where it is mounted, as the process sees it.
     pub point: Vec<u8>,
 }
 
-/// The mounts of whole volumes in the kernel's list; lines that cannot be read are passed over.
+/// The mounts of whole volumes in the kernel's list; unreadable lines are skipped.
 pub fn volume_mounts(list: &[u8]) -> Vec<MountLine> {
     list.split(|byte| *byte == b'\n')
         .filter_map(mount_of)

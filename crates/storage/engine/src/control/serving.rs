@@ -1,10 +1,10 @@
-//! Who serves a FUSE mount, from the kernel's list (`/proc/self/mountinfo`). A mount says which inode of
-//! which volume a file is; one of a user who is not trusted could name any.
+//! Finds the user that serves a FUSE mount, in the kernel's list (`/proc/self/mountinfo`). The answers of a mount say
+//! which inode of which volume a file is; a mount of an untrusted user could name any inode.
 
-/// Longer lines of the list are passed over.
+/// Longer lines of the list are skipped.
 const LINE_BYTES: usize = 4096;
 
-/// Read line by line until one is of this device: the user who serves it.
+/// Read the list line by line until a line is of this device; returns the user that serves it.
 pub fn serving_user(device: u64, mut read: impl FnMut(&mut [u8]) -> isize) -> Option<u32> {
     let mut room = [0; LINE_BYTES];
     let (mut filled, mut is_rest) = (0, false);
@@ -29,7 +29,7 @@ pub fn serving_user(device: u64, mut read: impl FnMut(&mut [u8]) -> isize) -> Op
     }
 }
 
-/// The user that a line of the list names, when it is of this device.
+/// The user that a line of the list names, if the line is of this device.
 fn user_of(line: &[u8], device: u64) -> Option<u32> {
     let line = std::str::from_utf8(line).ok()?;
     // Number, parent, device, root, directory, options, optional fields, "-", kind, source, its options.

@@ -1,4 +1,4 @@
-//! Reserving, punching and zeroing ranges; finding data and holes; telling where data lies.
+//! Reserving, punching and zeroing ranges; finding data and holes; reporting where data lies.
 
 use crate::data::write::MAX_FILE_BYTES;
 use crate::data::write_rules::WriteRules;
@@ -35,11 +35,11 @@ impl Volume {
         self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
     }
 
-    /// As `allocate`, by someone who goes past the kernel.
+    /// Reserve, punch or zero a range, by a process that bypasses the kernel.
     ///
     /// # Errors
-    /// As `allocate`; `EAGAIN` when the kernel holds pages of the inode, which it must change itself: part of the range
-    /// may have been reserved.
+    /// As `allocate`; `EAGAIN` when the kernel holds pages of the inode: the kernel must make the change itself. Part
+    /// of the range may have been reserved.
     pub fn allocate_direct(
         &self,
         file: FileReference,
@@ -82,7 +82,7 @@ impl Volume {
         }
     }
 
-    /// Give every hole of a range a block that reads as zeros; in as many commits as it takes.
+    /// Map every hole of a range to blocks that read as zeros; in as many commits as needed.
     fn reserve_range(
         &self,
         file: FileReference,
@@ -184,7 +184,7 @@ impl Volume {
             }
         }
         let hole = (first < last).then(|| (first, last - first));
-        // Zeros may take the reserve, for the edges as for the hole: punching empties a full volume.
+        // Zeros may use the reserve, for edges as for the hole: punching frees space on a full volume.
         self.commit_mappings(
             &locked,
             &mut operation,
@@ -247,7 +247,7 @@ impl Volume {
         self.compact_if_due(locked, operation);
         let time_ns = self.stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;
-        // Without any other entry, an empty hole tells the size.
+        // If there is no other entry, an empty hole records the size.
         let hole = hole.or(mappings.is_empty().then_some((0, 0)));
         let hole = hole.map(|(file_block, count)| Entry::Hole {
             file_block,
@@ -281,7 +281,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Next data at or after the offset (`ENXIO` past the end). Waits for nobody.
+    /// Next data at or after the offset (`ENXIO` past the end). Does not wait for other threads.
     ///
     /// # Errors
     /// `ENXIO` when there is none; `EISDIR` and `EINVAL` for other kinds of inodes; what [every
@@ -305,7 +305,7 @@ impl Volume {
         .ok_or(Errno(libc::ENXIO))
     }
 
-    /// Next hole at or after the offset (`ENXIO` past the end). Waits for nobody.
+    /// Next hole at or after the offset (`ENXIO` past the end). Does not wait for other threads.
     ///
     /// # Errors
     /// `ENXIO` past the end; `EISDIR` and `EINVAL` for other kinds of inodes; what [every operation](crate::Errno)
@@ -323,7 +323,7 @@ impl Volume {
         .ok_or(Errno(libc::ENXIO))
     }
 
-    /// The offset of the block that `in_index`, or `in_log`, finds from a block on before the end of the file.
+    /// The offset of the block that `in_index` or `in_log` finds, searching from a block to the end of the file.
     fn seek(
         &self,
         file: FileReference,

@@ -1,13 +1,13 @@
-//! Overwrites where the data lies, of striped files (OdinFS §4.3): writers of ranges that do not overlap need not wait for
-//! each other, and nothing is logged but, once in a while, the time of the last change.
+//! Overwrites in place, of striped files (OdinFS §4.3). Writers of ranges that do not overlap need not wait for each
+//! other. Nothing is logged except, at intervals, the time of the last change.
 //!
-//! 1. Only written blocks below the end of file are changed so, and only of files without checksums. All else goes the
-//!    ordinary way: to new blocks, under the inode's lock.
-//! 2. Readers beside such a write, and who looks after a crash or a death in its middle, may find any part of it.
-//! 3. Who holds the inode's lock and who writes in place exclude each other (`session::in_place`).
-//! 4. No lock that the mount needs is held over a fault of the caller's memory: reading a file needs neither of the two.
-//!    Whether the kernel got pages of the file meanwhile is looked at afterwards; then it is written again: by a direct
-//!    writer through the kernel, by others in the ordinary way.
+//! 1. Only written blocks below the end of file are changed in place, and only in files without checksums. All other
+//!    writes go the ordinary way: to new blocks, under the inode's lock.
+//! 2. A reader during such a write may find any part of it; so may a reader after a crash or a death during the write.
+//! 3. The holder of the inode's lock and in-place writers exclude each other (`session::in_place`).
+//! 4. No lock that the mount needs is held over a fault of the caller's memory: reading a file needs neither of the
+//!    two. Afterwards the writer checks whether the kernel got pages of the file during the write. If so, the data is
+//!    written again: by a direct writer through the kernel, by others in the ordinary way.
 
 use crate::data::delegation::Delegation;
 use crate::data::read::continues;
@@ -25,7 +25,7 @@ use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{Ordering, fence};
 
 impl SessionInode {
-    /// In units of 2^30 ns, the time that the log says was that of the last change.
+    /// Unit of 2^30 ns for the last change time recorded in the log.
     #[inline(always)]
     pub(crate) fn note_logged_time(&self, time_ns: i64) {
         self.logged_time
@@ -38,8 +38,8 @@ impl SessionInode {
 }
 
 impl Volume {
-    /// Overwrite blocks where they lie; the bytes written, fewer when the caller's memory ends early. `None`: go the
-    /// ordinary way, which writes all of it.
+    /// Overwrite blocks in place. Returns the bytes written, fewer when the caller's memory ends early. `None`: use
+    /// the ordinary path, which writes all of it.
     pub(crate) fn overwrite_in_place(
         &self,
         file: FileReference,
@@ -58,7 +58,7 @@ impl Volume {
             && inode.is_written_in_place()
             && !self.is_read_only()
             && inode.is_time_logged(time_ns)
-            // Its blocks may be those of another file, too.
+            // Its blocks may also belong to another file.
             && self.session.header().shared_blocks.load(Ordering::Relaxed) == 0;
         if !usual {
             return None;
@@ -69,7 +69,7 @@ impl Volume {
             Err(errno) => return Some(Err(errno)),
         };
         let writing = self.begin_in_place(me, file.ino.0, inode)?;
-        // Where the kernel has pages, mounts learn of a change by the inode's sequence, which this leaves alone.
+        // Where the kernel has pages, mounts detect a change by the inode's sequence, which is not changed here.
         let is_cached = || inode.kernel_cached.load(Ordering::Acquire) != 0;
         let index = self.index_of(inode);
         let is_written = |block| index.load(block).has_data();
@@ -84,7 +84,7 @@ impl Volume {
         if !access.settle() {
             (done, fault) = copy_in_place(&mut access, index, offset, source);
         }
-        // Durable before anybody is told, and before the look at what the kernel got.
+        // Durable before the call returns, and before checking which pages the kernel got.
         if let Ok(pool) = self.pool(egeria_media::PoolIndex(0)) {
             pool.fence();
         }
@@ -116,7 +116,7 @@ impl Volume {
     }
 }
 
-/// Copy run by run; how far it came, and what then went wrong.
+/// Copy run by run; returns the bytes copied and the error that stopped it.
 fn copy_in_place(
     access: &mut Access<'_>,
     index: Index<'_>,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn write(volume: &Volume, file: FileReference, at: u64) -> Outcome<usize> {
-        // Until the time is logged, which is soon.
+        // Repeat until the time is logged, which is soon.
         volume.write(file, at, &[2; BLOCK as usize])?;
         volume.write(file, at, &[3; BLOCK as usize])
     }
@@ -219,7 +219,7 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, file) = prepared(&directory);
         let (ino, inode) = (file.ino().0, file.inode());
-        // The time of the change is logged for a while.
+        // Now the time of the change is logged and stays valid for some time.
         volume.write(file, 0, &[2; BLOCK as usize]).expect("write");
         let stopped = Stopped::in_child(&volume, |volume| {
             let me = volume.me()?;
@@ -228,7 +228,7 @@ mod tests {
             let writing = writing.ok_or(Errno(libc::EBUSY))?;
             Ok((ranges, writing))
         });
-        // Where the second ends meanwhile, the write must log the time, and waits: not for long.
+        // If the second ends during the write, the write must log the time, and waits: not for long.
         let written = within_patience(Duration::from_millis(20), || {
             volume.write(file, 32 * BLOCK, &[3; BLOCK as usize])
         });

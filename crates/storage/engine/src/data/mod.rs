@@ -1,4 +1,4 @@
-//! File data: where it lies, reading and writing it, its checksums.
+//! File data: where it is, reading and writing it, its checksums.
 
 pub(crate) mod delegation;
 pub(crate) mod fallocate;

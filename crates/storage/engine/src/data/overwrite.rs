@@ -1,5 +1,5 @@
-//! The way of most overwrites: one whole block inside a loaded file, with a free block at hand and room in
-//! the log page. The same steps as in `write`, without what longer writes need; the log entry is stored before the data.
+//! Fast path of most overwrites: one whole block inside a loaded file, with a free block at hand and room in the log
+//! page. Does the steps of `write` without those for longer writes; the log entry is stored before the data.
 
 use crate::data::prefetch::prefetch;
 use crate::data::write_rules::WriteRules;
@@ -19,8 +19,8 @@ use egeria_media::{BlockNumber, CallerSource, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Volume {
-    /// Overwrite one whole block below the end of file. `None`: nothing happened, go the ordinary way, which also
-    /// finds out what is wrong.
+    /// Overwrite one whole block below the end of file. `None`: nothing was done; use the ordinary path, which also
+    /// reports what is wrong.
     pub(crate) fn overwrite_block(
         &self,
         file: FileReference,
@@ -59,7 +59,7 @@ impl Volume {
         let file_block = offset / BLOCK as u64;
         let root = inode.root.load(Ordering::Relaxed);
         let slot = locked.index().slot_in_low_tree(root, file_block)?;
-        // The one load that misses the caches: needed only after the commit, so asked for now.
+        // The one load that misses the caches: needed only after the commit, so prefetched now.
         prefetch(slot);
         let size_bytes = locked.size_bytes();
         let cached = rules.direct && inode.kernel_cached.load(Ordering::Acquire) != 0;
@@ -92,8 +92,8 @@ impl Volume {
             touches_mtime: true,
             sums: &[],
         };
-        // Before the copy: what is stored here is loaded again for the checksum, and a load of several stores waits
-        // until all before them are in the caches.
+        // Before the copy: the checksum loads again what is stored here. A load that spans several stores waits until
+        // all earlier stores are in the caches.
         if let Err(errno) = staged.store(self, &entry, 1, time_ns) {
             return Some(Err(errno));
         }
@@ -112,7 +112,7 @@ impl Volume {
             let _direct = rules.begin_commit(inode)?;
             operation.commit(&[&staged])?;
             self.apply_commit(locked, &staged, || {
-                // As `apply_mapping`; a word that is there stays there while we hold the lock.
+                // As in `apply_mapping`; the slot's word cannot change while we hold the lock.
                 let generation = inode.next_word_generation();
                 let new = BlockWord::new(taken.pool, taken.block, false, generation);
                 let old = BlockWord(slot.load(Ordering::Relaxed));
@@ -141,7 +141,7 @@ impl Volume {
     }
 }
 
-/// Whether the block a word of the index names lies right before this one.
+/// Whether the block that an index word names lies directly before this one.
 fn is_followed_by(slot: &AtomicU64, pool: PoolIndex, block: BlockNumber) -> bool {
     let word = BlockWord(slot.load(Ordering::Relaxed));
     word.is_mapped() && word.pool() == pool && word.block().0 + 1 == block.0

@@ -1,4 +1,4 @@
-//! Loads that are asked for before they are needed.
+//! Prefetches: loads requested before they are needed.
 
 use std::sync::atomic::AtomicU64;
 

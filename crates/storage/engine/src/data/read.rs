@@ -1,4 +1,4 @@
-//! Reading file data without a lock: load the words, copy, look whether they still say the same.
+//! Reading file data without a lock: load the words, copy, and check that the words are unchanged.
 
 use crate::data::delegation::Delegation;
 use crate::format::*;
@@ -17,7 +17,7 @@ use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;
 
-/// How much of the next run is asked for, bytes: more does not help.
+/// How much of the next run is prefetched, bytes: more does not help.
 const RUN_PREFETCH_BYTES: usize = 1 << 10;
 
 impl Volume {
@@ -47,7 +47,7 @@ impl Volume {
         }
     }
 
-    /// A read of a striped file while long ones are delegated.
+    /// A read of a striped file while long reads are delegated.
     #[cold]
     fn read_long(
         &self,
@@ -116,8 +116,8 @@ impl Volume {
             .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read))
     }
 
-    /// As `read_direct`, if it goes the way of most reads; counts itself as a direct call. `None`: use
-    /// that. Touches no `errno`, takes no lock, cannot panic.
+    /// The fast path of `read_direct`, which counts itself as a direct call. `None`: use `read_direct`. Does not
+    /// change `errno`, takes no lock, cannot panic.
     #[inline]
     pub fn read_quickly(
         &self,
@@ -131,8 +131,8 @@ impl Volume {
         Some(bytes)
     }
 
-    /// The way of most reads: bytes of one written block where it was thought to be, all there, nothing
-    /// unusual. `None`: go the ordinary way, which also finds out what is wrong.
+    /// The fast path of most reads: all bytes lie in one written block at the guessed place. `None`: use the ordinary
+    /// path, which also reports what is wrong.
     #[inline(always)]
     fn read_one_block(
         &self,
@@ -175,7 +175,7 @@ impl Volume {
         Some(bytes)
     }
 
-    /// Ask to read from the pool that holds the first block; what is not there is in no pool.
+    /// Ask for admission to the pool that holds the first block; a hole is in no pool.
     #[cold]
     fn admit_read<'a>(
         &'a self,
@@ -205,7 +205,7 @@ impl Volume {
         }
     }
 
-    /// One block: its word tells whether anything happened. `None`: try again.
+    /// Read one block: its word shows whether anything changed. `None`: try again.
     #[inline]
     fn try_read_block(
         &self,
@@ -247,8 +247,8 @@ impl Volume {
         Some(Ok(bytes))
     }
 
-    /// The block is not where it was thought to be, or not there. Out of line, lest the compiler
-    /// choose between two addresses where the CPU should guess a branch.
+    /// The block is not at the guessed place, or not mapped. Out of line, so that the compiler does not select between
+    /// two addresses where the CPU should predict a branch.
     #[cold]
     #[inline(never)]
     fn copy_unguessed(
@@ -265,7 +265,7 @@ impl Volume {
         copy_run(access, word, within, to)
     }
 
-    /// Several blocks: nothing may change under an even sequence.
+    /// Read several blocks: nothing may change under an even sequence.
     fn try_read_blocks(
         &self,
         me: Me<'_>,
@@ -316,7 +316,7 @@ impl Volume {
         Ok(to.bytes())
     }
 
-    /// Copy a range as the index says now, run by run.
+    /// Copy a range by the present index, run by run.
     fn copy_range(
         &self,
         access: &mut Access<'_>,
@@ -332,8 +332,7 @@ impl Volume {
         }
     }
 
-    /// Bring the beginning of the run near that is copied after this one: the CPU's prefetchers find out about it only
-    /// when its copy begins.
+    /// Prefetch the beginning of the next run: the CPU's prefetchers notice that run only when its copy begins.
     #[inline]
     fn prefetch_run(&self, first: BlockWord) {
         if let (true, Ok(pool)) = (first.has_data(), self.pool(first.pool())) {
@@ -393,7 +392,7 @@ pub(crate) fn copy_run(
     access.copy_out(run, to)
 }
 
-/// Whether a block lies behind another that is this many blocks before it in the file.
+/// Whether a block directly follows, in place, a block that is this many blocks before it in the file.
 #[inline]
 pub(crate) fn continues(first: BlockWord, next: BlockWord, distance: u64) -> bool {
     if !first.has_data() {

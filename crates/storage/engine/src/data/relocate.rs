@@ -1,10 +1,11 @@
 //! Moving data of a file from one pool to another while the file is in use.
 //!
-//! 1. Copied without a lock, and committed only if nothing of the file changed since: who writes meanwhile wins, and the
-//!    copy is given up. So this is for files that are mostly read.
-//! 2. One commit, as of a write: before it the data is where it was, after it, it is at the new place. Times stay.
-//! 3. Files that are written in place are left alone: their bytes change without a trace that could be looked for. They
-//!    are spread over the pools anyway.
+//! 1. Data is copied without a lock, and committed only if nothing of the file changed since. A write during the copy
+//!    wins, and the copy is discarded. So this suits files that are mostly read.
+//! 2. One commit, as for a write: before it the data is at the old place, after it at the new place. Times do not
+//!    change.
+//! 3. Files written in place are not moved: their bytes change without a trace that could be checked. They are spread
+//!    over the pools anyway.
 
 use crate::format::*;
 use crate::log::mapping::{Mapping, entries_of};
@@ -35,23 +36,23 @@ const MAX_LOOKS: u64 = 1 << 16;
 pub struct Relocated {
     /// Where the next part begins, file block; the end of the range when all is done.
     pub next_block: u64,
-    /// What lies on the new pool now, bytes.
+    /// Bytes of the range that are on the new pool now.
     pub moved_bytes: u64,
-    /// The file was written meanwhile: this part was given up, and stays where it was.
+    /// The file was written during the copy: this part was discarded, and stays where it was.
     pub is_given_up: bool,
 }
 
-/// What was copied and is not committed yet.
+/// Blocks that are copied and not committed yet.
 #[derive(Default)]
 struct Copied {
     mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
-    /// Checksums of the blocks of each mapping; none of files without.
+    /// Checksums of the blocks of each mapping; empty for files without checksums.
     sums: Vec<u8>,
     blocks: u64,
 }
 
 impl Volume {
-    /// Moves what of some blocks of a file lies on one pool to another, up to 1 MiB of it.
+    /// Moves blocks of a file from one pool to another, up to 1 MiB per call.
     ///
     /// # Errors
     /// `EINVAL` when there are no such pools; `EOPNOTSUPP` for files that are written in place; `ENOSPC` when the new pool has no room;
@@ -111,13 +112,13 @@ impl Volume {
             }
         }
         drop(operation);
-        // Nothing is held from here on: on an emulated machine these wait.
+        // No lock is held from here on: on an emulated machine these calls wait.
         accesses.into_iter().for_each(Access::end);
         Ok(relocated)
     }
 
-    /// Bytes of a file on each pool, holes left out; as it is in this moment. Of larger files than `max_looks` blocks, so many
-    /// blocks are looked at, evenly spread, and stand for the others.
+    /// Bytes of a file on each pool at this moment, without holes. Of a file with more than `max_looks` blocks, only
+    /// that many blocks are checked, evenly spread; they stand for the others.
     ///
     /// # Errors
     /// `EISDIR` and `EINVAL` for other kinds of inodes; `ESTALE` when there is no such inode.
@@ -142,7 +143,7 @@ impl Volume {
         Ok(bytes)
     }
 
-    /// Copies blocks to new ones; what was copied, and the first block that was not looked at.
+    /// Copies blocks to new ones; returns the copies, and the first block that was not examined.
     fn copy_to(
         &self,
         (me, file): (Me<'_>, FileReference),
@@ -193,7 +194,7 @@ impl Volume {
             copied.blocks += taken.count;
             block += taken.count;
         }
-        // What lies between here and the end may be more than was looked at.
+        // The range up to the end may be larger than what was examined.
         Ok((
             copied,
             if block < last {
@@ -204,7 +205,7 @@ impl Volume {
         ))
     }
 
-    /// One block. Whatever it is by now: the commit looks whether it still was the file's.
+    /// Copy one block. It may have changed already: the commit checks whether it still belongs to the file.
     fn copy_block(
         &self,
         word: BlockWord,
@@ -238,7 +239,7 @@ impl Volume {
         copied: &Copied,
     ) -> Outcome<()> {
         self.compact_if_due(locked, operation);
-        // The entries carry the time of the last change: it stays what it was.
+        // The entries carry the time of the last change, so it does not change.
         let time_ns = locked.inode.ctime_ns.load(Ordering::Relaxed) as i64;
         let size_bytes = locked.size_bytes();
         let sums_of = |mapping: &Mapping| {
@@ -257,7 +258,7 @@ impl Volume {
             let index: Index<'_> = locked.index();
             index.reserve_for_write(mapping.file_block, mapping.count)?;
         }
-        // The copies are durable before this, by its fence.
+        // The fence of the commit makes the copies durable before the commit.
         operation.commit(&[&staged])?;
         self.apply_commit(locked, &staged, || {
             for entry in copied.mappings.iter().flat_map(entries) {

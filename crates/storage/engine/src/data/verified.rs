@@ -1,4 +1,4 @@
-//! Reading data that has checksums: no byte leaves here that is not what was written (see `checksums`).
+//! Reading data that has checksums: only bytes that match their checksum are returned (see `checksums`).
 
 use crate::failure_cause::{self, FailureCause};
 use crate::format::checksum::crc32c;
@@ -29,13 +29,13 @@ impl From<Errno> for Trouble {
     }
 }
 
-/// Blocks of a file that follow each other and cannot be read.
+/// Adjacent blocks of a file that cannot be read.
 pub(crate) struct BadBlocks {
     pub(crate) first: u64,
     pub(crate) count: u64,
     /// Where the first one is.
     word: BlockWord,
-    /// They were read, and are not what was written.
+    /// They could be read, but do not match their checksums.
     mismatch: bool,
 }
 
@@ -60,13 +60,13 @@ impl Volume {
     /// Whether the blocks of an open file have checksums.
     pub(crate) fn has_sums(&self, file: FileReference) -> Outcome<bool> {
         if file.inode().state.load(Ordering::Acquire) != LOADED {
-            // Whoever loads it may be stopped.
+            // A thread that is loading it may be stopped.
             return Ok(self.read_record(file.ino.0)?.certificate.checksums);
         }
         Ok(file.inode().checksums.load(Ordering::Relaxed) != 0)
     }
 
-    /// Read a block that has data into memory of our own; whether it is what was written.
+    /// Read a block that has data into private memory; returns whether it matches.
     fn read_block(
         &self,
         index: Index<'_>,
@@ -77,7 +77,7 @@ impl Volume {
         self.read_block_of(word, sum_in(index, file_block), bytes)
     }
 
-    /// The same where the checksum is known, if there is one.
+    /// Read a block that has data; whether it matches this checksum, if there is one.
     fn read_block_of(
         &self,
         word: BlockWord,
@@ -95,7 +95,7 @@ impl Volume {
         Ok(sum.is_none_or(|sum| sum == crc32c(bytes)))
     }
 
-    /// A block of a locked file that has data, whole, as it was written.
+    /// Read a whole block with data of a locked file, and verify it.
     pub(crate) fn old_block(
         &self,
         locked: &Locked<'_>,
@@ -110,7 +110,7 @@ impl Volume {
         }
     }
 
-    /// Tell and count a block that is not what was written.
+    /// Report and count a block that is not what was written.
     #[cold]
     fn mismatch(&self, me: Me<'_>, ino: u64, file_block: u64, word: BlockWord) -> Errno {
         count(&me.slot.counters.checksum_failures, 1);
@@ -134,7 +134,8 @@ impl Volume {
         Errno(libc::EIO)
     }
 
-    /// Look at up to `most` mapped blocks of a locked file from a block on; where to go on, `None` at the end.
+    /// Verify up to `most` mapped blocks of a locked file from a block on; returns where to continue, `None` at the
+    /// end.
     pub(crate) fn verify_blocks(
         &self,
         locked: &Locked<'_>,
@@ -180,8 +181,8 @@ impl Volume {
         (Some(block), read)
     }
 
-    /// As `read_to`, of a file with checksums.
-    // Out of line, lest the way of other files is longer for it.
+    /// Read into a caller's memory, for a file with checksums.
+    // Out of line, so that the path of other files does not get longer.
     #[cold]
     #[inline(never)]
     pub(crate) fn read_with_sums(
@@ -209,7 +210,7 @@ impl Volume {
             });
             let copied = match copied {
                 Ok(copied) => copied,
-                // Somebody is stopped in the middle of a change: what the log says is there, and whole.
+                // A thread is stopped in the middle of a change: the log describes a consistent state.
                 Err(_) => self.with_committed_blocks(ino, |blocks| {
                     let to = available(blocks.size_bytes, offset, to);
                     let look = |block| (blocks.run_at(block).0, blocks.sum_of(block));
@@ -219,7 +220,7 @@ impl Volume {
                 }),
             };
             let (copied, access, bytes) = match copied {
-                // It changes all the time, so nobody is stopped.
+                // It changes all the time, so its writer is not stopped.
                 Err(Errno(libc::EAGAIN)) => continue,
                 copied => copied?,
             };
@@ -263,15 +264,14 @@ impl Volume {
         match copied {
             Ok(()) => {}
             Err(Trouble::Errno(errno)) => return Some(Err(errno)),
-            // Damage is believed only under the lock.
+            // A mismatch counts as damage only under the lock.
             Err(Trouble::Mismatch(..)) => return None,
         }
         access.end();
         Some(Ok(to.bytes()))
     }
 
-    /// Copy a range block by block, each only when it is what was written: `look` says where a block lies, and its
-    /// checksum.
+    /// Copy a range block by block, each only if it matches: `look` returns the place of a block and its checksum.
     fn copy_verified(
         &self,
         access: &mut Access<'_>,
@@ -309,7 +309,7 @@ impl Volume {
     }
 }
 
-/// The checksum of a block as the index has it; `None`: none.
+/// The checksum of a block in the index; `None`: none.
 fn sum_in(index: Index<'_>, file_block: u64) -> Option<u32> {
     let pair = index.pair(file_block);
     pair.map(|[_, sum]| sum.load(Ordering::Acquire) as u32)

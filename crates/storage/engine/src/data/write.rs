@@ -29,19 +29,19 @@ use std::sync::atomic::Ordering;
 
 /// Largest file: what `off_t` holds.
 pub(crate) const MAX_FILE_BYTES: u64 = i64::MAX as u64;
-/// Bytes of one write that commit at once at most; more is written in several commits.
+/// Maximum bytes of a write in one commit; longer writes take several commits.
 const MAX_COMMIT_BYTES: usize = 1 << 30;
 
-/// Up to here the copy is made under the lock: taking a lock waits for all stores before it, so one
-/// taken after the copy would wait for the media twice. Longer copies should not hold others up.
+/// Up to this size the copy is made under the lock. Taking a lock waits for all stores before it, so a lock taken
+/// after the copy would wait for the media twice. Longer copies must not hold up other threads.
 const COPY_UNDER_LOCK_BYTES: usize = 8192;
 
-/// Where a write goes.
+/// Target position of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     At(u64),
     End,
-    /// The rest of an append: only while it is the end that its beginning made.
+    /// The rest of an append: valid only while the end of file is where the first part left it.
     Rest(u64),
 }
 
@@ -55,7 +55,7 @@ impl Target {
     }
 }
 
-/// A write under way: what was copied and where it shall be mapped.
+/// A write in progress: the blocks copied and where to map them.
 struct Write<'a, 'o> {
     volume: &'a Volume,
     operation: &'o mut Operation<'a>,
@@ -101,7 +101,7 @@ impl Volume {
         self.write_by(file, Target::End, from, WriteRules::default())
     }
 
-    /// As `write_from`, by a process that goes past the kernel, after it looked at [`Volume::may_have_privileges`].
+    /// As `write_from`, by a process that bypasses the kernel, after it checked [`Volume::may_have_privileges`].
     ///
     /// # Errors
     /// As `write_from`; `EAGAIN` when kernel-cached (decided under the inode's lock): pass the call to the kernel.
@@ -146,7 +146,7 @@ impl Volume {
         }
     }
 
-    /// A write to a striped file while long ones are delegated.
+    /// A write to a striped file while long accesses are delegated.
     #[cold]
     fn write_long(
         &self,
@@ -229,7 +229,7 @@ impl Volume {
                     landed.get_or_insert(offset);
                     done += written;
                 }
-                // The data took the last block, or run of blocks, and left none for the log: less data then.
+                // The data took the last block, or run of blocks, and left none for the log: write less data.
                 Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if some.bytes() > BLOCK => {
                     at_once = (some.bytes() / 2).next_multiple_of(BLOCK);
                 }
@@ -246,7 +246,7 @@ impl Volume {
         Ok((landed.unwrap_or(0), done))
     }
 
-    /// Ask to write to the pool that new blocks come from.
+    /// Ask for admission to the pool that new blocks come from.
     #[cold]
     fn admit_write(
         &self,
@@ -263,7 +263,7 @@ impl Volume {
         self.admit(me, file.ino.0, pool, Request { kind, bytes })
     }
 
-    /// One commit: all of it, or as much as a fragmented pool lets one commit hold.
+    /// One commit: of all data, or of as much as one commit can map in a fragmented pool.
     fn write_some(
         &self,
         file: FileReference,
@@ -318,16 +318,16 @@ impl Volume {
             return Err(Errno(libc::EAGAIN));
         }
         if target == Target::Rest(guess) && locked.size_bytes() != guess {
-            // Others appended between two commits: stop short, overwrite nobody.
+            // Another append came between two commits: stop here, and do not overwrite its data.
             return Err(Errno(libc::EAGAIN));
         }
         if target == Target::End && locked.size_bytes() != write.offset {
-            // Somebody appended meanwhile: what was copied belongs elsewhere now.
+            // Another append came first: the copy belongs to another offset now.
             write.start_over(locked.size_bytes());
             write.copy_whole_blocks()?;
         }
         if locked.has_sums() != has_sums {
-            // The number means another file now.
+            // The number belongs to another file now.
             return Err(Errno(libc::ESTALE));
         }
         write.commit(&locked, rules)?;
@@ -345,7 +345,7 @@ impl<'a> Write<'a, '_> {
         self.offset + self.bytes as u64
     }
 
-    /// Bring the first word of the index near while the copy is made: it is the one load that misses.
+    /// Prefetch the first word of the index during the copy: it is the one load that misses the caches.
     #[inline]
     fn prefetch_words(&self, file: FileReference) {
         let index = Index {
@@ -368,8 +368,8 @@ impl<'a> Write<'a, '_> {
             .min((MAX_FILE_BYTES - offset.min(MAX_FILE_BYTES)) as usize);
     }
 
-    /// Copy every block the write covers whole to new blocks. Shortens the write when one commit cannot
-    /// hold all the runs.
+    /// Copy every block that the write covers completely to new blocks. Shortens the write when one commit cannot hold
+    /// all runs.
     fn copy_whole_blocks(&mut self) -> Outcome<()> {
         let mut block = self.offset.div_ceil(BLOCK as u64);
         let end = self.end() / BLOCK as u64;
@@ -384,7 +384,7 @@ impl<'a> Write<'a, '_> {
                 .take(self.ino, block, count, prefer, self.need)
             {
                 Ok(taken) => taken,
-                // Part of a write is better than none, as other file systems do it.
+                // A partial write is better than none; other file systems do the same.
                 Err(Errno(libc::ENOSPC))
                     if block * BLOCK as u64 > self.offset && !self.mappings.is_empty() =>
                 {
@@ -415,7 +415,7 @@ impl<'a> Write<'a, '_> {
         }
     }
 
-    /// Copy to the blocks that were taken, again.
+    /// Copy again to the blocks that were taken.
     fn copy_mapped_blocks(&mut self) -> Outcome<()> {
         for at in 0..self.mappings.len() {
             let mapping = self.mappings[at];
@@ -503,7 +503,7 @@ impl<'a> Write<'a, '_> {
 
     fn stage(&mut self, staged: &mut Staged, size_bytes: u64, time_ns: i64) -> Outcome<()> {
         if self.mappings.is_empty() {
-            // All bytes went in place behind the end of file: only the size is news.
+            // All bytes went in place behind the end of file: only the size changes.
             let mapping = Mapping {
                 file_block: 0,
                 count: 0,
@@ -521,8 +521,8 @@ impl<'a> Write<'a, '_> {
         Ok(())
     }
 
-    /// Bytes between the old end of file and the write, in the block that holds the old end: they were
-    /// never part of the file and may hold anything; zero them before the size makes them visible.
+    /// Zero the bytes between the old end of file and the write, in the block of the old end. They were never part of
+    /// the file and may hold anything; this is done before the size makes them visible.
     fn zero_gap(&mut self, locked: &Locked<'_>, size: u64) -> Outcome<()> {
         if self.offset > size {
             self.volume.zero_behind_end(locked, size, self.offset)?;
@@ -531,7 +531,7 @@ impl<'a> Write<'a, '_> {
     }
 }
 
-/// What a write may take: of the reserve, when it brings one block and gives one up.
+/// Which space a write may take: from the reserve, if it takes one block and frees one.
 fn need_of(early: Option<&Locked<'_>>, offset: u64, bytes: usize, rules: WriteRules) -> Need {
     let has_block = |locked: &Locked<'_>| {
         let word = locked.index().load(offset / BLOCK as u64);
@@ -566,11 +566,11 @@ fn zero(
 }
 
 impl Volume {
-    /// Zero, in place, the bytes behind the end of file up to `to` in the block that holds the end.
+    /// Zero in place the bytes from the end of file up to `to`, in the block of the end.
     pub(crate) fn zero_behind_end(&self, locked: &Locked<'_>, size: u64, to: u64) -> Outcome<()> {
         let within = size % BLOCK as u64;
         let word = locked.index().load(size / BLOCK as u64);
-        // Where blocks have checksums, these bytes are zeros.
+        // In files with checksums these bytes are zeros already.
         if within == 0 || !word.has_data() || locked.has_sums() {
             return Ok(());
         }
@@ -579,7 +579,7 @@ impl Volume {
         zero(self, block, within, within + (end - size))
     }
 
-    /// Blocks of the largest file must be indexable.
+    /// The blocks of the largest file must fit the index.
     #[allow(dead_code)]
     const ASSERT_RANGE: () = assert!(MAX_FILE_BLOCKS >= MAX_FILE_BYTES / BLOCK as u64);
 }

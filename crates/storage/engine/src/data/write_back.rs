@@ -1,10 +1,10 @@
-//! Writing back pages that programs changed through mappings, also on a full volume. The program that stored may be gone,
-//! so what the file has a block for must not be lost.
+//! Writing back pages that programs changed through mappings, also on a full volume. The program may be gone, so data
+//! for mapped blocks must not be lost.
 //!
-//! 1. As every other write, as long as there is space.
-//! 2. Block by block, from a part of the reserve: each brings one block and gives one up.
-//! 3. Where the data lies, when the reserve is used up, of files without checksums. A crash may leave a part of such a page,
-//!    as it may of every page that is stored through a mapping; the time of the change may be lost then.
+//! 1. While there is space: as every other write.
+//! 2. Then block by block, from a part of the reserve: each takes one block and frees one.
+//! 3. When the reserve is used up, in place, for files without checksums. A crash may leave a part of such a page, as
+//!    of every page stored through a mapping; the time of the change may be lost then.
 
 use crate::data::write::Target;
 use crate::data::write_rules::WriteRules;
@@ -18,7 +18,8 @@ use crate::types::*;
 use std::sync::atomic::Ordering;
 
 impl Volume {
-    /// Write what a kernel sends of its pages. What cannot be written (holes on a full volume) does not hold up the rest.
+    /// Write the pages that a kernel sends. Pages that cannot be written (holes on a full volume) do not prevent
+    /// writing the rest.
     ///
     /// # Errors
     /// The first of the errors of `write_from`.
@@ -31,7 +32,7 @@ impl Volume {
             Err(_) => 0,
         };
         let mut outcome = Ok(());
-        // Block by block: what stands in the way of one may not be in that of the next.
+        // Block by block: one block may fail where the next one succeeds.
         while done < data.len() {
             let offset = offset_bytes + done as u64;
             let rest = &data[done..];
@@ -74,7 +75,7 @@ impl Volume {
         };
         Access::upkeep(self, run, |pool| {
             pool.copy_in(run.at, part.into()).map_err(Errno::from)?;
-            // Durable before it is said to be written.
+            // Durable before it is reported as written.
             pool.fence();
             Ok(())
         })?;
@@ -82,7 +83,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Show that the content changed, also to those who compare [`Volume::change_number`].
+    /// Show that the content changed, also to users of [`Volume::change_number`].
     fn note_change(&self, locked: &Locked<'_>) {
         let changing = WriteSection::begin(locked.inode);
         let time_ns = self.stamp_ns(locked.inode) as u64;

@@ -1,5 +1,5 @@
-//! CRC-32C of the format. Records and entries are tens of bytes: the library's three-way split is made
-//! for long buffers, and for these costs more than the copy of a block's tail. Same sums, other speed.
+//! CRC-32C of the format. Records and entries are tens of bytes. The library splits data in three for long buffers;
+//! for short data this costs more than copying the tail of a block. The result is the same, only the speed differs.
 
 /// Bytes up to which one instruction per word is faster than the library.
 #[cfg(target_arch = "x86_64")]
@@ -11,7 +11,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// CRC-32C of what `crc` is the sum of, and then `bytes`.
+/// CRC-32C of the bytes summed in `crc`, followed by `bytes`.
 #[inline]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -21,7 +21,7 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// The instruction itself: an intrinsic could not be inlined into code for every x86-64 CPU.
+/// The instruction in assembly: an intrinsic could not be inlined into code for every x86-64 CPU.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn append_short(crc: u32, bytes: &[u8]) -> u32 {

@@ -1,6 +1,5 @@
-//! Log pages and entries. A page is a header line and 63 lines of entries; an entry is 1 to 63 lines
-//! with its own checksum, which also covers inode, generation and place, so that a stale or misplaced
-//! line is never taken for one.
+//! Log pages and entries. A page is a header line and 63 lines of entries. An entry is 1 to 63 lines with its own
+//! checksum. The checksum also covers inode, generation and position, so that a stale or misplaced line is detected.
 
 use super::*;
 use egeria_media::{BlockNumber, PoolIndex};
@@ -11,15 +10,15 @@ pub const LOG_PAGE_MAGIC: u32 = 0x4547_4c50;
 pub const NEXT_PAGE_AT: u64 = 32;
 /// Lines of a page.
 pub const PAGE_LINES: u8 = 64;
-/// Checksums that one `Write` brings at most: a quarter of a page, so that pages fill well.
+/// Maximum number of checksums in one `Write`: a quarter of a page, so that pages fill well.
 pub const MAX_SUMS: u64 = ((15 * LINE - SUMS_AT) / 4) as u64;
 /// Offset of the checksums in a `Write` that has some.
 const SUMS_AT: usize = 48;
 /// Longest extended attribute value, bytes: name and value share one entry within a page.
 pub const MAX_XATTR_VALUE_BYTES: usize = 63 * LINE - 20 - MAX_NAME_BYTES;
 
-/// Header line of a log page, without the link. `sequence` counts the pages of the chain from 0, so
-/// that no chain of valid pages can run in a circle.
+/// Header line of a log page, without the link. `sequence` counts the pages of the chain from 0, so that a chain of
+/// valid pages cannot form a cycle.
 pub fn encode_page_header(
     ino: u64,
     generation: u32,
@@ -37,7 +36,7 @@ pub fn encode_page_header(
     bytes
 }
 
-/// Whether a header line is the one of this page of this inode.
+/// Whether a header line is that of this page of this inode.
 pub fn is_page_header(
     bytes: &[u8; LINE],
     ino: u64,
@@ -48,7 +47,7 @@ pub fn is_page_header(
     bytes[..32] == encode_page_header(ino, generation, page, sequence)[..32]
 }
 
-/// Everything `setattr`-like that an inode's log records: always the whole state.
+/// Attributes as an inode's log records them: always the complete state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttributeState {
     /// Type and permissions.
@@ -88,7 +87,7 @@ pub enum Entry<'a> {
         unwritten: bool,
         /// Data was written: the modification time is the entry's time.
         touches_mtime: bool,
-        /// CRC-32C of each block, 4 bytes each, of files with checksums; else nothing.
+        /// CRC-32C of each block, 4 bytes each, for files with checksums; else empty.
         sums: &'a [u8],
     },
     /// File blocks `file_block..+count` are a hole.
@@ -100,7 +99,7 @@ pub enum Entry<'a> {
         /// Size of the file after the operation.
         size_bytes: u64,
     },
-    /// Attributes as they are from now on; change time is the entry's time.
+    /// Attributes from now on; change time is the entry's time.
     Attributes(AttributeState),
     /// A name was added.
     NameAdd {
@@ -113,24 +112,24 @@ pub enum Entry<'a> {
         /// The name.
         name: &'a [u8],
     },
-    /// The name added at this place is gone.
+    /// The name added at this position is removed.
     NameRemove {
         /// Position of the `NameAdd`.
         added: LogPosition,
     },
-    /// An extended attribute has this value.
+    /// An extended attribute was set to this value.
     XattrSet {
         /// Name.
         name: &'a [u8],
         /// Value.
         value: &'a [u8],
     },
-    /// An extended attribute is gone.
+    /// An extended attribute was removed.
     XattrRemove {
         /// Name.
         name: &'a [u8],
     },
-    /// Nothing: lines up to the end of a page that the next entry did not fit in.
+    /// Padding: the rest of a page that the next entry did not fit in.
     Pad,
 }
 
@@ -152,7 +151,7 @@ fn lines_for(bytes: usize) -> u8 {
 }
 
 impl Entry<'_> {
-    /// The same `Write` with these checksums; other entries as they are.
+    /// This `Write` with these checksums; other entries unchanged.
     pub fn with_sums<'s>(&'s self, of_blocks: &'s [u8]) -> Entry<'s> {
         let mut entry: Entry<'s> = *self;
         if let Entry::Write { sums, .. } = &mut entry {
@@ -257,7 +256,7 @@ fn encode_xattr(bytes: &mut [u8], kind: u8, name: &[u8], value: &[u8]) {
     bytes[20 + name.len()..20 + name.len() + value.len()].copy_from_slice(value);
 }
 
-/// What an entry's checksum covers beside its bytes.
+/// What an entry's checksum covers in addition to its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct EntrySeal {
     /// Inode the log belongs to.
@@ -269,20 +268,21 @@ pub struct EntrySeal {
 }
 
 impl EntrySeal {
-    /// Checksum of an entry's bytes (the checksum field itself left out).
+    /// Checksum of an entry's bytes (without the checksum field itself).
     #[inline]
     pub fn checksum(&self, bytes: &[u8]) -> u32 {
         let mut seed = [0u8; 24];
         put_u64(&mut seed, 0, self.ino);
         put_u64(&mut seed, 8, self.position.0);
-        // The generation and then the entry's first four bytes, as one word: a load of two stores has to wait for both.
+        // The generation and then the entry's first four bytes, as one word: a load that spans two stores has to wait
+        // for both.
         let first = u64::from(get_u32(bytes, 0));
         put_u64(&mut seed, 16, u64::from(self.generation) | first << 32);
         super::checksum::crc32c_append(super::checksum::crc32c(&seed), &bytes[8..])
     }
 }
 
-/// Lines an entry claims, from its first line; `None` when it cannot be one.
+/// Number of lines of an entry, from its first line; `None` when it cannot be an entry.
 pub fn claimed_lines(first_line: &[u8; LINE], position: LogPosition) -> Option<u8> {
     let lines = first_line[1];
     (lines > 0
@@ -291,7 +291,7 @@ pub fn claimed_lines(first_line: &[u8; LINE], position: LogPosition) -> Option<u
         .then_some(lines)
 }
 
-/// Decode an entry of `claimed_lines` lines with its time; `None` when damaged or not of this log.
+/// Decode an entry of `claimed_lines` lines with its time; `None` when damaged or of another log.
 pub fn decode_entry(bytes: &[u8], seal: EntrySeal) -> Option<(Entry<'_>, i64)> {
     if bytes.len() < LINE || get_u32(bytes, 4) != seal.checksum(bytes) {
         return None;
@@ -352,7 +352,7 @@ pub fn decode_entry(bytes: &[u8], seal: EntrySeal) -> Option<(Entry<'_>, i64)> {
     Some((entry, get_u64(bytes, 8) as i64))
 }
 
-/// The checksums of a `Write` that has some: at least one, one for each block.
+/// The checksums of a `Write`: at least one, one per block.
 fn decode_sums(bytes: &[u8]) -> Option<&[u8]> {
     let count = usize::try_from(get_u64(bytes, 24)).ok()?;
     let end = count.checked_mul(4)?.checked_add(SUMS_AT)?;

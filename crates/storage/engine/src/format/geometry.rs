@@ -3,7 +3,7 @@
 use super::*;
 use egeria_media::{BlockNumber, PoolOffset};
 
-/// Where the regions of a pool lie; follows from its size and index.
+/// Where the regions of a pool lie; computed from its size and index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Size in blocks.

@@ -1,9 +1,9 @@
-//! The inode record: three mutable words and an immutable, checksummed birth certificate.
+//! The inode record: three mutable words and an immutable certificate with a checksum.
 
 use super::*;
 use egeria_media::{BlockNumber, PoolIndex};
 
-/// Bytes of a record: two cache lines, the words apart from the certificate.
+/// Bytes of a record: two cache lines, one for the words and one for the certificate.
 pub const INODE_BYTES: u64 = 128;
 /// Records in a block.
 pub const INODES_PER_BLOCK: u64 = BLOCK as u64 / INODE_BYTES;
@@ -14,7 +14,7 @@ pub const HEADS_AT: u64 = 8;
 /// Offset of the certificate.
 pub const CERTIFICATE_AT: u64 = 64;
 
-/// What an inode was born with; later changes are in its log.
+/// State of an inode at its creation; later changes are in its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Certificate {
     /// The inode's own number.
@@ -29,21 +29,21 @@ pub struct Certificate {
     pub gid: u32,
     /// Device number.
     pub rdev: u32,
-    /// Names at birth (0 for an unnamed file).
+    /// Names at creation (0 for an unnamed file).
     pub nlink: u32,
-    /// Birth, and first value of all times, ns since the epoch.
+    /// Creation time, and first value of all times, ns since the epoch.
     pub birth_ns: i64,
-    /// Directory it was born in (meaning only for directories).
+    /// Directory it was created in (used only for directories).
     pub parent: u64,
-    /// A file: its data has checksums, as long as it lives. A directory: what is made in it has them, until
-    /// its attribute says something else.
+    /// A file: its data has checksums, for its whole life. A directory: what is created in it has checksums, until its
+    /// attribute says otherwise.
     pub checksums: bool,
-    /// A file: where its data goes. A directory: where that of files made in it goes, until its attribute says
-    /// something else.
+    /// A file: where its data goes. A directory: where the data of files created in it goes, until its attribute says
+    /// otherwise.
     pub layout: LayoutWord,
 }
 
-/// Where the data of a file goes, as it is on media: 0 where nothing was said, [`u32::MAX`] on the node of the writing
+/// Where the data of a file goes, as stored on media: 0 for unspecified, [`u32::MAX`] for the node of the writing
 /// thread, else the blocks of a stripe, at most [`LayoutWord::MAX_STRIPE_BLOCKS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LayoutWord(pub u32);

@@ -1,12 +1,12 @@
-//! Redo journal slots: operations over two or more objects commit through one
-//! (DESIGN.md, "The log of an inode"). A slot is one sealed word, then pairs of (place, value) words.
+//! Redo journal slots: operations on two or more logs commit through one slot (DESIGN.md, "The log of an inode"). A
+//! slot is one sealed word, followed by pairs of (place, value) words.
 
 use super::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
 /// First block of the journal (pool 0).
 pub const JOURNAL_BLOCK: BlockNumber = BlockNumber(5);
-/// Slots of a volume; a thread's slot in the session has the same index.
+/// Slots of a volume; a thread's slot in the session has this index, too.
 pub const JOURNAL_SLOTS: u64 = 4096;
 /// Bytes of a slot.
 pub const JOURNAL_SLOT_BYTES: u64 = 256;
@@ -44,19 +44,19 @@ pub fn encode_journal_pairs(pairs: &[JournalPair]) -> Vec<u8> {
     bytes
 }
 
-/// The word whose store at the slot's start commits these pairs.
+/// The word that commits these pairs when it is stored at the slot's start.
 pub fn journal_commit_word(slot: u64, encoded_pairs: &[u8]) -> u64 {
     let crc = super::checksum::crc32c_append(slot as u32, encoded_pairs) as u64;
     (JOURNAL_MAGIC << 48) | ((encoded_pairs.len() as u64 / 16) << 32) | crc
 }
 
-/// Pairs a commit word speaks of, when it can be one.
+/// Number of pairs in a commit word, if the word is valid.
 pub fn journal_pair_count(word: u64) -> Option<usize> {
     let count = ((word >> 32) & 0xffff) as usize;
     (word >> 48 == JOURNAL_MAGIC && count > 0 && count <= MAX_JOURNAL_PAIRS).then_some(count)
 }
 
-/// Decode pairs that a commit word was read with; `None` when the word does not match them.
+/// Decode the pairs read with a commit word; `None` when the word does not match them.
 pub fn decode_journal_pairs(slot: u64, word: u64, bytes: &[u8]) -> Option<Vec<JournalPair>> {
     if journal_commit_word(slot, bytes) != word {
         return None;

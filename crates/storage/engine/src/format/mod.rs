@@ -3,7 +3,7 @@
 //! ```text
 //! block 0,1   superblock, copy A          every pool
 //! block 2,3   superblock, copy B          every pool
-//! block 4     session line                pool 0 only; says who is attached, means nothing after a boot
+//! block 4     session line                pool 0 only; shows if attached, means nothing after a boot
 //! block 5…    journal slots               pool 0 only
 //! …           inode block pointers        one word per possible inode block
 //! …           data: inode blocks, log pages, file blocks
@@ -45,7 +45,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 pub const MAX_TARGET_BYTES: usize = 4095;
 /// Most hard links of a file.
 pub const MAX_LINKS: u32 = 65_000;
-/// Smallest pool, bytes: less holds no metadata worth having.
+/// Smallest pool, bytes: a smaller one would hold hardly more than metadata.
 pub const MIN_POOL_BYTES: u64 = 8 << 20;
 
 /// Little-endian fields of a byte buffer.

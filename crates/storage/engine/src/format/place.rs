@@ -1,12 +1,12 @@
 //! Which log is read.
 
-/// Whose log is walked.
+/// The inode of the log to walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogPlace {
     pub(crate) ino: u64,
     pub(crate) generation: u32,
-    /// Pages of the chain up to and with the one the walk begins in; 0 from the head.
+    /// Pages of the chain up to and including the first page of the walk; 0 from the head.
     pub(crate) pages_before: u32,
-    /// Whoever walks has no lock: what looks damaged may have changed meanwhile.
+    /// The walk has no lock: what looks damaged may have changed during the walk.
     pub(crate) unlocked: bool,
 }

@@ -1,4 +1,4 @@
-//! The superblock: what a pool is, twice, each copy checksummed.
+//! The superblock: describes a pool; stored twice, each copy with a checksum.
 
 use super::*;
 use egeria_media::BlockNumber;
@@ -39,8 +39,8 @@ pub struct Superblock {
     pub pool_index: u8,
     /// When the volume was made, ns since the epoch.
     pub created_ns: i64,
-    /// What only the pools of the volume know: none of them can be made without having read another. Zero in
-    /// version 2.
+    /// A secret that only the pools of the volume contain: a pool with it cannot be made without reading another one.
+    /// Zero in version 2.
     pub secret: [u8; 16],
     /// All pools of the volume, this one too.
     pub pools: Vec<Sibling>,
@@ -85,7 +85,7 @@ impl Superblock {
         bytes
     }
 
-    /// Decode one copy; everything is checked, nothing trusted.
+    /// Decode one copy; all of it is checked.
     ///
     /// # Errors
     /// What is wrong with the copy: no superblock, another version, or damage.
@@ -97,7 +97,7 @@ impl Superblock {
         if crc != get_u32(bytes, SUPERBLOCK_BYTES - 4) {
             return Err(SuperblockFault::Damaged);
         }
-        // The version is read only behind a good checksum: every version keeps the first and last fields in place.
+        // The version is read only if the checksum is good: every version keeps the first and last fields in place.
         let version = get_u32(bytes, 8);
         if !(OLDEST_FORMAT_VERSION..=FORMAT_VERSION).contains(&version) {
             return Err(SuperblockFault::Version(version));

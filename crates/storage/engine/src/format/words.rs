@@ -1,5 +1,5 @@
-//! The 8-byte words that commit, point and index. Every multi-field value that must change at once
-//! fits one of them.
+//! The 8-byte words for commits, pointers and the index. Every multi-field value that must change atomically fits in
+//! one of them.
 
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
@@ -46,7 +46,7 @@ impl LogPosition {
     pub fn line(self) -> u8 {
         (self.0 & 0x7f) as u8
     }
-    /// The same page, another line.
+    /// A position on the same page, at another line.
     pub fn at_line(self, line: u8) -> LogPosition {
         LogPosition((self.0 & !0x7f) | line as u64)
     }
@@ -78,15 +78,15 @@ const SECOND_HEAD: u64 = 1 << 51;
 const ORPHAN: u64 = 1 << 52;
 const IN_USE: u64 = 1 << 53;
 
-/// The word whose store commits: where an inode's log ends, which of two heads begins it, and whether
-/// the inode has lost its last name. Zero: the inode is free.
+/// The word that commits with its store: where an inode's log ends, which of two heads begins it, and whether the
+/// inode has lost its last name. Zero: the inode is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommitWord {
     /// First line after the last committed entry.
     pub tail: LogPosition,
-    /// Index of the head in force (0 or 1): compaction swaps it.
+    /// Index of the active head (0 or 1): compaction switches it.
     pub head_index: u8,
-    /// No name is left; the inode goes with its last open.
+    /// No name is left; the inode is deleted after its last close.
     pub orphan: bool,
 }
 
@@ -144,8 +144,8 @@ pub fn decode_link(ino: u64, word: u64) -> Result<LogPosition, ()> {
 const UNWRITTEN: u64 = 1 << 44;
 const GENERATION_SHIFT: u32 = 45;
 
-/// Word of the index of an open file: where one file block lies. Zero is a hole. The generation makes
-/// a reader notice that a block went away and came back (docs/explanation/waiting.md). Never on media.
+/// Word of a file's index: the place of one file block. Zero is a hole. The generation shows a reader that a block was
+/// freed and reused in between (docs/explanation/waiting.md). Never on media.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BlockWord(pub u64);
 
@@ -187,12 +187,12 @@ impl BlockWord {
     pub fn block(self) -> BlockNumber {
         BlockNumber(self.0 & BLOCK_MASK)
     }
-    /// Pool and block alone, without generation and state.
+    /// Pool and block only, without generation and state.
     #[inline]
     pub fn place(self) -> BlockWord {
         BlockWord(self.0 & ((1 << (BLOCK_BITS + POOL_BITS)) - 1))
     }
-    /// Same place on media, whatever the generation and state.
+    /// Whether both words name one place on media, whatever the generation and state.
     #[inline]
     pub fn same_place(self, other: BlockWord) -> bool {
         self.place() == other.place()
@@ -232,7 +232,7 @@ impl Extent {
             count: (word >> BLOCK_BITS) & MAX_EXTENT_BLOCKS,
         }
     }
-    /// What is left behind the first `count` blocks.
+    /// The run without its first `count` blocks.
     pub fn without_first(self, count: u64) -> Extent {
         Extent {
             block: BlockNumber(self.block.0 + count),

@@ -1,5 +1,5 @@
-//! From log entries to the session's picture of an inode. The same code loads an inode, applies a fresh
-//! commit, and repeats what a dead owner left half done; so every step may be taken twice.
+//! Applying log entries to the session's state of an inode. The same code loads an inode, applies a fresh commit, and
+//! repeats what a dead owner left unfinished; so every step may be executed twice.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const COMPACT_MIN_PAGES: u32 = 16;
 
 impl Volume {
-    /// Apply what lies between the applied position and the committed tail on media.
+    /// Apply the entries between the applied position and the committed tail on media.
     pub(crate) fn apply_from_log(&self, locked: &Locked<'_>) -> Outcome<()> {
         let record = self.read_record(locked.ino)?;
         let applied = locked.commit()?;
         if applied.head_index != record.commit.head_index {
-            // Compacted and not noticed: the caller reads the new log from its head.
+            // The log was compacted since: the caller reads the new log from its head.
             return Err(Errno(libc::EAGAIN));
         }
         let inode = locked.inode;
@@ -53,7 +53,7 @@ impl Volume {
                 .store((2 * pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
         }
         if record.commit.orphan {
-            // The mark says it, so that losing the last name needs no log entry.
+            // The orphan mark implies this, so that losing the last name needs no log entry.
             inode.nlink.store(0, Ordering::Relaxed);
         } else if locked.kind() == FileKind::Directory && inode.nlink.load(Ordering::Relaxed) != 1 {
             return Err(self.damaged(locked.ino, "link count of a directory"));
@@ -64,7 +64,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Apply one entry. While `loading`, blocks an entry replaces are nobody's yet and are not freed.
+    /// Apply one entry. While `loading`, blocks that an entry replaces have no owner yet and are not freed.
     pub(crate) fn apply_entry(
         &self,
         locked: &Locked<'_>,
@@ -162,8 +162,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Map a run. Its slots exist. A word that already names the place is left alone, so that applying
-    /// twice frees nothing twice. `sums`: of its blocks, when the file has checksums.
+    /// Map a run; its slots exist. A word that already names the place is left unchanged, so that applying twice frees
+    /// no block twice. `sums`: checksums of its blocks, if the file has checksums.
     pub(crate) fn apply_mapping(
         &self,
         locked: &Locked<'_>,
@@ -182,7 +182,7 @@ impl Volume {
             let block = BlockNumber(mapping.block.0 + at);
             let new = BlockWord::new(mapping.pool, block, mapping.unwritten, generation);
             let old = BlockWord(slot.load(Ordering::Relaxed));
-            // Before the word: who reads the two in between finds that they do not match, and looks again.
+            // Stored before the word: a reader between the two stores finds a mismatch and reads again.
             index.set_sum(mapping.file_block + at, sums, at as usize);
             if old.is_mapped() && old.same_place(new) {
                 if old.is_unwritten() != new.is_unwritten() {
@@ -253,7 +253,7 @@ impl Volume {
             let end = state.size_bytes.div_ceil(BLOCK as u64);
             self.apply_hole(locked, operation, end, MAX_FILE_BLOCKS, loading);
         }
-        // The log may say now that the last change was long ago.
+        // The last change time in the log may be old now.
         inode.logged_time.store(0, Ordering::Relaxed);
         inode.mode.store(state.mode, Ordering::Relaxed);
         inode.uid.store(state.uid, Ordering::Relaxed);
@@ -298,7 +298,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Of inodes changed in one commit, when one could not be applied: their next users read the logs.
+    /// After a failed apply of one of the inodes changed in one commit: unload them, so that their next users read the
+    /// logs.
     pub(crate) fn or_forget(&self, changed: &[&Locked<'_>], outcome: Outcome<()>) -> Outcome<()> {
         if outcome.is_err() {
             changed.iter().for_each(|locked| self.forget(locked));
@@ -311,13 +312,13 @@ impl Volume {
         locked.inode.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Replaced runs that a dead owner noted for this inode: those the index no longer names are free;
-    /// the rest are still to be replaced by applying the log. Under `recovery`.
+    /// Settle replaced runs that a dead owner noted for this inode: runs that the index no longer names are free; the
+    /// rest will be replaced by applying the log. Under `recovery`.
     pub(crate) fn reclaim_replaced_blocks(&self, locked: &Locked<'_>, dead: usize) {
         self.settle_pending(locked, dead, true);
     }
 
-    /// New runs that a dead owner took for this inode: those no commit brought in are free.
+    /// Settle new runs that a dead owner took for this inode: runs that no commit mapped are free.
     pub(crate) fn reclaim_new_blocks(&self, locked: &Locked<'_>, dead: usize) {
         self.settle_pending(locked, dead, false);
         self.settle_pending(locked, dead, true);
@@ -336,15 +337,15 @@ impl Volume {
                 continue;
             }
             let file_block = entry.file_block.load(Ordering::Relaxed);
-            // Asked while the entry stands: after it whoever reaps may empty the pocket.
+            // Checked while the entry stands: once it is removed, the reaper may empty the pocket.
             let held = is_in_pocket(slot, extent) || is_outgoing(slot, extent);
             let runs = if held {
                 Vec::new()
             } else {
                 self.unreferenced(locked, file_block, extent)
             };
-            // First out of the list, then to the map: dying between loses the run until the next
-            // session, never frees it twice.
+            // First removed from the list, then given to the map: a death in between loses the run until the next
+            // session, but never frees it twice.
             entry.extent.store(0, Ordering::Release);
             for (block, count) in runs {
                 let run = Extent {
@@ -352,7 +353,7 @@ impl Volume {
                     block,
                     count,
                 };
-                // Through our own slot: others may settle other inodes of the same dead one.
+                // Through our own slot: others may settle other inodes of the same dead owner.
                 self.give_back_run(locked.me, run);
             }
         }
@@ -398,7 +399,7 @@ impl Volume {
             found |= page.pool() == pool && page.block() == block;
             Ok(())
         });
-        // What cannot be told is not freed.
+        // Runs with an unclear state are not freed.
         found || walked.is_err()
     }
 }

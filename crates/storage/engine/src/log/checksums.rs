@@ -1,13 +1,14 @@
 //! Checksums of file data: the CRC-32C of each block of the files that were made in a directory with the attribute.
 //!
-//! 1. A file is born with checksums or without, and stays so: its certificate says it. A directory passes
-//!    on what its certificate and then its attribute say.
-//! 2. Blocks of such a file are never changed where they lie. Bytes behind its end are zeros. So a block and
+//! 1. A file is created with checksums or without, and this never changes: its certificate records it. A
+//!    directory passes on what its certificate, and later its attribute, says.
+//! 2. Blocks of such a file are never changed in place. Bytes behind its end are zeros. So a block and
 //!    its checksum belong together as long as the block is mapped.
-//! 3. Who writes copies a block to memory of its own, sums that, and stores it; the entry that maps blocks has their
-//!    sums, so one commit brings both. The index keeps them beside the words (see `index`).
-//! 4. Who reads copies a whole block to memory of its own, sums that, and gives from there. Without the lock a
-//!    sum that does not match may be of a block that was just replaced; with it, it is damage. See `verified`.
+//! 3. A writer copies a block to private memory, computes its checksum there, and stores it. The entry that maps
+//!    blocks holds their checksums, so one commit makes both valid. The index keeps them with the words (see `index`).
+//! 4. A reader copies a whole block to private memory, checks the checksum there, and returns data from the copy.
+//!    Without the lock, a mismatch may mean that the block was just replaced. With the lock, it is damage.
+//!    See `verified`.
 
 use crate::format::checksum::crc32c;
 use crate::format::*;
@@ -26,7 +27,7 @@ pub(crate) const ON: &[u8] = b"crc32c";
 /// Its value: they have none.
 const OFF: &[u8] = b"off";
 
-/// Checksums of the blocks that one operation brings, in the order they were stored.
+/// Checksums of the blocks of one operation, in the order they were stored.
 #[derive(Default)]
 pub(crate) struct NewSums {
     /// The file has checksums.
@@ -49,7 +50,7 @@ impl NewSums {
         self.bytes.clear();
     }
 
-    /// Those of a mapping's blocks; none where there are none to be.
+    /// The checksums of a mapping's blocks; empty for files without checksums.
     pub(crate) fn of(&self, mapping: &Mapping) -> &[u8] {
         if !self.wanted || mapping.unwritten {
             return &[];
@@ -58,7 +59,7 @@ impl NewSums {
         &self.bytes[4 * mapping.sums_at..4 * end]
     }
 
-    /// Store one block, from memory that nobody else changes, and note its sum.
+    /// Store one block, from memory that no other thread changes, and note its checksum.
     pub(crate) fn store_block(
         &mut self,
         volume: &Volume,
@@ -78,7 +79,7 @@ impl NewSums {
         })
     }
 
-    /// Store blocks from a caller's memory, which may be bad and may change meanwhile.
+    /// Store blocks from a caller's memory, which may be invalid and may change during the copy.
     pub(crate) fn store_blocks_of_caller(
         &mut self,
         volume: &Volume,
@@ -97,7 +98,7 @@ impl NewSums {
 }
 
 impl Volume {
-    /// Whether `user.egeria.checksum` may be set to this; `Ok(true)` when nothing has to change for it.
+    /// Whether `user.egeria.checksum` may be set to this value; `Ok(true)` when it has this value already.
     pub(crate) fn check_checksum_attribute(
         &self,
         locked: &Locked<'_>,
@@ -106,13 +107,13 @@ impl Volume {
         match locked.kind() {
             FileKind::Directory if value == ON || value == OFF => Ok(false),
             FileKind::Directory => Err(Errno(libc::EINVAL)),
-            // What a file was made with stays.
+            // A file keeps what it was created with.
             _ if locked.has_sums() && value == ON => Ok(true),
             _ => Err(Errno(libc::EOPNOTSUPP)),
         }
     }
 
-    /// Take over what an entry says of the attribute.
+    /// Apply an entry for the attribute.
     pub(crate) fn apply_checksum_attribute(
         &self,
         locked: &Locked<'_>,

@@ -1,4 +1,4 @@
-//! Making staged entries count: one log by its commit word, several through a journal.
+//! Committing staged entries: one log by its commit word, several through a journal.
 
 use crate::format::*;
 use crate::log::staging::Staged;
@@ -13,7 +13,7 @@ impl Volume {
     pub(crate) fn commit_one(&self, staged: &Staged) -> Outcome<()> {
         let pair = staged.pair();
         let pool = self.pool(pair.pool)?;
-        // Data, entries and links first; only then the tail that makes them count.
+        // Data, entries and links first; only then the tail that makes them valid.
         pool.fence();
         pool.commit_u64(pair.at, pair.value)
             .map_err(|_| Errno(libc::EIO))
@@ -31,7 +31,7 @@ impl Volume {
         pool.write_bytes(at + 16, &bytes)
             .map_err(|_| Errno(libc::EIO))?;
         pool.flush(at + 16, bytes.len() as u64);
-        // Pairs and everything they point to, before the word that makes them count.
+        // Pairs and everything they point to, before the word that makes them valid.
         pool.fence();
         pool.commit_u64(at, journal_commit_word(slot as u64, &bytes))
             .map_err(|_| Errno(libc::EIO))?;
@@ -46,14 +46,14 @@ impl Volume {
             pool.flush(pair.at, 8);
         }
         let pool = self.pool(PoolIndex(0))?;
-        // The words must be durable before the journal forgets them.
+        // The words must be durable before the journal is cleared.
         pool.fence();
         pool.commit_u64(journal_slot(slot as u64), 0)
             .map_err(|_| Errno(libc::EIO))
     }
 
-    /// Finish what a slot's journal holds: of a dead owner (under `recovery`), or when a session is
-    /// made; how many words it held. Places outside of records are refused.
+    /// Finish what a slot's journal holds: of a dead owner (under `recovery`), or when a session is made. Returns how
+    /// many words it held. Places outside of records are refused.
     pub(crate) fn complete_journal(&self, slot: usize) -> Option<usize> {
         let pairs = self.read_journal(slot)?;
         self.apply_journal(slot, &pairs).ok()?;
@@ -77,8 +77,8 @@ impl Volume {
 }
 
 impl Operation<'_> {
-    /// Make logs count that this operation staged. From then on the new runs are theirs, whatever fails;
-    /// also after an error, for the word may be on media: lost until the next session, not given out twice.
+    /// Commit the logs that this operation staged. From then on the new runs belong to them, also after an error,
+    /// because the word may already be on media: then they are lost until the next session, but never allocated twice.
     pub(crate) fn commit(&mut self, logs: &[&Staged]) -> Outcome<()> {
         let outcome = self.volume.commit_all(self.me.index, logs);
         self.keep_from(0);

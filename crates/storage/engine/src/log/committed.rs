@@ -1,6 +1,6 @@
-//! What an inode's log says, read from the media without the inode's lock: for those who only look while
-//! whoever changes the inode is stopped half-way. The log is whole at any instant: an operation is in it from its
-//! commit on. Slow, and rarely needed.
+//! Reads an inode's log from the media without the inode's lock. Used by readers when the thread that changes the
+//! inode is stopped half-way. The log is consistent at any instant: an operation is in it from its commit on. Slow,
+//! and rarely needed.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -13,10 +13,10 @@ use egeria_media::BlockNumber;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 
-/// How often a log that changed meanwhile is read again.
+/// How often a log that changed during a read is read again.
 const TRIES: usize = 8;
 
-/// One look at a log, and what tells whether it still says the same.
+/// One read of a log, and the values that show whether it changed since.
 #[derive(PartialEq, Eq)]
 struct Instant {
     sequence: u64,
@@ -115,7 +115,7 @@ impl CommittedBlocks {
         }
     }
 
-    /// The first block at or after `from` that has none.
+    /// The first block at or after `from` that is a hole.
     pub(crate) fn next_hole(&self, from: u64) -> u64 {
         let mut block = from;
         loop {
@@ -132,7 +132,7 @@ impl CommittedBlocks {
         self.runs.values().map(|(count, _)| count).sum()
     }
 
-    /// Where a block lies, and how many from it on lie behind each other or are a hole.
+    /// The place of a block, and how many blocks from it on are contiguous or a hole.
     pub(crate) fn run_at(&self, file_block: u64) -> (BlockWord, u64) {
         let before = self.runs.range(..=file_block).next_back();
         if let Some((start, (count, word))) = before
@@ -161,7 +161,7 @@ struct State {
 }
 
 impl Volume {
-    /// Fold the log of an inode; with the record it began with. Nothing changed meanwhile.
+    /// Fold the log of an inode; returns also the record it began with. The log did not change during the fold.
     pub(crate) fn fold_log<S>(
         &self,
         ino: u64,
@@ -201,7 +201,7 @@ impl Volume {
     }
 
     fn instant(&self, inode: &SessionInode, ino: u64) -> Outcome<Instant> {
-        // What was read of the log comes before these looks.
+        // The log was read before these checks.
         std::sync::atomic::fence(Ordering::Acquire);
         let record = self.read_record(ino)?;
         Ok(Instant::of(inode.sequence.load(Ordering::Acquire), &record))
@@ -233,7 +233,7 @@ impl Volume {
         Ok(state.attributes)
     }
 
-    /// A name of a directory as its log says it.
+    /// A name of a directory, according to its log.
     pub(crate) fn committed_name(&self, ino: u64, name: &[u8]) -> Outcome<Option<FoundName>> {
         let fold = |found: &mut Option<FoundName>, position, entry: &Entry<'_>, _| match *entry {
             Entry::NameAdd {
@@ -256,7 +256,7 @@ impl Volume {
         Ok(self.fold_log(ino, |_| None, fold)?.0)
     }
 
-    /// Names of a directory as its log says them.
+    /// Names of a directory, according to its log.
     pub(crate) fn committed_names(&self, ino: u64, range: CookieRange) -> Outcome<Names> {
         type List = BTreeMap<u64, (LogPosition, u64, FileKind, Vec<u8>)>;
         let begin = |certificate: &Certificate| (List::new(), certificate.parent);
@@ -288,8 +288,8 @@ impl Volume {
         Ok(names)
     }
 
-    /// Where the blocks of a file lie as its log says it, and whether `copy`, which reads them, ran while that
-    /// was so.
+    /// The places of a file's blocks according to its log; also whether they stayed valid while `copy` read the
+    /// blocks.
     pub(crate) fn with_committed_blocks<T>(
         &self,
         ino: u64,

@@ -1,5 +1,5 @@
-//! Compaction: when a log has grown to three times what it was after the last one, its living entries are
-//! written to new pages behind the other head, and one 8-byte store of the commit word swaps them in.
+//! Compaction: when a log has tripled in length since the last compaction, its live entries are written to new pages
+//! behind the other head. One 8-byte store of the commit word switches to them.
 
 use crate::format::*;
 use crate::log::apply::COMPACT_MIN_PAGES;
@@ -16,7 +16,7 @@ use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
 use std::sync::atomic::Ordering;
 
-/// An entry that lives on, with its time.
+/// A live entry with its time.
 enum Living {
     Run {
         entry: Entry<'static>,
@@ -33,7 +33,7 @@ enum Living {
         name: Vec<u8>,
         value: Vec<u8>,
     },
-    /// It was born with one that it does not have any more.
+    /// An attribute set at creation that was removed later.
     NoXattr {
         name: Vec<u8>,
     },
@@ -69,7 +69,7 @@ fn due_pages(locked: &Locked<'_>) -> u32 {
 }
 
 impl Volume {
-    /// Compact a locked inode's log when it is due. Failing to is no error: the log just stays long.
+    /// Compact a locked inode's log when it is due. A failure is no error: the log just stays long.
     pub(crate) fn compact_if_due(&self, locked: &Locked<'_>, operation: &mut Operation<'_>) {
         if self.is_compaction_due(locked) && self.compact(locked, operation).is_err() {
             let later = due_pages(locked).saturating_mul(2);
@@ -102,8 +102,8 @@ impl Volume {
                 return Err(errno);
             }
         };
-        // Old pages are noted while the log still names them, so that none is lost with their owner;
-        // more of them than can be noted are freed behind the commit.
+        // Old pages are noted while the log still names them, so that none is lost if their owner dies; pages that do
+        // not fit in the notes are freed after the commit.
         let noted = operation.can_note(old_pages.len());
         if noted {
             note_pages(locked.ino, operation, &old_pages);
@@ -114,8 +114,8 @@ impl Volume {
         }
         operation.keep_from(mark);
         let inode = locked.inode;
-        // A directory's table names places in the old log until it is loaded anew: who looks without the lock meanwhile
-        // would find no name in the new one.
+        // A directory's table names places in the old log until it is loaded again. A reader without the lock would
+        // find no name in the new log until then.
         let is_directory = locked.kind() == FileKind::Directory;
         let changing = is_directory.then(|| WriteSection::begin(inode));
         inode.log_pages.store(staged.pages, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl Volume {
         Ok(staged)
     }
 
-    /// Pages taken and not filled stay in the chain as empty ones, so that every page has one owner.
+    /// Unused pages stay in the chain as empty ones, so that every page has one owner.
     fn add_spare_pages(&self, staged: &mut Staged, mut run: Extent) -> Outcome<()> {
         while run.count > 0 {
             staged.pad_page(self)?;
@@ -220,7 +220,7 @@ impl Volume {
             let name = striping::ATTRIBUTE.to_vec();
             living.push(Living::NoXattr { name });
         }
-        // Last, because entries before it move size and times.
+        // Last, because earlier entries change size and times.
         living.push(Living::Attributes(locked.attribute_state()));
         Ok(living)
     }

@@ -12,7 +12,7 @@ pub(crate) struct FoundName {
     pub(crate) position: LogPosition,
 }
 
-/// The cookies of the names that are asked for lie between these.
+/// Range of cookies for the wanted names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CookieRange {
     pub(crate) after: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Name {
 }
 
 impl Names {
-    /// Entries looked at in one go: the fewer, the rarer something changes meanwhile.
+    /// Entries read in one pass: the fewer, the less often something changes during the pass.
     pub(crate) const MAX: usize = 128;
     pub(crate) const MAX_BUT_DOTS: u64 = Names::MAX as u64 - 2;
 
@@ -83,7 +83,7 @@ impl Names {
     }
 }
 
-/// The kind of inode that a name in a log says.
+/// The kind of inode recorded with a name in a log.
 pub(crate) fn kind_of(kind: u8) -> Option<FileKind> {
     use FileKind::*;
     [

@@ -1,4 +1,4 @@
-//! Runs of a file's blocks, and the log entries that bring them.
+//! Runs of a file's blocks, and the log entries that map them.
 
 use crate::format::{Entry, MAX_SUMS};
 use egeria_media::{BlockNumber, PoolIndex};
@@ -16,7 +16,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// The entry that brings it, to a file without checksums.
+    /// The entry that maps it, in a file without checksums.
     #[inline]
     pub(crate) fn entry(&self, size_bytes: u64, touches_mtime: bool) -> Entry<'static> {
         Entry::Write {
@@ -32,7 +32,7 @@ impl Mapping {
     }
 }
 
-/// The entries that bring a mapping: one, or as many as its checksums take.
+/// The entries of a mapping: one, or as many as its checksums need.
 pub(crate) fn entries_of<'s>(
     mapping: Mapping,
     sums: &'s [u8],

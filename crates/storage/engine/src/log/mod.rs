@@ -1,4 +1,4 @@
-//! Object logs: staging and committing entries, reading them, applying them to the session, compaction.
+//! Logs of inodes: staging and committing entries, reading them, applying them to the session, compaction.
 
 pub(crate) mod apply;
 pub(crate) mod checksums;

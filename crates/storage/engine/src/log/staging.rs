@@ -1,8 +1,8 @@
 //! Staging entries behind the tail of a log.
 //!
 //! Order of one operation: data and entries are stored and flushed; one fence; the tail's 8-byte store,
-//! flush, fence. What lies behind the tail means nothing, so a crash before the tail's store leaves the
-//! operation undone and one after it leaves it done.
+//! flush, fence. Data behind the tail is ignored. So a crash before the tail's store undoes the operation, and a crash
+//! after it leaves the operation done.
 
 use crate::format::*;
 use crate::log::mapping::Mapping;
@@ -27,9 +27,9 @@ pub(crate) struct Staged {
     /// Pages added to the chain.
     pub(crate) pages: u32,
     record: (PoolIndex, egeria_media::PoolOffset),
-    /// What the new pages and entries may be taken from.
+    /// What new pages and entries may be allocated from.
     pub(crate) need: Need,
-    /// Lines of the entries that are still to come, as far as the caller announced them, and pages taken for them.
+    /// Lines of the announced entries still to come, and pages taken for them.
     coming_lines: u64,
     run: Extent,
     /// The commit word as sealed for the commit; 0 before.
@@ -37,8 +37,8 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Begin behind the tail of a locked inode. `ENOMEM` when it is not loaded any more, as a compaction found no memory to
-    /// load it again: its tail is not known then, nor whether it is empty.
+    /// Begin behind the tail of a locked inode. `ENOMEM` when it is unloaded, because a compaction had no memory to
+    /// load it again: then its tail is unknown.
     pub(crate) fn begin(locked: &Locked<'_>, need: Need) -> Outcome<Staged> {
         if locked.inode.state.load(Ordering::Acquire) != LOADED {
             return Err(Errno(libc::ENOMEM));
@@ -57,8 +57,8 @@ impl Staged {
         })
     }
 
-    /// Begin the log of an inode that is not there yet, or a log that will replace another (compaction,
-    /// `commit` then names the other head).
+    /// Begin the log of a new inode, or a log that will replace another (compaction; `commit` then names the other
+    /// head).
     pub(crate) fn fresh(
         volume: &Volume,
         ino: u64,
@@ -102,7 +102,7 @@ impl Staged {
         Ok(position)
     }
 
-    /// Take a page, or as many as what is to come fills for certain: all are used.
+    /// Take a page, or as many as the entries to come will certainly fill: all are used.
     fn take_pages(&self, operation: &mut Operation<'_>) -> Outcome<Extent> {
         operation.take(
             self.ino,
@@ -158,7 +158,7 @@ impl Staged {
         pool.write_bytes(page.offset(), &header)
             .map_err(|_| Errno(libc::EIO))?;
         pool.flush(page.offset(), LINE as u64);
-        // The link may persist before the page does: it lies behind the tail until the commit.
+        // The link may persist before the page: it is behind the tail until the commit.
         let (link_pool, link_at) = if self.commit.tail.is_none() {
             (
                 self.record.0,
@@ -225,7 +225,7 @@ impl Staged {
         };
         entry.encode(bytes, (bytes.len() / LINE) as u8, time_ns, seal);
         let pool = volume.pool(self.commit.tail.pool())?;
-        // Whole lines that nobody reads soon: past the cache, durable with the commit's first fence.
+        // Whole lines that are not read soon: past the cache, durable with the commit's first fence.
         pool.copy_in(self.commit.tail.offset(), (&*bytes).into())
             .map_err(Errno::from)
     }

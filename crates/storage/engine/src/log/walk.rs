@@ -1,4 +1,4 @@
-//! Reading logs: pages, entries, and whether they are what they should be.
+//! Reading logs: pages and entries, with checks of their validity.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -92,7 +92,8 @@ impl Volume {
         Ok(next.at_line(1))
     }
 
-    /// Read and check one entry into `bytes` (a page, or what the entry must fit into); its lines, itself, its time.
+    /// Read and check one entry into `bytes` (a page, or what the entry must fit into); returns its lines, the entry
+    /// and its time.
     pub(crate) fn read_entry<'b>(
         &self,
         place: LogPlace,
@@ -122,7 +123,7 @@ impl Volume {
 }
 
 impl Locked<'_> {
-    /// Whose log this is; `pages_before` as for a walk from the head.
+    /// Place of this inode's log; `pages_before` as for a walk from the head.
     pub(crate) fn log_place(&self) -> LogPlace {
         LogPlace {
             ino: self.ino,

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 /// Values by names.
 pub(crate) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The attributes that an inode was born with: those of a directory, which it passes on.
+/// The attributes that an inode has from its creation: for a directory, those that it passes on.
 pub(crate) fn inborn_xattrs(born: &Certificate) -> Xattrs {
     if FileKind::from_mode(born.mode) != Some(FileKind::Directory) {
         return Xattrs::new();
@@ -40,7 +40,7 @@ pub(crate) fn apply_xattr(all: &mut Xattrs, entry: &Entry<'_>) {
 }
 
 impl Volume {
-    /// All extended attributes of a loaded inode, which is locked, or looked at for changes afterwards.
+    /// All extended attributes of a loaded inode. The inode is locked, or the caller checks for changes afterwards.
     pub(crate) fn xattrs(&self, inode: &SessionInode, place: LogPlace) -> Outcome<Xattrs> {
         if inode.has_xattr.load(Ordering::Relaxed) == 0 {
             return Ok(Xattrs::new());
@@ -59,7 +59,7 @@ impl Volume {
         Ok(all)
     }
 
-    /// Extended attributes as the log says them, with what the inode was born with.
+    /// Extended attributes according to the log, and the inode's certificate.
     pub(crate) fn committed_xattrs(&self, ino: u64) -> Outcome<(Xattrs, Certificate)> {
         let begin = |certificate: &Certificate| (inborn_xattrs(certificate), *certificate);
         let fold = |(all, _): &mut (Xattrs, Certificate), _, entry: &Entry<'_>, _| {

@@ -18,15 +18,15 @@ use std::sync::atomic::Ordering;
 
 /// Namespaces of extended attributes that are kept.
 const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
-/// What gives a program rights of its own.
+/// The attribute that gives a program capabilities.
 const CAPABILITY: &[u8] = b"security.capability";
-/// `SessionInode::has_xattr`: nobody looked for [`CAPABILITY`] since attributes were last changed.
+/// `SessionInode::has_xattr`: attributes changed and have not been searched for [`CAPABILITY`] since.
 const XATTRS_UNKNOWN: u8 = 1;
-/// `SessionInode::has_xattr`: somebody looked, and it is not among them.
+/// `SessionInode::has_xattr`: they were searched, and it is not among them.
 const NO_CAPABILITY: u8 = 2;
 
 impl Volume {
-    /// Change attributes in one commit. Which bits a change of owner or size clears is the caller's matter.
+    /// Change attributes in one commit. The caller decides which mode bits a change of owner or size clears.
     ///
     /// # Errors
     /// For a size: `EFBIG` beyond the largest file, `EISDIR` and `EINVAL` for other kinds of inodes; what [every
@@ -40,10 +40,10 @@ impl Volume {
         self.change_attributes(inode.into(), change, WriteRules::default(), shown)
     }
 
-    /// As `set_attributes`, by someone who goes past the kernel.
+    /// Change attributes in one commit, by a process that bypasses the kernel.
     ///
     /// # Errors
-    /// As `set_attributes`; `EAGAIN` when the kernel holds pages of the inode, which it must change itself.
+    /// As `set_attributes`; `EAGAIN` when the kernel holds pages of the inode: the kernel must make the change itself.
     pub fn set_attributes_direct(
         &self,
         inode: impl Into<InodeHandle>,
@@ -69,7 +69,7 @@ impl Volume {
         let locked = locked.same(inode)?;
         let is_of_owner = change.permissions.is_some() || has_new_owner;
         if is_of_owner && locked.kind() == FileKind::Directory {
-            // Before it changes a directory, the kernel looks at the owner it remembers.
+            // Before it changes a directory, the kernel checks the owner that it has cached.
             self.check_left_to_kernel(inode.ino.0)?;
         }
         if let Some(size_bytes) = change.size_bytes {
@@ -117,7 +117,7 @@ impl Volume {
         Ok(shown(&locked))
     }
 
-    /// Where blocks have checksums: bring the block of the new end anew, with zeros behind that end.
+    /// In a file with checksums: write the block of the new end again, with zeros behind that end.
     fn cut_tail(
         &self,
         locked: &Locked<'_>,
@@ -152,8 +152,8 @@ impl Volume {
     ///
     /// # Errors
     /// `EEXIST` and `ENODATA` by the mode; `ERANGE` for the length of the name, `EOPNOTSUPP` for its namespace;
-    /// `E2BIG` and `ENOSPC` for a long value; `EINVAL` for a value of an attribute of ours that is none, `EOPNOTSUPP` for
-    /// one that the inode cannot have any more; what [every change](crate::Errno) can fail with.
+    /// `E2BIG` and `ENOSPC` for a long value; `EINVAL` for an invalid value of an Egeria attribute, `EOPNOTSUPP` for a
+    /// value that the inode can no longer have; what [every change](crate::Errno) can fail with.
     pub fn set_xattr(
         &self,
         inode: impl Into<InodeHandle>,
@@ -224,8 +224,8 @@ impl Volume {
         }
     }
 
-    /// Whether a change of content by a process without `CAP_FSETID` may have to take set-user-id or set-group-id bits or
-    /// capabilities away first ([`Volume::drop_capability`]). Two loads.
+    /// Whether a change of content by a process without `CAP_FSETID` may first have to clear set-user-id or
+    /// set-group-id bits or capabilities ([`Volume::drop_capability`]). Two loads.
     #[inline(always)]
     pub fn may_have_privileges(&self, file: FileReference) -> bool {
         let inode = file.inode();
@@ -233,8 +233,8 @@ impl Volume {
             || inode.has_xattr.load(Ordering::Acquire) == XATTRS_UNKNOWN
     }
 
-    /// Remove a file's capabilities (`security.capability`), as local file systems do when its content or
-    /// owner changes, whoever changes it. Nearly free for inodes without.
+    /// Remove a file's capabilities (`security.capability`), as local file systems do after any change of its content
+    /// or owner. Nearly free for inodes without capabilities.
     ///
     /// # Errors
     /// What [every change](crate::Errno) can fail with.
@@ -258,7 +258,7 @@ impl Volume {
             let entry = Entry::XattrRemove { name: CAPABILITY };
             self.commit_xattr(&locked, &entry, Need::Freeing)?;
         }
-        // Under the lock, after what applied entries say of it.
+        // Under the lock, after applied entries have updated it.
         let known = &locked.inode.has_xattr;
         if known.load(Ordering::Relaxed) == XATTRS_UNKNOWN {
             known.store(NO_CAPABILITY, Ordering::Release);

@@ -1,5 +1,5 @@
-//! The session's table of a directory: names hashed to the places of their log entries, one word each.
-//! The names themselves stay on media and are read, checked, from there.
+//! The session's table of a directory: maps hashes of names to the places of their log entries, one word each. The
+//! names themselves stay on media; reads from there are checked.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -18,7 +18,7 @@ const TOMBSTONE: u64 = 1;
 const TAG_SHIFT: u32 = 51;
 const POSITION_MASK: u64 = (1 << TAG_SHIFT) - 1;
 const CLASS_SHIFT: u32 = 56;
-/// Words of a table that are looked at in the time of an entry of the log.
+/// Number of table words that can be examined in the time of one log entry.
 const WORDS_PER_ENTRY: u64 = 128;
 // Words of `SessionInode::inline_words` that a directory uses.
 const USED: usize = 0;
@@ -26,7 +26,7 @@ const SUBDIRECTORIES: usize = 1;
 const NEXT_COOKIE: usize = 2;
 /// Cookies of `.` and `..` come before those of names.
 pub(crate) const FIRST_COOKIE: u64 = 3;
-/// Cookies on media are below this: room for all that will ever be added, and positive in every `off_t`.
+/// Cookies on media are below this: large enough for all names ever added, and positive in every `off_t`.
 const END_OF_COOKIES: u64 = 1 << 62;
 
 impl SessionInode {
@@ -44,7 +44,7 @@ impl SessionInode {
 }
 
 impl Locked<'_> {
-    /// `EMLINK` when one more subdirectory would be too many.
+    /// `EMLINK` when another subdirectory would exceed the limit.
     pub(crate) fn check_subdirectory_fits(&self) -> Outcome<()> {
         if self.inode.subdirectories() < MAX_LINKS - 2 {
             Ok(())
@@ -88,7 +88,7 @@ impl Volume {
         }
     }
 
-    /// Make room for `more` names, so that applying them cannot fail.
+    /// Reserve room for `more` names, so that applying them cannot fail.
     pub(crate) fn reserve_names(&self, locked: &Locked<'_>, more: u64) -> Outcome<()> {
         let inode = locked.inode;
         let used = inode.inline_words[USED].load(Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl Volume {
                 used += 1;
             }
         }
-        // Who reads without the lock must not take what the old table becomes for names.
+        // Readers without the lock must not take the new content of the old table for names.
         let amid = inode.sequence.load(Ordering::Relaxed) & 1 == 1;
         let changing = (!amid).then(|| WriteSection::begin(inode));
         let old = inode.root.swap(
@@ -147,8 +147,8 @@ impl Volume {
         self.find_in_table(locked.inode, locked.log_place(), name)
     }
 
-    /// Find a name in the table of a loaded directory. Without the lock, what comes back, errors too, counts only
-    /// when nothing changed meanwhile.
+    /// Find a name in the table of a loaded directory. Without the lock, the result, also an error, is valid only if
+    /// nothing changed during the call.
     pub(crate) fn find_in_table(
         &self,
         inode: &SessionInode,
@@ -159,7 +159,7 @@ impl Volume {
             return Ok(None);
         };
         let hash = self.hash(name);
-        // Room for any name: clearing a whole block costs more than reading the entry.
+        // Large enough for any name: clearing a whole block would cost more than reading the entry.
         let mut bytes = [0u8; 8 * LINE];
         for word in probe(table, hash) {
             let word = word.load(Ordering::Acquire);
@@ -190,7 +190,7 @@ impl Volume {
         Ok(None)
     }
 
-    /// Apply a `NameAdd` or `NameRemove` to the table. Of two that add the same name the later counts.
+    /// Apply a `NameAdd` or `NameRemove` to the table. If two entries add one name, the later one counts.
     pub(crate) fn apply_name(
         &self,
         locked: &Locked<'_>,
@@ -208,7 +208,7 @@ impl Volume {
                 if cookie >= END_OF_COOKIES || loading && cookie < locked.next_cookie() {
                     return Err(self.damaged(locked.ino, "place of a name"));
                 }
-                // Nobody makes a name that is there; but media may be forged.
+                // An existing name is never added, but media may be forged.
                 if loading && let Some(found) = self.find_name(locked, name)? {
                     self.damaged(locked.ino, "a name that is there twice");
                     self.remove_position(locked, found.position)?;
@@ -277,8 +277,8 @@ impl Volume {
             .any(|word| word & POSITION_MASK == position.0)
     }
 
-    /// Entries after `cookie` (0: from the start; `.` and `..` first), until `emit` returns false (that
-    /// entry is then not consumed). Waits for nobody.
+    /// Entries after `cookie` (0: from the start; `.` and `..` first), until `emit` returns false (that entry is then
+    /// not consumed). Does not wait for other threads.
     ///
     /// # Errors
     /// `ENOTDIR`; `ESTALE` when there is no such inode; `EIO` for damage.
@@ -291,8 +291,8 @@ impl Volume {
         self.read_directory_until(ino, cookie, u64::MAX, emit)
     }
 
-    /// As `read_directory`, of names with cookies below `end`: those that were there when
-    /// [`Volume::directory_end`] told it.
+    /// As `read_directory`, of names with cookies below `end`: those that existed when [`Volume::directory_end`]
+    /// returned it.
     ///
     /// # Errors
     /// As `read_directory`.
@@ -318,7 +318,7 @@ impl Volume {
         }
     }
 
-    /// Names of a loaded directory from the log, as long as they are in the table.
+    /// Names of a loaded directory read from the log, if they are still in the table.
     pub(crate) fn names_in_table(
         &self,
         inode: &SessionInode,
@@ -391,8 +391,8 @@ impl Volume {
         }
     }
 
-    /// Whether all names fit into one answer and are found sooner by the table than by the log, which also has those that
-    /// are gone.
+    /// Whether all names fit into one answer and the table finds them faster than the log, which also contains removed
+    /// names.
     fn is_table_shorter(&self, inode: &SessionInode, commit: CommitWord) -> bool {
         let names = inode.blocks.load(Ordering::Relaxed);
         if names > Names::MAX_BUT_DOTS {
@@ -404,7 +404,7 @@ impl Volume {
         names + words / WORDS_PER_ENTRY < lines
     }
 
-    /// Names of a loaded directory that are in its table, behind those there are.
+    /// Append the names in the table of a loaded directory to those found already.
     fn names_of_table(
         &self,
         inode: &SessionInode,
@@ -430,7 +430,7 @@ impl Volume {
             else {
                 return Err(self.damaged_in(place, "a name"));
             };
-            // More than there were: somebody changes it, and who reads looks again.
+            // More than there were: another thread changes the directory, and a reader without the lock reads again.
             if range.holds(cookie) && !names.is_full() {
                 let kind = kind_of(kind).ok_or_else(|| self.damaged_in(place, "kind of a name"))?;
                 names.add(ino, kind, cookie, name);
@@ -440,8 +440,7 @@ impl Volume {
         Ok(names)
     }
 
-    /// Where to go on after `cookie`: where a walk of this process stopped there, when the log is still
-    /// the same, else the head.
+    /// Where to continue after `cookie`: where a walk of this process stopped, if the log is unchanged, else the head.
     fn resume_walk(&self, inode: &SessionInode, ino: u64, cookie: u64) -> Walk {
         let epoch = inode.epoch.load(Ordering::Relaxed);
         let generation = inode.generation.load(Ordering::Relaxed);
@@ -473,13 +472,13 @@ fn add(word: &AtomicU64, by: u64) {
     );
 }
 
-/// Words in the order a hash probes them, each once.
+/// Words in the probe order of a hash, each once.
 fn probe(table: &[AtomicU64], hash: u64) -> impl Iterator<Item = &AtomicU64> {
     let mask = table.len() - 1;
     (0..table.len()).map(move |step| &table[(hash as usize + step) & mask])
 }
 
-/// Insert; true when a word never used was taken.
+/// Insert; true when a never-used word was taken.
 fn insert(table: &[AtomicU64], hash: u64, position: u64) -> bool {
     for word in probe(table, hash) {
         let old = word.load(Ordering::Relaxed);

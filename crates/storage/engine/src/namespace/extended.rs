@@ -1,4 +1,4 @@
-//! Extended attributes, looked at without waiting for who changes the inode.
+//! Extended attributes, read without waiting for a thread that changes the inode.
 
 use crate::format::LayoutWord;
 use crate::log::checksums;
@@ -8,14 +8,15 @@ use crate::space::striping;
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// What a file answers for attributes of ours; a directory keeps them as any others.
+/// A file's values for Egeria's own attributes; a directory stores them like other attributes.
 struct OfFile {
     has_sums: bool,
     layout: Option<Vec<u8>>,
 }
 
 impl Volume {
-    /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). Waits for nobody.
+    /// Extended attribute (`user.*`, also `trusted.*` and `security.*` as opaque bytes). Does not wait for other
+    /// threads.
     ///
     /// # Errors
     /// `ENODATA` when it is absent; what [every operation](crate::Errno) can fail with.
@@ -29,14 +30,14 @@ impl Volume {
         value.ok_or(Errno(libc::ENODATA))
     }
 
-    /// Names of all extended attributes. Waits for nobody.
+    /// Names of all extended attributes. Does not wait for other threads.
     ///
     /// # Errors
     /// What [every operation](crate::Errno) can fail with.
     pub fn list_xattr(&self, ino: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
         let (mut all, of_file) = self.look_at_xattrs(ino)?;
         if of_file.is_some() {
-            // As the checksum attribute: a copy elsewhere should not ask for it.
+            // As for the checksum attribute: a copy made elsewhere should not try to set it.
             all.remove(striping::ATTRIBUTE);
         }
         Ok(all.into_keys().collect())

@@ -1,4 +1,4 @@
-//! The attribute `user.egeria.layout`: who may have it, and what it makes of an inode.
+//! The attribute `user.egeria.layout`: which inodes may have it, and how it changes an inode.
 
 use crate::format::{BLOCK, Entry, FIRST_VERSION_WITH_LAYOUTS, LayoutWord};
 use crate::session::inode::Locked;
@@ -9,7 +9,7 @@ use crate::types::*;
 use std::sync::atomic::Ordering;
 
 impl Volume {
-    /// Where the data of an inode goes, or of a directory that of files made in it.
+    /// Where the data of a file goes, or for a directory the data of files created in it.
     ///
     /// # Errors
     /// What [every operation](crate::Errno) can fail with.
@@ -24,10 +24,10 @@ impl Volume {
         })
     }
 
-    /// Whether the attribute may be set to this: `EINVAL` for nonsense, else as `check_layout_may_change`.
+    /// Whether the attribute may be set to this: `EINVAL` for an invalid value, else as `check_layout_may_change`.
     pub(crate) fn check_layout_attribute(&self, locked: &Locked<'_>, value: &[u8]) -> Outcome<()> {
         let layout = parse(value).ok_or(Errno(libc::EINVAL))?;
-        // Nothing changes: no reason to refuse.
+        // Setting the same value is always allowed.
         if locked.layout() == layout && locked.kind() == FileKind::Regular {
             Ok(())
         } else {
@@ -35,7 +35,7 @@ impl Volume {
         }
     }
 
-    /// Layouts belong to directories and to files without data, of volumes that have a place for them.
+    /// Layouts may be set on directories and on files without data, if the volume's format has a field for them.
     pub(crate) fn check_layout_may_change(&self, locked: &Locked<'_>) -> Outcome<()> {
         let inode = locked.inode;
         let may_change = match locked.kind() {
@@ -56,7 +56,7 @@ impl Volume {
         self.superblock.version >= FIRST_VERSION_WITH_LAYOUTS
     }
 
-    /// The layout that something made in a directory is born with.
+    /// The layout of a new inode in a directory.
     pub(crate) fn layout_of_new(&self, directory: &Locked<'_>, mode: u32) -> LayoutWord {
         let kind = FileKind::from_mode(mode);
         if !self.has_layouts() || !matches!(kind, Some(FileKind::Regular | FileKind::Directory)) {
@@ -72,7 +72,7 @@ impl Volume {
         }
     }
 
-    /// Take over what an entry says of the attribute.
+    /// Apply an entry for the attribute.
     pub(crate) fn apply_layout_attribute(
         &self,
         locked: &Locked<'_>,
@@ -90,7 +90,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Take note of a file that has stripes.
+    /// Note that the session has a striped file.
     pub(crate) fn note_stripes(&self, mode: u32, layout: LayoutWord) {
         let is_file = FileKind::from_mode(mode) == Some(FileKind::Regular);
         if is_file && layout.stripe_blocks().is_some() {
@@ -101,12 +101,12 @@ impl Volume {
         }
     }
 
-    /// Whether any file that this session has met is striped, or was.
+    /// Whether this session has ever loaded a striped file.
     pub fn has_striped_files(&self) -> bool {
         self.session.header().striped_files.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a file was born with a layout that was taken from it: its log must go on saying so.
+    /// Whether a file was created with a layout that was removed later: its log must keep recording this.
     pub(crate) fn lost_its_layout(&self, locked: &Locked<'_>) -> Outcome<bool> {
         let is_unset_file =
             locked.kind() == FileKind::Regular && locked.layout() == LayoutWord::UNSET;

@@ -1,4 +1,4 @@
-//! Names and attributes: directories, what their names mean, and what kernels were given.
+//! Names and attributes: directories, the inodes of their names, and the numbers and leases given to kernels.
 
 pub(crate) mod attributes;
 pub(crate) mod directory;

@@ -1,6 +1,7 @@
-//! The hash by which names are found in the table of their directory.
+//! The hash that finds names in the table of their directory.
 
-/// Up to seven bytes as a word, little-endian. Not by way of memory: a load behind narrower stores waits for them.
+/// Up to seven bytes as a word, little-endian. Built without memory stores: a load after narrower stores would wait
+/// for them.
 fn word_of_few(bytes: &[u8]) -> u64 {
     if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let high = u64::from(u32::from_le_bytes(*high)) << (8 * (bytes.len() - 4));
@@ -10,13 +11,13 @@ fn word_of_few(bytes: &[u8]) -> u64 {
     each.fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Under a seed that nobody who makes names knows.
+/// Under a seed that is unknown to processes that create names.
 pub(crate) fn hash_name(seed: u64, name: &[u8]) -> u64 {
     let mut hash = seed ^ (name.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let (words, rest) = name.as_chunks::<8>();
     let rest = match (rest.is_empty(), name.last_chunk::<8>()) {
         (true, _) => None,
-        // The bytes before are those of the word before.
+        // The load also contains bytes of the previous word, which are shifted out.
         (false, Some(last)) => Some(u64::from_le_bytes(*last) >> (8 * (8 - rest.len()))),
         (false, None) => Some(word_of_few(rest)),
     };

@@ -1,5 +1,5 @@
-//! Locking directories and what their names mean. Locks go from the directory to what it names, and on forged
-//! media a name may lead anywhere.
+//! Locking directories and the inodes of their names. Locks are taken from the directory to the inode of a name. On
+//! forged media a name may lead to any inode.
 
 use crate::log::found_names::FoundName;
 use crate::session::inode::Locked;
@@ -9,8 +9,8 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// How often a name is looked at again whose directory had to be let go meanwhile. Others may rename it each
-/// time, so more than once or twice.
+/// How often a name is looked up again after its directory had to be unlocked. Other threads may rename it each time,
+/// so more than once or twice.
 pub(crate) const BELOW_TRIES: usize = 16;
 
 impl Volume {
@@ -24,14 +24,14 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock a directory whose names will change. Compaction moves entries, so it comes before any look.
+    /// Lock a directory to change its names. Compaction moves entries, so it is done before any lookup.
     pub(crate) fn lock_for_change(&self, directory: impl Into<InodeHandle>) -> Outcome<Locked<'_>> {
         let locked = self.lock_directory(directory)?;
         self.compact_if_due(&locked, &mut Operation::new(self, locked.me));
         Ok(locked)
     }
 
-    /// Lock a directory, and in it what a name means, when that is wanted.
+    /// Lock a directory and, if wanted, the inode of a name in it.
     pub(crate) fn lock_named<'a>(
         &'a self,
         lock: impl Fn() -> Outcome<Locked<'a>>,
@@ -56,16 +56,16 @@ impl Volume {
         Err(self.damaged(parent, "a directory in it with another parent"))
     }
 
-    /// Whether what a name means may be locked while its directory is. On forged media a name can lead
-    /// back to its own directory or above it, where waiting for the lock would never end. `false`: of a
-    /// directory it is not known; locked alone and looked at again, it is.
+    /// Whether the target of a name may be locked while its directory is locked. On forged media a name can lead back
+    /// to its own directory or to one above it: waiting for that lock would never end. `false`: unknown for a
+    /// directory; the target is then locked alone and checked again.
     pub(crate) fn is_below(&self, directory: &Locked<'_>, found: &FoundName) -> Outcome<bool> {
         if found.ino == directory.ino || found.ino == InodeNumber::ROOT.0 {
             return Err(self.damaged(directory.ino, "a name that leads back"));
         }
         let inode = self.inode(found.ino)?;
         let loaded = inode.state.load(Ordering::Acquire) == LOADED;
-        // The kind is the same as long as the name is there.
+        // The kind does not change as long as the name exists.
         let mode = if loaded {
             inode.mode.load(Ordering::Relaxed)
         } else {
@@ -78,8 +78,8 @@ impl Volume {
             || loaded && inode.parent.load(Ordering::Relaxed) == directory.ino)
     }
 
-    /// Lock what is not a directory. The kind never changes while a number lives, so it is looked at
-    /// first: a directory must not be locked out of tree order.
+    /// Lock an inode that is not a directory. The kind never changes while an inode exists, so it is checked first: a
+    /// directory must not be locked out of tree order.
     pub(crate) fn lock_leaf(&self, ino: u64) -> Outcome<Locked<'_>> {
         let record = self.read_record(ino)?;
         if FileKind::from_mode(record.certificate.mode) == Some(FileKind::Directory) {

@@ -1,4 +1,4 @@
-//! Names: create, link, unlink. Locks go from the directory to what it names.
+//! Names: create, link, unlink. Locks are taken from the directory to the inode of a name.
 
 use crate::format::*;
 use crate::log::checksums::NewSums;
@@ -11,7 +11,7 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// Whether a name may be made; `.`, `..` and the empty one may not.
+/// Whether a name may be created; `.`, `..` and the empty name may not.
 fn check_new_name(name: &[u8]) -> Outcome<()> {
     match name {
         _ if name.len() > MAX_NAME_BYTES => Err(Errno(libc::ENAMETOOLONG)),
@@ -127,7 +127,7 @@ impl Volume {
         let certificate = self.certify(&mut operation, &directory, new)?;
         let result =
             self.create_certified(&directory, &mut operation, name, kind, &certificate, birth);
-        // Committed, the number is the inode's, whatever failed then.
+        // After a commit the number belongs to the inode, whatever failed later.
         if result.is_err() && operation.commits() == 0 {
             self.free_inode(directory.me.slot, certificate.ino);
         }
@@ -445,7 +445,7 @@ impl Volume {
         position: LogPosition,
     ) -> Outcome<()> {
         let outcome = self.remove_name_noted(directory, child, position);
-        // Deleted, or open somewhere and not ours to delete.
+        // Deleted, or open in some process and then not deleted here.
         self.inode_settled(directory.me);
         outcome
     }
@@ -479,7 +479,7 @@ impl Volume {
         if locked.inode.nlink.load(Ordering::Relaxed) == 0
             && !self.is_open_anywhere(locked.ino, locked.inode)
         {
-            // The name is gone whatever happens here; recovery would finish it.
+            // The name is gone in any case; recovery would finish the deletion.
             if self.delete_inode(locked).is_err() {
                 self.inode_settled(locked.me);
             }
@@ -487,8 +487,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Stage the loss of one name: the last one needs no log entry, only the orphan mark, so that it
-    /// works on a full volume.
+    /// Stage the loss of one name. The last name needs no log entry, only the orphan mark, so this works on a full
+    /// volume.
     pub(crate) fn stage_drop(
         &self,
         operation: &mut Operation<'_>,
@@ -499,7 +499,7 @@ impl Volume {
         let nlink = child.inode.nlink.load(Ordering::Relaxed);
         let position = if nlink <= 1 || child.kind() == FileKind::Directory {
             staged.commit.orphan = true;
-            // Whoever reaps this thread finishes the deletion.
+            // If this thread dies, the process that reaps it finishes the deletion.
             self.inode_losing(operation.me, child.ino);
             None
         } else {
@@ -549,7 +549,7 @@ pub(crate) struct Dropped {
     position: Option<(LogPosition, AttributeState)>,
 }
 
-/// Whether what is made with this mode has data to check, or passes on that it is checked.
+/// Whether an inode with this mode has data with checksums, or passes the attribute on.
 fn keeps_checksums(mode: u32) -> bool {
     let kinds = [libc::S_IFREG, libc::S_IFLNK, libc::S_IFDIR];
     kinds.contains(&(mode & libc::S_IFMT))

@@ -1,17 +1,17 @@
-//! Paths: names looked up one after the other, as the kernel does it, with the rights of a thread.
+//! Paths: names looked up one by one, as the kernel does it, with the rights of a thread.
 //!
-//! Only the plain case is done here. Whatever leads out of the volume (`..` at its root, an absolute link), is not
-//! permitted or is damaged is left to the kernel, which goes the same way through the mount and knows the right
-//! error: [`PathStop::Elsewhere`].
+//! Only the plain case is done here. Paths that lead out of the volume (`..` at its root, an absolute link), are not
+//! permitted or are damaged are left to the kernel. It follows the path through the mount and returns the right error:
+//! [`PathStop::Elsewhere`].
 
 use crate::format::MAX_NAME_BYTES;
 use crate::rights::{Credentials, EXECUTE};
 use crate::session::volume::Volume;
 use crate::types::*;
 
-/// Most symbolic links on one way, as in Linux.
+/// Maximum number of symbolic links in one lookup, as in Linux.
 const MAX_LINKS: usize = 40;
-/// Longest path, without its end, as in Linux.
+/// Longest path, without the terminating NUL, as in Linux.
 pub const MAX_PATH_BYTES: usize = 4095;
 /// A path that [`Volume::path_to`] makes: longer than the kernel follows in one call.
 const MAX_LONG_PATH_BYTES: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub enum PathStop {
 pub struct PathWalker<'a> {
     /// The volume.
     pub volume: &'a Volume,
-    /// Whose rights count.
+    /// Credentials to check rights with.
     pub credentials: &'a Credentials,
     /// Whether the system's `fs.protected_symlinks` is set.
     pub protects_symlinks: bool,
@@ -43,23 +43,23 @@ pub struct PathEnd {
     pub directory: Attributes,
     /// The name, neither `.` nor `..`, nor too long.
     pub name: Vec<u8>,
-    /// Whether a slash follows: what is named must be a directory.
+    /// Whether a slash follows: the target must be a directory.
     pub wants_directory: bool,
 }
 
 /// A way under way.
 struct Way<'p> {
-    /// Where it is, and what was found next, in turn: they are read where they were found.
+    /// The present position and the next inode found, alternating, so that they are used without a copy.
     places: [Attributes; 2],
     /// Which of them it is at.
     at: usize,
     rest: std::borrow::Cow<'p, [u8]>,
-    /// Of `rest`, the bytes done.
+    /// Number of bytes of `rest` already processed.
     done: usize,
     links: usize,
 }
 
-/// The next name of a way, and whether it is the last.
+/// The next name of a path, and whether it is the last.
 struct Next {
     start: usize,
     end: usize,
@@ -115,7 +115,7 @@ impl<'a> PathWalker<'a> {
         }
     }
 
-    /// What a relative path means, from a directory on.
+    /// The inode of a relative path, starting from a directory.
     ///
     /// # Errors
     /// See [`PathStop`].
@@ -128,8 +128,8 @@ impl<'a> PathWalker<'a> {
         self.walk(start, path, follows_last, |_| {})
     }
 
-    /// The same way without links, `.` and `..`. A canonical path begins with a slash and does not end with one; that of the
-    /// root is empty. `above` is the one of `start`.
+    /// The path from the root to the end of a relative path, without links, `.` and `..`. A canonical path begins with
+    /// a slash and does not end with one; that of the root is empty. `above` is the canonical path of `start`.
     ///
     /// # Errors
     /// See [`PathStop`].
@@ -154,7 +154,7 @@ impl<'a> PathWalker<'a> {
         Ok(canonical)
     }
 
-    /// The way of a path. `note` gets each name that is gone through; no links, for their targets follow.
+    /// Walk a path. `note` gets each directory name passed; no links, because their targets follow.
     #[inline(always)]
     fn walk(
         &self,
@@ -181,7 +181,7 @@ impl<'a> PathWalker<'a> {
                 break;
             }
         }
-        // Slashes alone, or nothing: the directory itself, or an error that the kernel knows.
+        // Only slashes, or nothing: the directory itself, or an error that the kernel reports.
         if path.is_empty() {
             Err(PathStop::Elsewhere)
         } else {
@@ -189,7 +189,7 @@ impl<'a> PathWalker<'a> {
         }
     }
 
-    /// Where a relative path ends, from a directory on; the last name is not looked up.
+    /// The end of a relative path, starting from a directory; the last name is not looked up.
     ///
     /// # Errors
     /// See [`PathStop`]; `Elsewhere` also when the last name is `.` or `..`, or too long.
@@ -217,7 +217,7 @@ impl<'a> PathWalker<'a> {
         Err(PathStop::Elsewhere)
     }
 
-    /// What the name at the end of a way means now.
+    /// The present inode of the name at the end of a path.
     ///
     /// # Errors
     /// See [`PathStop`].
@@ -258,7 +258,7 @@ impl<'a> PathWalker<'a> {
         into: &mut Attributes,
     ) -> Result<(), PathStop> {
         let found = self.volume.lookup_into(directory.ino, name, into);
-        // Its number may have got another life since it was found.
+        // Its number may have been reused since it was found.
         if !self
             .volume
             .has_generation(directory.ino, directory.generation)
@@ -274,7 +274,7 @@ impl<'a> PathWalker<'a> {
         }
     }
 
-    /// Go on with the target of the link that was found in place of its name.
+    /// Continue with the target of the link that was found, in place of its name.
     fn follow(&self, way: &mut Way<'_>, next: &Next) -> Result<(), PathStop> {
         let link = way.found();
         let is_refused =
@@ -290,7 +290,7 @@ impl<'a> PathWalker<'a> {
         if target.first() == Some(&b'/') {
             return Err(PathStop::Elsewhere);
         }
-        // With the slash that may follow, and mean that a directory is wanted.
+        // Includes a following slash, which demands a directory.
         target.extend_from_slice(&way.rest[next.end..]);
         if target.len() > MAX_PATH_BYTES {
             return Err(PathStop::Elsewhere);
@@ -302,8 +302,8 @@ impl<'a> PathWalker<'a> {
 }
 
 impl Volume {
-    /// A path from the root to an inode in a directory, where it had this name once; `None` when it is not there any
-    /// more, or the path is longer than a MiB. It may be longer than [`MAX_PATH_BYTES`].
+    /// A path from the root to an inode that had this name in a directory; `None` when the name is gone, or the path
+    /// is longer than a MiB. It may be longer than [`MAX_PATH_BYTES`].
     pub fn path_to(
         &self,
         mut directory: InodeNumber,

@@ -1,8 +1,8 @@
-//! Rename. Moves of directories between directories take the volume's rename lock, which keeps the tree's shape still
-//! while ancestry is looked at; directories are then locked ancestors first, what they name after them. Moves of other
-//! files do not change the tree's shape and hold neither that lock nor anything above their two directories. Those they
-//! lock by what the tree looks like now; if it changes meanwhile, two operations may come to wait for each other, and
-//! begin again when their patience ends ([`Volume::holding_up_nobody`]).
+//! Rename. Moves of directories between directories take the volume's rename lock, so that the shape of the tree
+//! cannot change while ancestry is checked. Directories are then locked ancestors first, then the inodes they name.
+//! Moves of other files do not change the tree's shape. They take neither that lock nor any lock above their two
+//! directories. They lock the two by the present shape of the tree. If it changes during this, two operations may wait
+//! for each other; they start again when their patience ends ([`Volume::holding_up_nobody`]).
 
 mod changes;
 
@@ -21,7 +21,7 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// Deepest tree whose ancestry is followed; media with a longer chain is damaged.
+/// Maximum depth of ancestry that is followed; media with a longer chain is damaged.
 const MAX_DEPTH: usize = 1 << 16;
 
 struct Held<'a>(&'a RobustMutex);
@@ -35,9 +35,9 @@ impl Drop for Held<'_> {
 /// How a try to rename ended.
 enum Tried {
     Renamed,
-    /// What is named is not known well enough to be locked.
+    /// The inodes of the names are not known well enough to be locked.
     IsNotKnown,
-    /// A directory is to be moved to another one, or replaced by what comes from there: the tree is to be kept still.
+    /// A directory moves to another directory, or is replaced from there: the shape of the tree must not change.
     IsOfDirectories,
 }
 
@@ -97,7 +97,7 @@ impl Volume {
                 Tried::Renamed => return Ok(()),
                 Tried::IsOfDirectories => moves_directories = true,
                 Tried::IsNotKnown => {
-                    // What is named must be known before it can be locked; see `is_below`.
+                    // The inode of a name must be known before it can be locked; see `is_below`.
                     let _ = self.lookup(parent.ino, name);
                     let _ = self.lookup(new_parent.ino, new_name);
                 }
@@ -152,7 +152,7 @@ impl Volume {
         };
         match acquired {
             Ok(Acquired::Clean) => {}
-            // It protects no state of its own.
+            // The lock protects no state of its own.
             Ok(Acquired::OwnerDied) => mutex.make_consistent(),
             Err(LockFailure::Busy) => return Err(patience::blocked_by(Obstacle::Renames)),
             Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
@@ -160,13 +160,13 @@ impl Volume {
         Ok(Held(mutex))
     }
 
-    /// Wait until no directory is being moved, with nothing held.
+    /// Wait, without locks, until no directory is being moved.
     #[cold]
     pub(crate) fn wait_for_renames(&self) -> Outcome<()> {
         self.lock_renames().map(drop)
     }
 
-    /// Whether a directory is above another one, as far as can be seen without holding anything.
+    /// Whether a directory is above another one, as far as visible without locks.
     fn is_above(&self, outer: InodeNumber, inner: InodeNumber) -> bool {
         let above = |at: &u64| {
             let parent = self.inode(*at).ok()?.parent.load(Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl Volume {
         line.any(|at| at == outer.0)
     }
 
-    /// An end that is no directory is reported before one that is gone.
+    /// An end that is not a directory is reported before one that was removed.
     fn check_directories(&self, parent: InodeNumber, new_parent: InodeNumber) -> Outcome<()> {
         for end in [parent, new_parent] {
             drop(self.lock(end.0)?.directory()?);
@@ -210,7 +210,7 @@ impl Volume {
         let mut line = vec![directory.0];
         let mut at = directory.0;
         while at != InodeNumber::ROOT.0 {
-            // Under the lock: whoever died moving it may have left the parent of before.
+            // Under the lock: a process that died while it moved the directory may have left the old parent.
             let locked = self.lock_beside_leases(at)?.directory()?;
             at = locked.inode.parent.load(Ordering::Relaxed);
             line.push(at);
@@ -281,7 +281,7 @@ impl Volume {
                 self.check_remembered_name(directory, (found.ino, found.kind))
             })
         };
-        // Before their locks have attributes recalled alone, and under them.
+        // Checked before locking, which recalls attributes only, and again under the locks.
         check_remembered()?;
         let (moved, other) = self.lock_children(source, target)?;
         check_remembered()?;
@@ -303,7 +303,7 @@ impl Volume {
         }
         check_room(ends, source, target)?;
         let outcome = self.replace(ends, request, (&moved, source), other.as_ref().zip(target));
-        // What was replaced is deleted, or open somewhere and not ours to delete.
+        // The replaced inode was deleted, or is open in some process and then not deleted here.
         self.inode_settled(ends.old.me);
         outcome.map(|()| Tried::Renamed)
     }
@@ -501,8 +501,8 @@ impl Volume {
     }
 }
 
-/// A directory that comes into another, and takes no other's place there, needs room for its link. What
-/// goes the other way comes with an exchange only; a replace onto a directory that is not one was refused.
+/// A directory that moves into another directory and replaces no directory there needs room for its link. Only an
+/// exchange moves one the other way; replacing a non-directory was refused.
 fn check_room(ends: &Ends<'_>, source: FoundName, target: Option<FoundName>) -> Outcome<()> {
     let Some(new) = &ends.new else { return Ok(()) };
     let is_directory = |found: FoundName| found.kind == FileKind::Directory;

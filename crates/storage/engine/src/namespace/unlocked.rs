@@ -1,5 +1,5 @@
-//! Attributes, names and listings without locks: read under the inode's sequence, as data is. Nobody who is
-//! stopped in the middle of a change is waited for: what takes longer is read from the log (`committed`).
+//! Attributes, names and listings without locks: read under the inode's sequence, as data is. A read never waits for a
+//! thread stopped in the middle of a change: after a short time it reads the log instead (`committed`).
 
 use crate::data::read::copy_run;
 use crate::format::place::LogPlace;
@@ -20,7 +20,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 impl Volume {
-    /// Look at an inode: without its lock, else under it when that is to be had soon, else at its log.
+    /// Read an inode without its lock, else under the lock if it is free soon, else from its log.
     pub(crate) fn read_unlocked<T>(
         &self,
         ino: u64,
@@ -34,7 +34,7 @@ impl Volume {
                     return seen;
                 }
             }
-            // A change that did not go on when it was waited for before is not waited for again.
+            // A change that made no progress during an earlier wait is not waited for again.
             let limit = if self.stuck.is(ino, inode) {
                 Duration::ZERO
             } else {
@@ -49,14 +49,14 @@ impl Volume {
             }
             self.stuck.note(ino, inode);
             match committed() {
-                // It changes all the time, so nobody is stopped.
+                // It changes all the time, so its writer is not stopped.
                 Err(Errno(libc::EAGAIN)) => {}
                 outcome => return outcome,
             }
         }
     }
 
-    /// Attributes, fresh. Waits for nobody.
+    /// Current attributes, without waiting for other threads.
     ///
     /// # Errors
     /// `ESTALE` when there is no such inode; `EIO` for damage.
@@ -66,8 +66,8 @@ impl Volume {
         Ok(found)
     }
 
-    /// The same into a place: each copy of attributes on their way up waits for the stores of the one before. Nothing is
-    /// said of the place after an error.
+    /// Write the attributes into `into`, because each copy of them would wait for the stores of the previous copy.
+    /// After an error the content of `into` is undefined.
     pub(crate) fn attributes_into(&self, ino: InodeNumber, into: &mut Attributes) -> Outcome<()> {
         let inode = self.inode(ino.0)?;
         if let Some(look) = begin_look(inode) {
@@ -87,15 +87,15 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether a number still has this life. Whatever was found in between by the number was this one's.
+    /// Whether a number still has this generation. Then all that was found by the number before belongs to this inode.
     pub fn has_generation(&self, ino: InodeNumber, generation: u32) -> bool {
-        // What was read by the number before must not be read after.
+        // All reads by the number must come before this check.
         fence(Ordering::Acquire);
         let inode = self.inode(ino.0);
         inode.is_ok_and(|inode| inode.generation.load(Ordering::Acquire) == generation)
     }
 
-    /// Find a name. `.` and `..` work. Waits for nobody.
+    /// Find a name, without waiting for other threads. `.` and `..` work.
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; `ESTALE` when there is no such directory; `EIO` for damage.
@@ -105,7 +105,7 @@ impl Volume {
         Ok(found)
     }
 
-    /// The same into a place.
+    /// Find a name and write its attributes into a place.
     pub(crate) fn lookup_into(
         &self,
         parent: InodeNumber,
@@ -130,14 +130,14 @@ impl Volume {
                 .name_and_look(parent.0, name)?
                 .ok_or(Errno(libc::ENOENT))?;
             let named = self.attributes_into(InodeNumber(found.ino), into);
-            // The name still means the same, so this was no later life of the number.
+            // The name still has the same target, so the target's number was not reused.
             if !self.is_as_seen(parent.0, look)? && self.name_of(parent.0, name)? != Some(found) {
                 continue;
             }
             if named.is_ok() && self.is_plausible(parent.0, &found, into) {
                 return Ok(());
             }
-            // Half renamed, half made, or damaged: known for sure under the locks.
+            // Half renamed, half made, or damaged: only a lookup under the locks can tell.
             let surely = patience::within(LOOKING_PATIENCE, || self.lookup_locked(parent, name));
             return match (surely, named) {
                 (Ok(outcome), _) => outcome.map(|surely| *into = surely),
@@ -147,7 +147,7 @@ impl Volume {
         }
     }
 
-    /// Whether a name may mean this; on forged media it can lead anywhere.
+    /// Whether the target of a name is plausible; on forged media it can be any inode.
     fn is_plausible(&self, directory: u64, found: &FoundName, named: &Attributes) -> bool {
         let leads_back = found.ino == directory || found.ino == InodeNumber::ROOT.0;
         let parent = || {
@@ -160,7 +160,7 @@ impl Volume {
     }
 
     fn lookup_locked(&self, parent: InodeNumber, name: &[u8]) -> Outcome<Attributes> {
-        // The child is locked while its directory still is, so that it cannot go in between.
+        // The child is locked while its directory is locked, so that it cannot be removed in between.
         let lock = || self.lock_directory(parent);
         let (directory, _, child) = self.lock_named(lock, name, |_, _| Ok(()))?;
         drop(directory);
@@ -172,13 +172,13 @@ impl Volume {
         Ok(found.map(|(found, _)| found))
     }
 
-    /// What a name means, and the look at its directory that showed it; `None` for what its log says.
+    /// The target of a name, and the snapshot of its directory; `None` for the snapshot if the log was read.
     fn name_and_look(
         &self,
         directory: u64,
         name: &[u8],
     ) -> Outcome<Option<(FoundName, Option<Snapshot>)>> {
-        // What is below, for nearly all looks: what is found there is copied twice on its way here.
+        // Duplicates the code below as a fast path for nearly all reads: a result of that code would be copied twice.
         let inode = self.inode(directory)?;
         if let Some(look) = begin_look(inode)
             && living_directory(inode).is_ok()
@@ -191,7 +191,7 @@ impl Volume {
         self.read_unlocked(
             directory,
             |inode, place| {
-                // A change between the caller's look and this one makes the caller look again.
+                // If the directory changed between the caller's snapshot and this one, the caller reads again.
                 let look = Snapshot::begin(inode);
                 living_directory(inode)?;
                 let found = self.find_in_table(inode, place, name)?;
@@ -205,15 +205,16 @@ impl Volume {
         )
     }
 
-    /// Whether nothing in a directory changed since a look: a quicker answer than to find a name again.
+    /// Whether a directory is unchanged since a snapshot: faster than looking the name up again.
     fn is_as_seen(&self, directory: u64, look: Option<Snapshot>) -> Outcome<bool> {
         let inode = self.inode(directory)?;
         let is_unchanged = look.is_some_and(|look| look.is_unchanged_after_copy(inode));
-        // Whoever died changed the log, and others may have followed it already, with new lives for old numbers.
+        // A process that died may have changed the log. Others may have followed the log already and reused old
+        // numbers.
         Ok(is_unchanged && !inode.mutex.is_owner_dead())
     }
 
-    /// What is above a living directory, by its log.
+    /// The parent of a live directory, from its log.
     fn committed_parent(&self, directory: u64) -> Outcome<u64> {
         let attributes = self.committed_attributes(directory)?;
         match (attributes.kind(), attributes.nlink) {
@@ -221,7 +222,7 @@ impl Volume {
             (FileKind::Directory, _) => return Err(Errno(libc::ENOENT)),
             _ => return Err(Errno(libc::ENOTDIR)),
         }
-        // The session's word changes in one store, with the log.
+        // The session's word changes in one store, together with the log.
         Ok(self.inode(directory)?.parent.load(Ordering::Relaxed))
     }
 
@@ -248,7 +249,7 @@ impl Volume {
         Ok(names)
     }
 
-    /// The cookie behind all names that a directory has now.
+    /// The cookie after all names that a directory has now.
     ///
     /// # Errors
     /// `ENOTDIR`; `ESTALE` when there is no such inode; `EIO` for damage.
@@ -257,12 +258,13 @@ impl Volume {
             Ok(()) | Err(Errno(libc::ENOENT)) => Ok(inode.next_cookie()),
             Err(errno) => Err(errno),
         };
-        // Of a directory that is being changed, the session's word is as good: it moves in one store. While it is being
-        // loaded, as after the death of who changed it, it begins anew: then there is no end yet.
+        // While the directory is being changed, the session's word is still valid: it moves in one store. While the
+        // directory is being loaded, as after the death of its last writer, the word starts from 0: then there is no
+        // end yet.
         let known = || {
             let inode = self.inode(ino.0)?;
             let now = || {
-                // A load moves the epoch before the state.
+                // Loading changes the epoch before the state.
                 let state = inode.state.load(Ordering::Acquire);
                 (state, inode.epoch.load(Ordering::Acquire))
             };
@@ -274,7 +276,7 @@ impl Volume {
         self.read_unlocked(ino.0, |inode, _| end(inode), known)
     }
 
-    /// Target of a symbolic link. Waits for nobody: it never changes.
+    /// Target of a symbolic link, which never changes. Does not wait for other threads.
     ///
     /// # Errors
     /// `EINVAL` for other kinds; `ESTALE` when there is no such inode; `EIO` for damage.
@@ -307,7 +309,7 @@ impl Volume {
         Ok(Some(target))
     }
 
-    /// Read under the lock, or, when that is not to be had soon, what the log says.
+    /// Read under the lock, or from the log if the lock is not free soon.
     #[cold]
     pub(crate) fn read_patiently(
         &self,
@@ -341,7 +343,7 @@ impl Volume {
     }
 }
 
-/// Copy a range as a log says it.
+/// Copy a range as described by a log.
 fn copy_committed(
     access: &mut Access<'_>,
     blocks: &CommittedBlocks,
@@ -365,7 +367,7 @@ fn copy_committed(
     Ok(to.bytes())
 }
 
-/// `None`: it is not loaded, or somebody is changing it.
+/// `None`: it is not loaded, or a thread is changing it.
 #[inline(always)]
 fn begin_look(inode: &SessionInode) -> Option<Snapshot> {
     let look = Snapshot::begin(inode);
@@ -373,7 +375,7 @@ fn begin_look(inode: &SessionInode) -> Option<Snapshot> {
         std::hint::spin_loop();
         return None;
     }
-    // What a dead owner committed is in the log, and not here yet.
+    // Changes committed by a dead owner are in the log, but not in the session yet.
     let is_loaded = inode.state.load(Ordering::Acquire) == LOADED && !inode.mutex.is_owner_dead();
     is_loaded.then_some(look)
 }
@@ -388,7 +390,7 @@ fn unlocked_place(inode: &SessionInode, ino: u64) -> LogPlace {
     }
 }
 
-/// One look at a loaded inode; `None`: it changed meanwhile, or somebody is changing it.
+/// One read of a loaded inode; `None`: it changed during the read, or a thread is changing it.
 fn read_unlocked_once<T>(
     inode: &SessionInode,
     ino: u64,
@@ -397,7 +399,7 @@ fn read_unlocked_once<T>(
     let look = begin_look(inode)?;
     let seen = unlocked(inode, unlocked_place(inode, ino));
     let damaged = matches!(seen, Err(Errno(libc::EIO)));
-    // Damage is believed, and told, only under the lock.
+    // A checksum error without the lock may be a race. It is reported only under the lock.
     (look.is_unchanged_after_copy(inode) && !damaged).then_some(seen)
 }
 

@@ -1,8 +1,9 @@
-//! Threads that come through a mount: what its requests read and write for each of them.
+//! Threads that come through a mount: bytes that its requests read and write for each of them.
 //!
-//! The threads of a mount work for others. While somebody watches, the mount notes for each request which thread asked,
-//! as the kernel says, and what the request moved. A caller's slot belongs to the mount's process, which alone writes it;
-//! it is valid as long as that process lives, so nobody cleans up after a killed mount: its slots are free for others.
+//! The threads of a mount work for others. While a session is observed, the mount notes for each request the calling
+//! thread, as named by the kernel, and the bytes it moved. A caller's slot belongs to the mount's process, which alone
+//! writes it. It is valid as long as that process lives, so a killed mount needs no cleanup: its slots are free for
+//! others.
 
 use crate::format::MAX_POOLS;
 use crate::session::layout::{CALLER_SLOTS, CallerSlot};
@@ -10,13 +11,13 @@ use crate::session::volume::Volume;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A mount remembers so many callers; the one that was quiet longest gives way.
+/// Maximum number of callers that a mount remembers; the caller that was idle longest is replaced.
 const MAX_OWN_CALLERS: usize = CALLER_SLOTS / 2;
 
-/// What one thread read and wrote through a mount since the mount knows it.
+/// What one thread read and wrote through a mount since the mount first saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerReport {
-    /// Its slot, and how often that was given to another thread: together they name the counters.
+    /// Its slot, and how often the slot was reassigned: together they identify the counters.
     pub slot: u32,
     /// See `slot`.
     pub generation: u64,
@@ -34,8 +35,8 @@ pub struct CallerReport {
 type Moved = [[u64; MAX_POOLS]; 2];
 
 impl Volume {
-    /// Does the work of a request for a thread, and notes for it what that moved while somebody watches. `thread_id` is
-    /// the kernel's, 0 when nobody asked. The work must be done by the calling thread.
+    /// Does the work of a request for a thread; while the session is observed, notes the bytes it moved. `thread_id`
+    /// is the kernel's, 0 when no thread asked. The calling thread must do the work.
     pub fn for_caller<T>(&self, thread_id: u32, work: impl FnOnce() -> T) -> T {
         if thread_id == 0 || !self.is_watched() {
             return work();
@@ -48,7 +49,7 @@ impl Volume {
         done
     }
 
-    /// What the calling thread moved since it came.
+    /// Bytes that the calling thread has moved so far.
     fn own_bytes(&self) -> Option<Moved> {
         let counters = &self.me().ok()?.slot.counters;
         let load = |counters: &[AtomicU64; MAX_POOLS]| {
@@ -76,7 +77,7 @@ impl Volume {
         }
     }
 
-    /// The slot of a thread; `None` when all are taken by other mounts, or there is no memory.
+    /// The slot of a thread; `None` when other mounts have all slots, or there is no memory.
     fn caller_slot(&self, thread_id: u32) -> Option<usize> {
         let mut known = self
             .callers
@@ -104,7 +105,7 @@ impl Volume {
         Some(index)
     }
 
-    /// Takes a slot that nobody has, or whose mount is gone.
+    /// Takes a slot that is free, or owned by a mount that is gone.
     fn free_caller_slot(&self, process: usize) -> Option<usize> {
         let own = self.session.processes().get(process)?;
         let start_ticks = own.start_ticks.load(Ordering::Relaxed);
@@ -130,7 +131,7 @@ impl Volume {
         })
     }
 
-    /// The pid namespace of the mount that a slot belongs to, if that is attached.
+    /// The pid namespace of the mount that a slot belongs to, if the mount is attached.
     fn caller_owner(&self, slot: &CallerSlot) -> Option<u64> {
         let owner = slot.owner.load(Ordering::Acquire).checked_sub(1)?;
         let process = self.session.processes().get(usize::try_from(owner).ok()?)?;
@@ -141,7 +142,7 @@ impl Volume {
         same.then(|| process.pid_namespace.load(Ordering::Relaxed))
     }
 
-    /// The threads that came through mounts while somebody watched.
+    /// The threads that came through mounts while the session was observed.
     pub fn callers(&self) -> Vec<CallerReport> {
         let high = self.session.header().caller_high.load(Ordering::Acquire) as usize;
         let slots = self.session.callers()[..high.min(CALLER_SLOTS)].iter();
@@ -165,14 +166,14 @@ impl Volume {
             read_bytes: load(&slot.read_bytes),
             written_bytes: load(&slot.written_bytes),
         };
-        // Another thread's by now: its counters are seen at the next look.
+        // The slot belongs to another thread now: its counters are read at the next call.
         let same = slot.generation.load(Ordering::Acquire) == generation;
         (same && report.thread_id != 0).then_some(report)
     }
 }
 
 impl CallerSlot {
-    /// The slot is another thread's from now on, with nothing done yet. By the mount it belongs to.
+    /// Assign the slot to another thread, with all counters at 0. Called by the slot's mount.
     fn begin(&self, thread_id: u32) {
         self.thread_id.store(0, Ordering::Release);
         self.generation.fetch_add(1, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! What threads do with files, for those who watch a session.
+//! What threads do with files, for observers of a session.
 
 pub(crate) mod callers;
 pub(crate) mod notes;

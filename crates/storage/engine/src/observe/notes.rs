@@ -1,4 +1,4 @@
-//! The words in which threads note what they do with files, and how others read them (see `reports`).
+//! The words in which threads note their use of files, and how others read them (see `reports`).
 
 use crate::session::layout::{FileNote, THREAD_SLOTS};
 use crate::sync::TRIES;
@@ -21,13 +21,13 @@ pub struct FileReport {
     pub written_bytes: u64,
 }
 
-/// What an inode's touched word says when thread slot `index` alone used it in the window.
+/// An inode's touched word when thread slot `index` alone used it in the window.
 #[inline(always)]
 pub(crate) fn used_by(window: u64, index: usize) -> u64 {
     (window << WINDOW_SHIFT) | (index as u64 + 1)
 }
 
-/// Note in an inode's touched word that a thread uses it; `mark` thread slots that share it with others.
+/// Note in an inode's touched word that a thread uses it; `mark` is called for thread slots that share it with others.
 pub(crate) fn touch(word: &AtomicU64, window: u64, index: usize, mark: impl Fn(usize)) {
     let mine = index as u64 + 1;
     let mut touched = word.load(Ordering::Relaxed);
@@ -57,14 +57,14 @@ pub(crate) fn touch(word: &AtomicU64, window: u64, index: usize, mark: impl Fn(u
 }
 
 impl FileNote {
-    /// The place is a file's from now on, with nothing done yet. By the thread it belongs to.
+    /// Assign the place to a file, with all counters at 0. Called by the owning thread.
     #[cold]
     pub(crate) fn begin(&self, window: u64, ino: u64, displaced: &AtomicU64) {
         let displaces = self.window.load(Ordering::Relaxed) == window;
-        // Not of any window while it changes: who reads it then skips it.
+        // Window 0 while the note changes, so that readers skip it.
         self.window.store(0, Ordering::Release);
         if displaces {
-            // Behind that, so that who sees the new count sees nothing of the old note.
+            // Stored after the window, so that a reader that sees the new count sees nothing of the old note.
             let before = displaced.load(Ordering::Relaxed);
             displaced.store(before.wrapping_add(1), Ordering::Release);
         }
@@ -74,17 +74,17 @@ impl FileNote {
         self.window.store(window, Ordering::Release);
     }
 
-    /// Bytes more; `counter` is one of this note's, which only this thread writes. Release, so that who
-    /// sees them sees whose they are.
+    /// Add bytes; `counter` is one of this note's, which only this thread writes. Release: a reader that sees these
+    /// bytes sees which file they belong to.
     #[inline(always)]
     pub(crate) fn add(counter: &AtomicU64, bytes: u64) {
         let before = counter.load(Ordering::Relaxed);
         counter.store(before.wrapping_add(bytes), Ordering::Release);
     }
 
-    /// What it says of a window. By anybody: `displaced` tells when it became another file's meanwhile,
-    /// which the window alone does not, for that is the same before and after. A note that changes hands
-    /// all the while is left out.
+    /// What the note says of a window. May be called by any thread. `displaced` shows if the note was given to another
+    /// file during the read; the window alone does not, because it is the same before and after. A note that keeps
+    /// changing is skipped.
     pub(crate) fn report(&self, window: u64, displaced: &AtomicU64) -> Option<FileReport> {
         (0..TRIES).find_map(|_| {
             let before = displaced.load(Ordering::Acquire);

@@ -1,13 +1,12 @@
-//! What threads do with files, for who watches a session (the steward's windows).
+//! What threads do with files, for observers of a session (the steward's windows).
 //!
-//! While somebody watches, each thread notes in its own slot what it reads and writes of which file,
-//! and each inode names the thread that used it last in the window. A second thread that finds another's
-//! name there marks the inode and both threads as sharing (NThread §III-D: a file used by more than one
-//! thread in the window). After that the word stays, so the usual call loads shared lines and stores
-//! only to its own.
+//! While a session is observed, each thread notes in its own slot what it reads and writes of which file. Each inode
+//! names the thread that used it last in the window. A thread that finds another thread's name there marks the inode
+//! and both threads as sharing (NThread §III-D: a file used by more than one thread in the window). After that the
+//! word does not change, so the usual call loads shared lines and stores only to its own.
 //!
-//! Watching loses nothing when it is killed: the notes go on under the last number, and the next one
-//! who watches takes a new number.
+//! Killing an observer loses nothing: notes go on under the last window number, and the next observer takes a new
+//! number.
 
 use crate::format::MAX_POOLS;
 pub use crate::observe::notes::FileReport;
@@ -22,15 +21,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// One thread that uses the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadReport {
-    /// Its place in the session, and how often that was taken before: together they name the thread.
+    /// Its place in the session, and how often that was taken before: together they identify the thread.
     pub slot: u32,
     /// See `slot`.
     pub incarnation: u64,
-    /// The kernel's process id, in the namespace of who wrote it.
+    /// The kernel's process id, in the namespace of the process that wrote it.
     pub process_id: u32,
     /// The kernel's thread id.
     pub thread_id: u32,
-    /// Inode of the process's pid namespace; ids of another one mean nothing here.
+    /// Inode of the process's pid namespace; ids of another namespace are not valid here.
     pub pid_namespace: u64,
     /// Bytes read from each pool since the thread came.
     pub read_bytes: [u64; MAX_POOLS],
@@ -38,7 +37,7 @@ pub struct ThreadReport {
     pub written_bytes: [u64; MAX_POOLS],
     /// It works for others, as the threads of a mount do.
     pub on_behalf: bool,
-    /// The CPU it ran on when it last used a file while watched.
+    /// The CPU it ran on when it last used a file while observed.
     pub cpu: Option<u16>,
     /// On an emulated machine: the position of the node it was placed on.
     pub emulated_node: Option<usize>,
@@ -50,9 +49,9 @@ pub struct ThreadReport {
     pub emulated_accesses: u64,
     /// Whether it accesses a pool for others, and stays on its node.
     pub is_delegate: bool,
-    /// Whether it used a file in the window that another thread used in it.
+    /// Whether it used a file in the window that another thread used in that window, too.
     pub is_shared: bool,
-    /// What it did with files in the window, in no order.
+    /// Its use of files in the window, unordered.
     pub files: Vec<FileReport>,
 }
 
@@ -68,13 +67,13 @@ impl ThreadNotes {
 }
 
 impl Volume {
-    /// Whether somebody watches.
+    /// Whether the session is observed.
     pub(crate) fn is_watched(&self) -> bool {
         let window = self.session.header().window.load(Ordering::Relaxed);
         window.wrapping_sub(1) < PAUSED - 1
     }
 
-    /// Begin a new window: what is noted from now on belongs to it. Answers its number, never 0.
+    /// Begin a new window for later notes. Returns its number, never 0.
     pub fn begin_window(&self) -> u64 {
         let next = |number: u64| (number & !PAUSED) + 1;
         let window = &self.session.header().window;
@@ -84,16 +83,17 @@ impl Volume {
         next(before.unwrap_or_else(|number| number))
     }
 
-    /// Nobody watches any more: threads stop noting. A new watcher's numbers go on where these end.
+    /// Observation ends: threads stop noting. The window numbers of the next observer continue after these.
     pub fn end_windows(&self) {
-        // The number must never come again while inodes remember it.
+        // The number must never be used again while inodes contain it.
         let window = &self.session.header().window;
         let _ = window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
             (number & PAUSED == 0).then_some(number | PAUSED)
         });
     }
 
-    /// Calls of this process are made for others (a mount's requests): its threads use no files.
+    /// Declare that calls of this process are made for others (a mount's requests): its threads do not count as users
+    /// of files.
     pub fn works_on_behalf(&self) {
         self.on_behalf.store(true, Ordering::Relaxed);
         if let Some(process) = (self.process.load(Ordering::Acquire) as usize)
@@ -194,7 +194,7 @@ impl Volume {
         FileNote::add(counter, bytes);
     }
 
-    /// The inode does not name this thread alone in this window.
+    /// Whether the inode does not name this thread alone in this window.
     #[inline(never)]
     fn touch(&self, window: u64, me: Me<'_>, word: &AtomicU64) {
         let mark = |slot: &ThreadSlot| {
@@ -214,7 +214,7 @@ impl Volume {
     }
 }
 
-/// In the window's word: nobody watches.
+/// In the window's word: the session is not observed.
 const PAUSED: u64 = 1 << 49;
 
 fn report_files(notes: &ThreadNotes, window: u64) -> Vec<FileReport> {

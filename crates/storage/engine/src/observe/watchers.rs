@@ -1,19 +1,19 @@
-//! Processes that want the kernel to see changes of names: those with inotify or fanotify watches on a mount. While
-//! there is one, programs make their changes through the mount, where the kernel raises the events.
+//! Processes that need the kernel to see changes of names: those with inotify or fanotify watches on a mount. While
+//! there is such a process, programs change names through the mount, where the kernel raises the events.
 
 use crate::session::volume::Volume;
 use crate::types::Outcome;
 use std::sync::atomic::Ordering;
 
 impl Volume {
-    /// From now on, and as long as this process is attached, names are to be changed through a mount.
+    /// From now on, while this process is attached, names are to be changed through a mount.
     ///
     /// # Errors
     /// What [every operation](crate::Errno) can fail with.
     pub fn watch_names(&self) -> Outcome<()> {
         let process = self.process_slot()?;
         let watchers = &self.session.header().watchers;
-        // Counted first: one that dies in between is counted until the session ends, which costs speed alone.
+        // Counted first: a process that dies in between stays counted until the session ends, which costs only speed.
         watchers.fetch_add(1, Ordering::SeqCst);
         if self.session.processes()[process]
             .watches

@@ -1,5 +1,5 @@
-//! Checking a volume wholly: superblocks, every log, the tree, link counts, and that no block has two
-//! owners. It recovers as any attach does, with a session and a copy of the pools of its own.
+//! Checking all of a volume: superblocks, every log, the tree, link counts, and that no block has two owners. A check
+//! recovers the volume like an attach, with its own session and its own copy of the pools.
 
 use crate::attach::attach_volume::{create_session, lock_for_check};
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
@@ -20,13 +20,13 @@ use std::sync::Arc;
 /// Directory that unreachable inodes are linked into.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// Verify a volume that nobody has attached, wholly; `progress(done, total)` is called now and then.
+/// Verify all of a volume that no process has attached; `progress(done, total)` is called at intervals.
 ///
-/// The check works on a private copy of the pools (copied on write), where it recovers as any attach does.
-/// The pools themselves change only when a repair is wanted and something was repaired.
+/// The check works on a private copy of the pools (copied on write), which it recovers like an attach. The pools
+/// themselves change only when a repair is wanted and something was repaired.
 ///
 /// # Errors
-/// As [`Volume::attach`]; `EBUSY` when somebody has it attached. Damage is no error but a finding.
+/// As [`Volume::attach`]; `EBUSY` when a process has it attached. Damage is no error but a finding.
 pub fn check_volume<'a>(
     pool: &Path,
     repair: impl Into<Repair<'a>>,
@@ -48,8 +48,8 @@ pub fn check_volume<'a>(
     Ok(report)
 }
 
-/// Recover the volume on these pools and check it; with `repair`, repair in place what can be repaired, as is
-/// done on device DAX.
+/// Recover the volume on these pools and check it. With `repair`, repair in place what can be repaired, as on device
+/// DAX.
 ///
 /// # Errors
 /// `EINVAL` when these are no pools of one volume, `ENOMEM` without memory for a session, `EIO` when it cannot be recovered.
@@ -67,7 +67,7 @@ pub fn check_private(
 }
 
 impl Volume {
-    /// Verify what this private volume holds, as [`crate::check_volume`] does.
+    /// Verify the content of this private volume, as [`crate::check_volume`] does.
     ///
     /// # Errors
     /// `EIO` when a pool cannot be read.
@@ -76,7 +76,7 @@ impl Volume {
     }
 }
 
-/// Verify what an attached volume that collects its findings holds; with `repair`, repair it in place.
+/// Verify the content of an attached volume that collects its findings; with `repair`, repair it in place.
 pub(crate) fn check_contents(
     volume: &Arc<Volume>,
     repair: bool,
@@ -102,7 +102,7 @@ pub(crate) fn check_contents(
     Ok(check.report)
 }
 
-/// A damaged copy of a pool's superblock, and what it should be.
+/// A damaged copy of a pool's superblock, and its correct content.
 pub(crate) struct DamagedCopy {
     pool: usize,
     copy: usize,
@@ -157,7 +157,7 @@ pub(crate) fn superblock_findings(paths: &[PathBuf]) -> Result<Vec<Finding>, Vol
     Ok(all)
 }
 
-/// A name in a line for people: what would end the line or steer a terminal is escaped.
+/// A name for display: characters that would end the line or control a terminal are escaped.
 pub(crate) fn printable(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     let escaped = |letter: char| {
@@ -217,7 +217,7 @@ impl Check<'_> {
         });
     }
 
-    /// A finding that can be repaired; when that is wanted, it is, or the finding says why not.
+    /// Report a finding that can be repaired. If a repair is wanted, it is made, or the finding says why not.
     fn find_and_repair(
         &mut self,
         what: String,
@@ -367,7 +367,7 @@ impl Check<'_> {
         }
     }
 
-    /// A symbolic link leads somewhere. Data that does not match its checksum is told by `verify_data`.
+    /// Check that a symbolic link can be read. `verify_data` reports data that does not match its checksum.
     fn check_target(&mut self, ino: u64, kind: FileKind, path: &str) {
         if kind == FileKind::Symlink
             && self.bad_blocks(ino).unwrap_or_default().is_empty()
@@ -398,7 +398,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Compare the records in use with what the tree reached.
+    /// Compare the records in use with the inodes reached from the tree.
     fn match_records(&mut self) {
         let mut records = Vec::new();
         self.volume.for_each_record(&mut |ino, _| records.push(ino));
@@ -433,7 +433,7 @@ impl Check<'_> {
             let path = self.path_of(*ino);
             let bad_blocks = match self.bad_blocks(*ino) {
                 Ok(bad_blocks) => bad_blocks,
-                // What is wrong with its record and its log was found before.
+                // Errors of its record and log were found before.
                 Err(Errno(libc::EIO | libc::ESTALE)) => continue,
                 Err(errno) => {
                     let what = format!("the data of inode {ino} was not verified: {errno}");
@@ -477,7 +477,7 @@ impl Check<'_> {
         }
     }
 
-    /// Give an inode a name. What does not fit leaves it as it was.
+    /// Give an inode a name. On failure the inode stays unchanged.
     fn rescue(&self, ino: u64, nlink: u32) -> Outcome<()> {
         let new = NewInode {
             mode: libc::S_IFDIR | 0o700,

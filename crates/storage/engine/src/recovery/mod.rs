@@ -1,4 +1,4 @@
-//! Putting things right: after a crash, after a process died, and on request.
+//! Recovery: after a crash, after the death of a process, and on request.
 
 pub(crate) mod check;
 pub(crate) mod reap;

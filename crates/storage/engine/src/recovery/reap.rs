@@ -1,4 +1,4 @@
-//! Reaping dead processes: whatever they held goes back to where it belongs.
+//! Reaping dead processes: returns what they held to its owner.
 
 use crate::format::Extent;
 use crate::log::apply::{is_in_pocket, is_outgoing};
@@ -12,14 +12,14 @@ use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long the lock of an inode, or the recovery lock of a slot, is waited for: whoever holds it may be stopped, and dead processes
-/// are reaped one after another.
+/// How long to wait for an inode lock or a slot's recovery lock. Its holder may be stopped, and dead processes are
+/// reaped one after another.
 const REAPING_PATIENCE: Duration = Duration::from_millis(1);
 
-/// How long another thread that reaps is waited for when there is no space.
+/// How long to wait for another reaping thread when there is no space.
 const REAPER_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Start time of no process that uses a volume: what held the slot is gone, whatever its pid says.
+/// A start time that no process has: what held the slot is gone, whatever its pid says.
 const BEFORE_EXEC: u64 = u64::MAX;
 
 /// Whether a thread is in the middle of an operation.
@@ -33,14 +33,14 @@ fn is_at_work(slot: &ThreadSlot) -> bool {
 }
 
 impl Volume {
-    /// Reap dead processes now (the mount calls it twice a second): their locks, slots, opens, space. Waits for
-    /// nobody for long: what somebody who may be stopped holds is left to the next call.
+    /// Reap dead processes now (the mount calls it twice a second): their locks, slots, opens, space. Never waits
+    /// long: what a possibly stopped thread holds is left to the next call.
     pub fn reap(&self) {
         self.session.arena().trim();
         self.reap_within(Duration::ZERO);
     }
 
-    /// The same, when another thread, which reaps, is to be waited for so long at most.
+    /// Reap dead processes; if another thread is reaping, wait at most this long for it.
     fn reap_within(&self, patience: Duration) {
         self.do_late();
         let reaper = &self.session.header().reaper;
@@ -51,7 +51,7 @@ impl Volume {
         };
         match acquired {
             Ok(Acquired::Clean) => {}
-            // Every step below may be taken again from where the dead reaper stopped.
+            // Every step below may be repeated from where the dead reaper stopped.
             Ok(Acquired::OwnerDied) => reaper.make_consistent(),
             Err(_) => return,
         }
@@ -67,8 +67,8 @@ impl Volume {
         reaper.unlock();
     }
 
-    /// There was no space: whether there is more now that what dead processes held is given back. By a thread that holds
-    /// nothing.
+    /// Called when there was no space, by a thread without locks: returns whether reaping dead processes has freed
+    /// some.
     #[cold]
     pub(crate) fn reap_for_space(&self) -> bool {
         let free = || self.space(None).free_blocks;
@@ -77,7 +77,7 @@ impl Volume {
         free() > before
     }
 
-    /// Whether a slot's process is gone. One that another pid namespace hides counts as living.
+    /// Whether a slot's process is gone. A process hidden by another pid namespace counts as alive.
     pub(crate) fn is_dead(&self, slot: &ProcessSlot) -> bool {
         let pid = slot.pid.load(Ordering::Acquire);
         if pid == 0 || slot.pid_namespace.load(Ordering::Relaxed) != pid_namespace() {
@@ -91,12 +91,12 @@ impl Volume {
         }
     }
 
-    /// Leave to the reaper what this process took before it became another program by `exec`: pid and start
-    /// time stay the same, so it looks alive. Before this attachment has a slot.
+    /// Leave to the reaper what this process took before it became another program by `exec`: pid and start time do
+    /// not change, so it looks alive. Called before this attachment has a slot.
     ///
-    /// Whoever of this process holds a slot maps the segment for as long: another attachment, also one of
-    /// another copy of this library or of a process that shares our memory (`vfork`). So when the only
-    /// mapping is ours, slots of this process are of a program that is no more, with all its threads.
+    /// A user of this process that holds a slot keeps the segment mapped: another attachment, another copy of this
+    /// library, or a process that shares our memory (`vfork`). So if the only mapping is ours, the other slots of this
+    /// process belong to a program replaced by `exec`, and all its threads are gone.
     pub(crate) fn disown_slots_before_exec(&self, pid: u64, start_ticks: u64) {
         let namespace = pid_namespace();
         if start_ticks == 0 || namespace == 0 {
@@ -110,11 +110,11 @@ impl Volume {
         let header = self.session.header();
         let high = (header.process_high.load(Ordering::Acquire) as usize).min(PROCESS_SLOTS);
         for slot in &self.session.processes()[..high] {
-            // One that is being taken is of an attachment that lives.
+            // A slot that is being taken belongs to a live attachment.
             if ours(slot)
                 && let Ok(acquired) = slot.taking.try_lock()
             {
-                // So that nobody takes it meanwhile, also no other thread for this attachment.
+                // Excludes other takers of the slot, also other threads of this attachment.
                 slot.taking.run_locked(
                     acquired,
                     || (),
@@ -131,8 +131,8 @@ impl Volume {
         }
     }
 
-    /// Reap a dead process, as far as nobody who holds a lock is in the way. What is left is found again by its slot,
-    /// which stays taken meanwhile.
+    /// Reap a dead process as far as no held lock prevents it. The rest is found again by its slot, which stays taken
+    /// until then.
     fn reap_process(&self, process: usize) {
         let high =
             (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
@@ -176,7 +176,7 @@ impl Volume {
         self.under_recovery(slot, || self.retire_thread_slot(slot))
     }
 
-    /// Run under a slot's recovery lock. When it cannot be had, all stays as it is, for a process that can.
+    /// Run under a slot's recovery lock. If it is not free in time, nothing is changed, and another process can do it.
     fn under_recovery(&self, slot: &ThreadSlot, body: impl FnOnce()) -> Outcome<()> {
         match slot.recovery.lock_within(REAPING_PATIENCE) {
             Ok(acquired) => {
@@ -187,7 +187,7 @@ impl Volume {
         }
     }
 
-    /// Settle the runs of an operation cut off, inode by inode, under each inode's lock.
+    /// Settle the runs of an interrupted operation, inode by inode, under each inode's lock.
     fn reap_pending(&self, index: usize) -> Outcome<()> {
         let slot = &self.session.threads()[index];
         let mut outcome = Ok(());
@@ -197,18 +197,18 @@ impl Volume {
             }
             match self.lock_beside_leases(entry.ino.load(Ordering::Relaxed)) {
                 Ok(locked) => self.reclaim_new_blocks(&locked, index),
-                // Another time; what is noted for other inodes is settled now.
+                // Left for a later call; runs noted for other inodes are settled now.
                 Err(errno) if patience::is_expiry(errno) => outcome = Err(errno),
-                // No such inode was ever committed: the run is nobody's.
+                // No such inode was ever committed: the run has no owner.
                 Err(Errno(libc::ESTALE)) => self.settle_ownerless(slot, entry),
-                // What cannot be told is not freed.
+                // A run with unknown owner is not freed.
                 Err(_) => entry.extent.store(0, Ordering::Release),
             }
         }
         outcome
     }
 
-    /// Settle a run that no inode's log can name; one noted for inode 0 may be a block of records.
+    /// Settle a run that no inode's log can name; a run noted for inode 0 may be a block of records.
     fn settle_ownerless(&self, slot: &ThreadSlot, entry: &PendingExtent) {
         let extent = Extent::decode(entry.extent.load(Ordering::Acquire));
         let chunk = entry.file_block.load(Ordering::Relaxed);
@@ -222,7 +222,7 @@ impl Volume {
         }
     }
 
-    /// Finish runs that were on their way between the slot and the map.
+    /// Finish moves of runs between the slot and the map.
     fn reap_moves(&self, index: usize) -> Outcome<()> {
         let slot = &self.session.threads()[index];
         let outgoing = slot.outgoing.load(Ordering::Acquire);
@@ -232,7 +232,7 @@ impl Volume {
         self.give_back(index, slot)?;
         let incoming = Extent::decode(slot.incoming.load(Ordering::Acquire));
         if incoming.count > 0 {
-            // While `incoming` still names it: the group may be locked by the dead one.
+            // While `incoming` still names it: the dead thread may hold the group's lock.
             self.settle_group_of(incoming)?;
             slot.incoming.store(0, Ordering::Release);
             if !is_in_pocket(slot, incoming) {
@@ -243,7 +243,7 @@ impl Volume {
         Ok(())
     }
 
-    /// A number taken and not committed is free; a deletion cut off goes on.
+    /// Free a number that was taken and not committed; continue an interrupted deletion.
     fn reap_pending_inode(&self, index: usize) -> Outcome<()> {
         let slot = &self.session.threads()[index];
         let word = slot.pending_inode.load(Ordering::Acquire);

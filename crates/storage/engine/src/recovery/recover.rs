@@ -1,5 +1,5 @@
-//! Making a session's picture from the pools: finish journals, drop orphans, claim what is in use.
-//! The order matters: journals first, because they move tails; nothing is allocated before all is claimed.
+//! Builds a session's state from the pools: finish journals, drop orphans, claim blocks and numbers in use. The order
+//! matters: journals first, because they move tails; nothing is allocated before all is claimed.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 impl Volume {
-    /// Recover the volume into its fresh session. `is_after_death`: those of the session before all died.
+    /// Recover the volume into its fresh session. `is_after_death`: all processes of the previous session died.
     pub(crate) fn recover(
         &self,
         options: &AttachOptions,
@@ -84,7 +84,7 @@ impl Volume {
         self.count_free_space();
         report.freed_orphans = orphans.len() as u64;
         for (pool, at) in orphans {
-            // Recovery may be cut off anywhere: an orphan not dropped now is dropped next time.
+            // Recovery may be interrupted anywhere: an orphan not dropped now is dropped next time.
             self.pool(pool)
                 .and_then(|pool| pool.commit_u64(at, 0).map_err(|_| Errno(libc::EIO)))
                 .map_err(failed)?;
@@ -180,14 +180,14 @@ impl Volume {
         let Some((pool, index)) = inode_place(ino) else {
             return Ok(());
         };
-        // Without memory for it nothing of it could be claimed, and others would be given its blocks.
+        // Without memory for it, none of its blocks could be claimed, and they would be given to other inodes.
         self.inode(ino)?;
         let me = self.me()?;
         match self.read_record(ino) {
             Ok(record) if record.commit.orphan => orphans.push(place),
             Ok(_) => {
                 self.claim_inode(pool.0 as usize, index);
-                // Damage was told; what can be claimed is, the rest answers EIO when used.
+                // Damage was reported. What can be claimed is claimed; the rest answers EIO when used.
                 if let Ok(locked) = self.lock_unloaded(me, ino)
                     && self.claim_object(&locked).is_err()
                 {
@@ -222,8 +222,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Of a log that ends in damage, keep all that its readable part names, also what it replaced: what
-    /// may still be rescued must not be given to others.
+    /// For a log that ends in damage, keep all blocks that its readable part names, also replaced ones: what may still
+    /// be rescued must not be reused.
     fn claim_up_to_damage(&self, locked: &Locked<'_>) {
         let Ok(record) = self.read_record(locked.ino) else {
             return;
@@ -289,7 +289,8 @@ impl Volume {
     }
 }
 
-/// A run of a file's blocks that belong to somebody else, too: told as one, for there may be millions.
+/// A run of a file's blocks that also belong to another owner. Reported as one, because there may be millions of
+/// blocks.
 #[derive(Clone, Copy)]
 struct Shared {
     file_block: u64,
@@ -298,7 +299,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// With this block behind it, if it is the next.
+    /// The run extended by this block, if the block is the next one.
     fn with(self, file_block: u64, word: BlockWord) -> Option<Shared> {
         let next = file_block == self.file_block + self.count
             && word.pool() == self.first.pool()

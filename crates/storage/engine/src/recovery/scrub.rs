@@ -1,7 +1,7 @@
-//! Reading all of a volume in use, to meet damage before a program does.
+//! Reading all of a volume while it is in use, to find damage before a program reads it.
 //!
-//! Logs and records are read from the media again, whatever the session knows of them. An inode's lock is
-//! held for one piece at a time, so that nobody waits for long, and never while the caller pauses.
+//! Logs and records are read from the media again, whatever the session has loaded of them. An inode's lock is held
+//! for one piece at a time, so that other threads do not wait long. It is never held while the caller pauses.
 
 use crate::format::place::LogPlace;
 use crate::format::*;
@@ -18,12 +18,12 @@ use std::sync::atomic::Ordering;
 
 /// Log pages read under one lock: tens of microseconds.
 const PAGES_AT_ONCE: u32 = 16;
-/// A log that is replaced so often meanwhile is read under one lock.
+/// A log that was replaced this often during its scrub is read under one lock.
 const MAX_BEGINNINGS: u32 = 4;
 /// File blocks read under one lock.
 const BLOCKS_AT_ONCE: usize = 64;
 
-/// How far a scrub is, for whoever paces it.
+/// Progress of a scrub, for the caller that sets its pace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubProgress {
     /// Inodes done.
@@ -45,7 +45,7 @@ pub struct ScrubReport {
     pub metadata_bytes: u64,
     /// Of files, bytes.
     pub data_bytes: u64,
-    /// Inodes that were not read wholly, for want of memory or a place in the session.
+    /// Inodes not read completely, because memory or a place in the session was missing.
     pub unread: u64,
     /// It came to its end.
     pub complete: bool,
@@ -66,12 +66,12 @@ struct Scrub<'a, 'p> {
     damaged: Vec<(u64, String)>,
 }
 
-/// Whether there is nothing to read any more.
+/// Whether the error means that the inode is gone.
 fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno(libc::ESTALE | libc::ENOENT))
 }
 
-/// Where the next piece of a log begins, and what must still be so for it to count.
+/// Where the next piece of a log begins, and the conditions under which this is still valid.
 #[derive(Clone, Copy)]
 struct Resume {
     at: LogPosition,
@@ -81,9 +81,8 @@ struct Resume {
 }
 
 impl Volume {
-    /// Verify the checksums of all metadata, and (with `data`) that every written block can be read and
-    /// matches its checksum, if it has one, while others use the volume. Findings name paths. Only looks: it
-    /// repairs nothing.
+    /// Verify the checksums of all metadata while others use the volume. With `data`, verify also that every written
+    /// block can be read and matches its checksum, if it has one. Findings name paths. Repairs nothing.
     ///
     /// # Errors
     /// `ENOMEM` and `EAGAIN` when the session has no room. Damage is no error but a finding.
@@ -107,7 +106,7 @@ impl Volume {
         Ok(scrub.report)
     }
 
-    /// Keep damage that is met from now on; answers what was met before.
+    /// Collect damage found from now on; returns the damage found before.
     pub(crate) fn collect_findings(&self, on: bool) -> Vec<String> {
         match self.findings.lock() {
             Ok(mut findings) => std::mem::replace(&mut *findings, on.then(Vec::new)),
@@ -146,8 +145,8 @@ impl Scrub<'_, '_> {
         self.progress.read_bytes += metadata_bytes + data_bytes;
     }
 
-    /// The record and the log, piece by piece; whether they could be read. Damage is believed only when the
-    /// whole log, read under one lock, shows it: between two pieces a log can be replaced by another.
+    /// Read the record and the log, piece by piece; returns whether they could be read. Damage counts only if the
+    /// whole log, read under one lock, shows it: between two pieces another log can replace it.
     fn log(&mut self, ino: u64) -> Result<bool, Stopped> {
         let mut resume: Option<Resume> = None;
         let mut beginnings = 0;
@@ -192,7 +191,7 @@ impl Scrub<'_, '_> {
         }
     }
 
-    /// Walk so many pages of a log; where to go on, `None` at its end.
+    /// Walk at most this many pages of a log; returns where to continue, `None` at its end.
     fn log_piece(
         &mut self,
         ino: u64,
@@ -243,7 +242,7 @@ impl Scrub<'_, '_> {
         }
     }
 
-    /// Written blocks of a file; whether they could be looked at.
+    /// Read the written blocks of a file; returns whether they could be examined.
     fn data(&mut self, ino: u64) -> Result<bool, Stopped> {
         let (mut block, mut loaded_here) = (0, false);
         loop {
@@ -253,13 +252,13 @@ impl Scrub<'_, '_> {
             match piece {
                 Ok(Some(next)) => block = next,
                 Ok(None) => return Ok(true),
-                // What is wrong with its log was found before.
+                // Errors of its log were found before.
                 Err(errno) => return Ok(is_gone(errno) || errno == Errno(libc::EIO)),
             }
         }
     }
 
-    /// Read some blocks; the next one, `None` at the end.
+    /// Read some blocks; returns the next one, `None` at the end.
     fn data_piece(&mut self, ino: u64, from: u64, loaded_here: &mut bool) -> Outcome<Option<u64>> {
         let volume = self.volume;
         let _admitted = volume.admit_scrub(ino, (BLOCKS_AT_ONCE * BLOCK) as u64)?;
@@ -273,7 +272,7 @@ impl Scrub<'_, '_> {
             *loaded_here = true;
         }
         let next = self.read_blocks(&locked, from);
-        // What nobody has open is not left in the session's memory.
+        // Inodes that no process has open are unloaded from the session again.
         if next.is_none() && *loaded_here && !volume.is_open_anywhere(ino, locked.inode) {
             volume.unload(&locked);
         }
@@ -292,7 +291,7 @@ impl Scrub<'_, '_> {
         next
     }
 
-    /// Give findings the paths they mean.
+    /// Add the paths that findings refer to.
     fn name_findings(&mut self) {
         let paths = if self.damaged.is_empty() {
             HashMap::new()

@@ -1,5 +1,5 @@
-//! What a repair changes, kept so that it can be taken back: repairs are made on a private copy of the
-//! pools; before a block goes to a pool, what the pool held lies durable in an undo file.
+//! Undo files of repairs. A repair works on a private copy of the pools. Before a changed block is written to a pool,
+//! the old content of the block is stored durably in an undo file.
 //!
 //! | at | bytes | what |
 //! | --- | --- | --- |
@@ -11,7 +11,7 @@
 //! | 64 | 64 | session line of pool 0: says whether the volume was used since |
 //! | 128 | | blocks |
 //!
-//! A block: pool (8 bytes), block (8), CRC of what the repair wrote (4), CRC of the 20 bytes before and the old
+//! A block: pool (8 bytes), block (8), CRC of what the repair wrote (4), CRC of the previous 20 bytes and the old
 //! content (4), old content (4096).
 
 use crate::attach::attach_volume::lock_for_check;
@@ -42,19 +42,19 @@ struct Old {
 }
 
 impl Volume {
-    /// Bring what a private session changed to the pools, behind an undo file if one is wanted.
+    /// Write the changes of a private session to the pools, after an undo file if one is wanted.
     pub(crate) fn keep_changes(&self, undo: Option<&Path>) -> Result<(), VolumeError> {
         let failed = |error: egeria_media::MediaError| failure(libc::EIO, error.to_string());
         let mut changed = Vec::new();
         for pool in &self.media {
             changed.push(pool.changed_blocks().map_err(failed)?);
         }
-        // What is on device DAX was changed in place: there is nothing to take back.
+        // Device DAX was changed in place, so its changes cannot be undone.
         let all_private = self.media.iter().all(|pool| pool.is_private());
         if let Some(path) = undo.filter(|_| all_private) {
             write_undo(path, &self.superblock.volume, &self.media, &changed)?;
         }
-        // From here on a crash leaves a part of the repair, which the undo file takes back.
+        // From here on a crash leaves a partial repair, which the undo file can undo.
         for (pool, blocks) in self.media.iter().zip(&changed) {
             pool.write_back(blocks).map_err(failed)?;
         }
@@ -84,7 +84,7 @@ fn block_prefix(pool: usize, block: BlockNumber, new_crc: u32, old: &[u8; BLOCK]
     bytes
 }
 
-/// Durable when this returns; when it fails, no part of the file is left.
+/// Durable when this returns; on an error, no part of the file is left.
 fn write_undo(
     path: &Path,
     volume: &[u8; 16],
@@ -147,12 +147,12 @@ fn fill_undo(
         .map_err(failed)
 }
 
-/// Take a repair back: the blocks it changed get the content of before. Refused when the volume was
-/// used or changed since. Answers the number of blocks. Can be repeated when it was cut off.
+/// Undo a repair: the changed blocks get their old content. Refused when the volume was used or changed since. Returns
+/// the number of blocks. Can be repeated after an interruption.
 ///
 /// # Errors
-/// `EINVAL` when the file is no undo file of this volume; `EBUSY` when the volume is attached, or was used or
-/// changed since; `EIO` and what else the system says of a file.
+/// `EINVAL` when the file is no undo file of this volume; `EBUSY` when the volume is attached, or was used or changed
+/// since; `EIO` and other errors of the system.
 pub fn undo_repair(pool: &Path, undo: &Path) -> Result<u64, VolumeError> {
     let found = find_pools(pool)?;
     let _locks = lock_for_check(&found)?;
@@ -184,7 +184,7 @@ fn write_failure(path: &Path, error: &std::io::Error) -> VolumeError {
     )
 }
 
-/// What is there must be what the repair wrote, or (where an undo was cut off) what was before.
+/// The present content must be what the repair wrote, or (after an interrupted undo) the old content.
 fn check_current(found: &Found, old: &Old) -> Result<(), VolumeError> {
     let path = &found.paths[old.pool];
     let mut now = [0; BLOCK];

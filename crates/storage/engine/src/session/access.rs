@@ -1,6 +1,6 @@
-//! The bracket around every access of pool memory by a data path: what must be done before and after a copy is
-//! done here, and nowhere else. Paths of their own for usual calls ask once whether there is anything to do
-//! ([`PathMode::NORMAL`]), and then copy without it.
+//! The bracket around every access of pool memory by a data path: all steps before and after a copy are done here, and
+//! nowhere else. Fast paths for usual calls check once whether there is anything to do ([`PathMode::NORMAL`]), and
+//! then copy without the bracket.
 //!
 //! ```text
 //! begin ─ (run: before ─ copy ─ after)* ─ end        `end` outside of all locks: it may sleep
@@ -22,14 +22,14 @@ pub(crate) struct Run {
     pub(crate) bytes: usize,
 }
 
-/// One read or write under way. What it accessed counts when it ends; dropped, it counts nothing.
+/// One read or write. Its accesses are counted when it ends; when it is dropped, nothing is counted.
 pub(crate) struct Access<'a> {
     volume: &'a Volume,
     me: Me<'a>,
     kind: AccessKind,
     mode: PathMode,
     traffic: Traffic,
-    /// Who copies runs for the caller.
+    /// Copies runs for the caller, if set.
     delegation: Option<&'a dyn DelegatedCopy>,
 }
 
@@ -47,12 +47,12 @@ pub(crate) trait DelegatedCopy {
     /// Forget the runs so far.
     fn start_over(&self);
 
-    /// Bytes that delegates copied for the caller, by pool, once.
+    /// Bytes that delegates copied for the caller, by pool; reading them resets them.
     fn take_traffic(&self) -> Traffic;
 }
 
 impl<'a> Access<'a> {
-    /// What follows is the access, not the thread's own computing.
+    /// Begin an access: what follows is not the thread's own computing.
     #[inline(always)]
     pub(crate) fn begin(volume: &'a Volume, me: Me<'a>, kind: AccessKind) -> Access<'a> {
         let access = Access::again(volume, me, kind);
@@ -62,7 +62,7 @@ impl<'a> Access<'a> {
         access
     }
 
-    /// Another try of an access that began before.
+    /// Repeat an access that began before.
     #[inline(always)]
     pub(crate) fn again(volume: &'a Volume, me: Me<'a>, kind: AccessKind) -> Access<'a> {
         Access {
@@ -75,7 +75,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// An access whose runs are copied by delegates, where there are any.
+    /// Begin an access with runs copied by delegates, if there are any.
     #[inline(always)]
     pub(crate) fn begin_long(
         volume: &'a Volume,
@@ -85,7 +85,7 @@ impl<'a> Access<'a> {
     ) -> Access<'a> {
         match delegation {
             None => Access::begin(volume, me, kind),
-            // What it takes to hand it over is the thread's own computing.
+            // Handing the access over counts as the thread's own computing.
             Some(delegation) => Access {
                 delegation: Some(delegation),
                 ..Access::again(volume, me, kind)
@@ -111,7 +111,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Wait until all runs are copied. `false`: not all were, and from now on the caller copies them: all of them again.
+    /// Wait until all runs are copied. `false`: some were not, and from now on the caller copies all of them itself.
     #[inline(always)]
     pub(crate) fn settle(&mut self) -> bool {
         match self.delegation {
@@ -150,8 +150,8 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Access a run that is not the caller's data, or not all of it: edges, zeros, whole blocks that are
-    /// verified. It is neither counted nor charged.
+    /// Access a run that is not the caller's data, or not all of it: edges, zeros, whole blocks for verification. It
+    /// is neither counted nor charged.
     #[inline(always)]
     pub(crate) fn upkeep<T>(
         volume: &Volume,
@@ -161,7 +161,7 @@ impl<'a> Access<'a> {
         copy(volume.pool(run.pool)?)
     }
 
-    /// What was accessed so far is of no use, and accessed again elsewhere.
+    /// Discard the accesses so far; they are repeated elsewhere.
     pub(crate) fn start_over(&mut self) {
         self.traffic = Traffic::default();
         if let Some(delegation) = self.delegation {
@@ -169,7 +169,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Count what was accessed and, on an emulated machine, wait as long as it takes there.
+    /// Count what was accessed. On an emulated machine, wait as long as the access takes there.
     pub(crate) fn end(self) {
         let here = self.volume.pool_here(self.me);
         let counters = &self.me.slot.counters;
@@ -203,7 +203,7 @@ impl<'a> Access<'a> {
             let emulation = self.volume.session.emulation();
             match self.delegation {
                 None => emulation.access_striped(&self.me.slot.emulated, &mut parts, self.kind),
-                // At least what the thread computed, and if that was all.
+                // Charge at least the thread's computing, even if there was no access.
                 Some(_) => {
                     let own = self
                         .volume

@@ -1,5 +1,6 @@
-//! Putting an inode right whose lock's owner died. It takes the inode's lock and, for moments, the recovery lock of the
-//! dead one's thread slot: so who is stopped at it holds up those alone who would change what the dead one was changing.
+//! Recovery of an inode after the owner of its lock died. It takes the inode's lock and, for short times, the recovery
+//! lock of the dead owner's thread slot. So a thread stopped in recovery blocks only threads that want to change what
+//! the dead owner was changing.
 
 use crate::session::direct::DirectCommit;
 use crate::session::index::MAX_FILE_BLOCKS;
@@ -14,8 +15,8 @@ use crate::types::*;
 use std::sync::atomic::Ordering;
 
 impl Locked<'_> {
-    /// Unlock without having put right what a dead owner left. The owner word still names it, so whoever locks the
-    /// inode next begins again.
+    /// Unlock without recovering what a dead owner left. The owner word still names the dead owner, so the next locker
+    /// of the inode starts recovery again.
     fn leave_to_the_next(self) {
         self.inode.mutex.make_consistent();
         self.inode.mutex.unlock();
@@ -32,7 +33,7 @@ impl Volume {
         ino: u64,
         inode: &'a SessionInode,
     ) -> Outcome<Locked<'a>> {
-        // Until the owner word changes below, our own death leaves this same work to the next one.
+        // Until the owner word changes below, our own death leaves this work to the next owner.
         let dead = OwnerWord(inode.owner.load(Ordering::Acquire));
         let locked = Locked {
             volume: self,
@@ -40,7 +41,7 @@ impl Volume {
             inode,
             me,
         };
-        // They began before the dead one had the lock, or saw that it had.
+        // They began before the dead owner had the lock, or saw that it had the lock.
         let settle = || {
             self.wait_for_writers_in_place(&locked)?;
             self.put_right(&locked, dead)
@@ -57,12 +58,12 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Every step may be taken again from the first.
+    /// Recover the inode. Every step may be repeated from the first.
     fn put_right(&self, locked: &Locked<'_>, dead: OwnerWord) -> Outcome<()> {
         let inode = locked.inode;
         let is_loaded = || inode.state.load(Ordering::Acquire) == LOADED;
         if is_loaded() {
-            // Who looks meanwhile, or after we gave up, finds in the log what the dead one committed.
+            // Readers that look now, or after we give up, find in the log what the dead owner committed.
             let _ends_in_recover_loaded = WriteSection::begin(inode);
         }
         let slot = self.with_slot_of(locked.ino, dead, |slot| {
@@ -76,8 +77,8 @@ impl Volume {
             CHANGING => self.unload(locked),
             _ => {}
         }
-        // What the log names must be known before the rest is given away; the reaper gives away what belongs to an
-        // inode that cannot be loaded.
+        // Blocks named by the log must be known before the rest is freed. If the inode cannot be loaded, the reaper
+        // frees the rest.
         if slot.is_some() && (is_loaded() || self.load(locked).is_ok()) {
             self.with_slot_of(locked.ino, dead, |slot| {
                 self.reclaim_new_blocks(locked, slot);
@@ -86,8 +87,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Run `body` with the slot that an owner word names, which is not retired meanwhile; `None`: it was before.
-    /// Waits for who does the same, as long as this thread may.
+    /// Run `body` with the slot that an owner word names; the slot is not retired during the call. `None`: it was
+    /// retired before. If another thread does the same, waits for it, as long as this thread may.
     fn with_slot_of<T>(
         &self,
         ino: u64,
@@ -111,7 +112,7 @@ impl Volume {
         Ok(recovery.run_locked(acquired, || (), run))
     }
 
-    /// The slot an owner word names, while it still is that owner's.
+    /// The slot that an owner word names, while it still belongs to that owner.
     pub(super) fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
         let index = owner.slot()?;
         let slot = self.session.threads().get(index)?;
@@ -124,17 +125,18 @@ impl Volume {
         let inode = locked.inode;
         // Readers without the lock must notice all that changes here.
         let changing = WriteSection::begin(inode);
-        // A table half changed is not worth repairing: read a directory's log again.
+        // A half-changed table is not worth repairing: the directory's log is read again.
         let directory = locked.kind() == FileKind::Directory;
         if directory || self.reapply(locked).is_err() {
             self.unload(locked);
         }
-        // The dead one may have shrunk the file and told no reader yet.
+        // The dead owner may have shrunk the file without notifying readers.
         inode.epoch.fetch_add(1, Ordering::AcqRel);
         changing.end();
     }
 
-    /// Apply what a dead owner left unapplied. Its counts may be of before or after: count again.
+    /// Apply what a dead owner left unapplied. Its counters may be from before or after the change, so they are
+    /// recounted.
     fn reapply(&self, locked: &Locked<'_>) -> Outcome<()> {
         let applied = locked.commit()?.tail.at_line(0);
         let pages = self.log_pages(locked)?;
@@ -164,7 +166,7 @@ mod tests {
 
     const ROOT: InodeNumber = InodeNumber::ROOT;
 
-    /// An inode whose lock's owner was killed, and a process stopped while it puts right what that one left.
+    /// An inode with a lock owner that was killed, and a process stopped during the recovery of that inode.
     fn stopped_after_a_death(volume: &Volume, ino: InodeNumber) -> Stopped {
         Stopped::in_child(volume, |volume| volume.lock(ino.0)).kill();
         let dead = OwnerWord(
@@ -179,7 +181,7 @@ mod tests {
         })
     }
 
-    /// Run `body`, which must not wait for the stopped one.
+    /// Run `body`, which must not wait for the stopped process.
     fn unless_held_up<T: Send>(stopped: &Stopped, body: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let (sender, done) = channel();

@@ -1,5 +1,5 @@
-//! Pages of the session for indexes and tables: power-of-two runs from free lists, else from the end.
-//! An owner that dies inside loses at most one run until the session ends.
+//! Allocates pages of the session for indexes and tables: power-of-two runs from free lists, else from the end. A
+//! process that dies inside loses at most one run until the session ends.
 
 use super::free_list;
 use super::layout::{ARENA_CLASSES, ArenaHeader, HoleAccounts};
@@ -21,7 +21,7 @@ type Page = [AtomicU64; BLOCK / 8];
 
 /// Links on one page.
 const LINKS: u64 = (BLOCK / 8) as u64;
-/// Bytes of free runs of one class that keep their memory for who comes next.
+/// Bytes of free runs of one class that keep their memory for later allocations.
 const KEPT_BYTES: u64 = 4 << 20;
 
 impl Arena {
@@ -59,7 +59,7 @@ impl Arena {
         &self.header.holes
     }
 
-    /// The words of a page; `None` when the number is not one of a page (a reader's stale word).
+    /// The words of a page; `None` when there is no page of this number (a reader's stale word).
     #[inline]
     pub fn page(&self, page: u64) -> Option<&Page> {
         self.pages.get(page as usize)
@@ -75,7 +75,7 @@ impl Arena {
         Some(run.as_flattened())
     }
 
-    /// Take a zeroed run of `1 << class` pages. Waits for nobody.
+    /// Take a zeroed run of `1 << class` pages, without waiting for other threads.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -116,8 +116,8 @@ impl Arena {
         }
     }
 
-    /// Give memory of free runs back to the system, but for some of each class. Who reads such a run, which no
-    /// index names any more, reads zeros.
+    /// Return the memory of free runs to the system, except for some runs of each class. A stale reader of such a run,
+    /// which no index names any more, reads zeros.
     pub fn trim(&self) {
         let header = self.header();
         for class in 0..ARENA_CLASSES {
@@ -126,7 +126,7 @@ impl Arena {
             while header.free_runs[class].load(Ordering::Relaxed) > kept {
                 let Some(page) = free_list::take(&header.free[class], |page| self.link(page))
                 else {
-                    // Whoever died in between took it along.
+                    // A process that died in between has removed the run from the list.
                     header.free_runs[class].store(0, Ordering::Relaxed);
                     break;
                 };
@@ -151,7 +151,7 @@ impl Arena {
                 .checked_add(pages)
                 .filter(|end| *end <= self.pages.len() as u64);
             let end = end.ok_or(Errno(libc::ENOMEM))?;
-            // They have memory before they are anybody's, and so have their links.
+            // The pages and their links get memory before they get an owner.
             populate(self.at(first), pages as usize * BLOCK)?;
             if first.is_multiple_of(LINKS) || first / LINKS != (end - 1) / LINKS {
                 let links = first / LINKS * LINKS;

@@ -1,13 +1,13 @@
 //! The thread's slot, found in three loads: plain words in the initial-exec thread-local segment.
 //!
-//! `thread_local!` in a shared object costs a call of `__tls_get_addr` for each use, twice in a read.
-//! All zero at first, no destructor, so a signal handler may ask too.
+//! `thread_local!` in a shared object costs a call of `__tls_get_addr` per use, twice in a read. These words are zero
+//! at first and have no destructor, so a signal handler may read them too.
 
 use crate::session::layout::ThreadSlot;
 use std::arch::{asm, global_asm};
 use std::cell::Cell;
 
-/// Whose slot the thread used last.
+/// The slot that the thread used last.
 #[repr(C)]
 pub(crate) struct Current {
     /// [`crate::Volume`]'s era; never 0 for a real one.
@@ -46,7 +46,7 @@ fn words() -> &'static Current {
     }
 }
 
-/// The slot the thread holds in this era of a volume, if it is the one used last.
+/// The slot the thread holds in this era of a volume, if it is the last used one.
 #[inline(always)]
 pub(crate) fn get(era: u64) -> Option<(*const ThreadSlot, usize)> {
     let current = words();
@@ -56,7 +56,7 @@ pub(crate) fn get(era: u64) -> Option<(*const ThreadSlot, usize)> {
 /// Note the slot for this era.
 pub(crate) fn set(era: u64, slot: &ThreadSlot, index: usize) {
     let current = words();
-    // A signal handler between the stores finds no era rather than a wrong slot.
+    // A signal handler between the stores finds no era, but never a wrong slot.
     current.era.set(0);
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
     current.slot.set(slot);

@@ -7,7 +7,7 @@ use crate::session::volume::Volume;
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Sums that somebody changes meanwhile are made anew so often.
+/// How often to compute sums again when they changed during the computation.
 const MAX_LOOKS: u32 = 16;
 
 fn load(word: &AtomicU64) -> u64 {
@@ -27,10 +27,10 @@ impl Volume {
             let owner = &entries[at].owner;
             let free = owner.load(Ordering::Relaxed) == 0;
             if free {
-                // Before the slot is taken: whoever reaps looks no further than this.
+                // Before the slot is taken: the reaper stops at this bound.
                 high.fetch_max(at as u64 + 1, Ordering::AcqRel);
             }
-            // The owner is stored in the same step that takes the slot: nothing is lost to a death between.
+            // The owner is stored in the same step that takes the slot: a death in between loses nothing.
             (free
                 && owner
                     .compare_exchange(0, process, Ordering::AcqRel, Ordering::Relaxed)
@@ -78,7 +78,7 @@ impl Volume {
 
     /// Sum over all threads, living and dead, of the session.
     pub fn counters(&self) -> Counters {
-        // A thread that ends meanwhile would count twice: in its slot, and among those that ended.
+        // A thread that ends during the computation would count twice: in its slot, and among the ended threads.
         let ended = || self.session.header().ended.all().map(load);
         for _ in 0..MAX_LOOKS {
             let before: Vec<u64> = ended().collect();

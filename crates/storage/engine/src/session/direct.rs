@@ -1,7 +1,7 @@
-//! Direct writers and pages in the kernel's cache: a direct writer must not commit what the kernel's pages of the
-//! inode would not show. Whoever is about to give the kernel pages marks the inode, without its lock (a writer who
-//! holds the lock may wait for just these pages: his source may be a mapping of the same file). Writers look
-//! again when they are done with the caller's memory.
+//! Direct writers and pages in the kernel's cache: a direct writer must not commit changes that are missing in the
+//! kernel's pages of the inode. Before the kernel gets pages, the inode is marked without its lock. (A writer that
+//! holds the lock may wait for these very pages: its source may be a mapping of the same file.) Writers check the mark
+//! again after they have read the caller's memory.
 //!
 //! ```text
 //! writer: committing = 1; fence; marked? then give up, else commit and apply; committing = 0
@@ -15,7 +15,7 @@ use crate::sync::atomic::{Ordering, fence};
 pub(crate) struct DirectCommit<'a>(&'a SessionInode);
 
 impl<'a> DirectCommit<'a> {
-    /// `None`: the kernel has, or gets, pages. By who holds the inode's lock.
+    /// `None`: the kernel has, or gets, pages. Called by the holder of the inode's lock.
     #[inline(always)]
     pub(crate) fn begin(inode: &'a SessionInode) -> Option<DirectCommit<'a>> {
         inode.committing.store(1, Ordering::Relaxed);
@@ -25,7 +25,7 @@ impl<'a> DirectCommit<'a> {
         (inode.kernel_cached.load(Ordering::Relaxed) == 0).then_some(commit)
     }
 
-    /// After the death of a writer, by who put its change right.
+    /// After the death of a writer, called by the thread that recovered its change.
     pub(crate) fn end_of_dead(inode: &SessionInode) {
         inode.committing.store(0, Ordering::Release);
     }

@@ -1,11 +1,11 @@
-//! Writers in place and whoever holds the lock of their inode exclude each other without a lock that both take: each says
-//! what it is about to do, then looks at what the other said.
+//! In-place writers and the holder of their inode's lock exclude each other without a common lock: each publishes what
+//! it is about to do, then checks what the other published.
 //!
 //! ```text
 //! writer: in_place = inode; fence; owner != 0? then take it back, else write; in_place = 0
 //! locker: owner = me;       fence; wait while in_place is the inode; change;    owner = 0
 //! ```
-//! So at least one sees the other. The writer takes back, the locker waits.
+//! So at least one sees the other. The writer withdraws, the locker waits.
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -13,7 +13,8 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) struct WritingInPlace<'a>(&'a AtomicU64);
 
 impl<'a> WritingInPlace<'a> {
-    /// With the word of this thread's slot and the owner word of the inode. `None`: somebody holds its lock.
+    /// With the word of this thread's slot and the owner word of the inode. `None`: another thread holds the inode's
+    /// lock.
     #[inline(always)]
     pub(crate) fn begin(
         in_place: &'a AtomicU64,

@@ -1,8 +1,8 @@
-//! Free runs of pages in shared memory, as a stack that needs no lock: nobody who is stopped or dies in it keeps
-//! others waiting. A run that somebody had just taken off and not used yet is lost with him, until the session ends.
+//! Free runs of pages in shared memory, as a lock-free stack: a thread that stops or dies in it never blocks others. A
+//! run that a thread had just taken and not used yet is lost if it dies, until the session ends.
 //!
-//! The head counts its changes above the page number, so that a head that came back is not taken for one that
-//! stayed: between two looks at it a run can be taken, used and given back.
+//! The head counts its changes above the page number, so that a head that came back is not taken for an unchanged one:
+//! between two reads a run can be taken, used and given back (ABA).
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,9 +1,9 @@
-//! Where a file's blocks probably are, per process: what lets a read begin its copy while the index
-//! word, out of the caches in a large file, is still on its way.
+//! Probable places of a file's blocks, per process. A read begins its copy at the guessed place while the index word
+//! is still being loaded; in a large file that word is not in the caches.
 //!
-//! An entry remembers the place of 16 neighbours as if they lay in a row. A guess is only acted on
-//! after the index word was seen to say the same; the branch between is predicted, and that is the
-//! gain. A wrong or torn guess therefore costs time and nothing else, and nobody keeps entries true.
+//! An entry remembers the place of 16 neighbours as if they lay in a row. A guess is used only after the index word
+//! was seen to say the same. The branch in between is predicted; that is the gain. So a wrong or torn guess costs only
+//! time, and entries are never kept up to date.
 
 use crate::format::BlockWord;
 use std::arch::asm;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ENTRIES: usize = 1 << 14;
 const NEIGHBOURS: u64 = 16;
 
-/// The table. Touched where files were read, never else.
+/// The table. Its memory is touched only for files that were read.
 pub(crate) struct Guesses {
     entries: Box<[AtomicU64; ENTRIES]>,
 }
@@ -30,13 +30,13 @@ impl Guesses {
 
     #[inline]
     fn entry(&self, ino: u64, file_block: u64) -> &AtomicU64 {
-        // Files start far from each other, neighbourhoods of one file follow each other.
+        // Files start far from each other; neighbourhoods of one file follow each other.
         let start = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         &self.entries[(start.wrapping_add(file_block / NEIGHBOURS) as usize) % ENTRIES]
     }
 
-    /// The place the block probably has. The compiler cannot know that it equals what it is
-    /// compared with, so what is computed from it does not wait for the index word.
+    /// The probable place of a block. The compiler cannot know that it equals the word it is compared with, so
+    /// computations from it do not wait for the index word.
     #[inline]
     pub(crate) fn guess(&self, ino: u64, file_block: u64) -> BlockWord {
         let first = self.entry(ino, file_block).load(Ordering::Relaxed);

@@ -1,19 +1,18 @@
 //! Session memory for holes, by owner of files.
 //!
-//! The index of a file without large holes takes a 512th of the file's bytes. One of blocks that lie far apart takes up to
-//! 20 KiB a block, so that any user who may write files could use up the session's memory for all. What indexes take
-//! beyond their files' blocks is counted for the owner of each file, and limited; the owner of the session and root have
-//! no limit.
+//! The index of a file without large holes takes a 512th of the file's bytes. For blocks far apart it takes up to 20
+//! KiB per block. So any user with write permission could use up the session's memory. Index pages beyond what a
+//! file's blocks need are counted for the file's owner, and limited; the owner of the session and root have no limit.
 //!
-//! A file is counted anew whenever a write makes its index grow, and no longer when the index goes: so reading is never
-//! refused, and holes that were there before the session, or were punched since, count from the next such write on.
-//! Counts are hints: a process that is killed in between leaves one a few pages off until the session ends.
+//! A file is counted again whenever a write makes its index grow, and removed from the count when its index is freed.
+//! So reads are never refused. Holes that existed before the session, or were punched since, count from the next such
+//! write on. Counts are hints: a killed process leaves one wrong by a few pages until the session ends.
 
 use super::layout::{HoleAccount, HoleAccounts, SessionInode};
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 
-/// Part of the machine's memory that the holes of one owner may take, and what it is at least, bytes.
+/// Part of the machine's memory that the holes of one owner may take, and the minimum of this limit, bytes.
 const PART_OF_MEMORY: u64 = 16;
 const MIN_LIMIT_BYTES: u64 = 16 << 20;
 /// Blocks of a file to each page of its index: as many as a leaf with checksums has.
@@ -22,7 +21,7 @@ const BLOCKS_PER_PAGE: u64 = 256;
 const FREE_PAGES: u64 = 6;
 
 impl HoleAccounts {
-    /// Before anybody else sees the session.
+    /// Before any other process sees the session.
     pub fn begin(&self, session_owner: u32, limit_pages: u64) {
         self.session_owner
             .store(session_owner.wrapping_add(1), Ordering::Relaxed);
@@ -36,7 +35,7 @@ impl HoleAccounts {
         (bytes / PART_OF_MEMORY).max(MIN_LIMIT_BYTES) / crate::format::BLOCK as u64
     }
 
-    /// Count the pages of an inode's index for its owner, and one that it needs now. Under the inode's lock.
+    /// Count the pages of an inode's index for its owner, plus one that it needs now. Under the inode's lock.
     ///
     /// # Errors
     /// `ENOMEM` when the owner's holes would take more than they may.
@@ -67,18 +66,18 @@ impl HoleAccounts {
         }
     }
 
-    /// The index of an inode has a page more. Under the inode's lock.
+    /// Count one more page of an inode's index. Under the inode's lock.
     pub fn add_page(&self, inode: &SessionInode) {
         inode.index_pages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The index of an inode has no pages any more. Under the inode's lock.
+    /// Remove an inode without index pages from the count. Under the inode's lock.
     pub fn forget(&self, inode: &SessionInode) {
         self.discharge(inode);
         inode.index_pages.store(0, Ordering::Relaxed);
     }
 
-    /// Take back what was counted for an inode; how many pages. Under the inode's lock.
+    /// Remove an inode from the count; returns the number of pages. Under the inode's lock.
     fn discharge(&self, inode: &SessionInode) -> u64 {
         let charged = u64::from(inode.hole_pages.swap(0, Ordering::Relaxed));
         if charged > 0 {

@@ -1,11 +1,11 @@
-//! Writers that change blocks where they lie (see `data::in_place`), and those they must not meet.
+//! Writers that change blocks in place (see `data::in_place`), and what excludes them.
 //!
-//! Each other: a range of a file has a word, which names the writer. Words are shared by all files; those of one write are
-//! taken in the order of their places, so nobody waits in a circle. What a dead writer left there is taken over: his
-//! write was under way, so any part of it may be there.
+//! Other in-place writers: a range of a file has a word, which names the writer. All files share these words. One
+//! write takes its words in ascending order, so writers cannot deadlock. A word left by a dead writer is taken over:
+//! that write was not finished, so any part of it may be visible.
 //!
-//! Who changes which blocks a file has, under the inode's lock: see `exclusion`. Nobody who writes in place waits for a
-//! lock meanwhile.
+//! Threads that change which blocks a file has, under the inode's lock: see `exclusion`. An in-place writer waits for
+//! no lock during its write.
 
 use crate::format::LayoutWord;
 use crate::session::exclusion::{WritingInPlace, is_writing, say_before_looking};
@@ -28,17 +28,17 @@ pub(crate) const MAX_RANGES: usize = 65;
 /// Longest write in place, blocks.
 pub(crate) const MAX_IN_PLACE_BLOCKS: u64 = (MAX_RANGES as u64 - 1) * RANGE_BLOCKS;
 
-/// Looks before a waiter sleeps: most writes are over within microseconds.
+/// Checks before a waiter sleeps: most writes end within microseconds.
 const LOOKS: u32 = 200;
-/// How long it sleeps between looks.
+/// How long a waiter sleeps between looks.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// How often it is asked whether whom it waits for is alive.
+/// How often a waiter checks whether the thread it waits for is alive.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
-/// How often a writer looks again while the inode's lock is held.
+/// How often a writer checks again while the inode's lock is held.
 const TRIES: u32 = 64;
 
 impl SessionInode {
-    /// Whether blocks are changed where they lie. Changes only under the inode's lock.
+    /// Whether blocks are changed in place. Changes only under the inode's lock.
     #[inline(always)]
     pub(crate) fn is_written_in_place(&self) -> bool {
         let layout = LayoutWord(self.layout.load(Ordering::Relaxed));
@@ -62,7 +62,7 @@ impl Drop for Ranges<'_> {
     }
 }
 
-/// Places of the words of a file's blocks, each once, ascending.
+/// Indexes of the words for a file's blocks, without duplicates, ascending.
 fn places(ino: u64, first_block: u64, last_block: u64) -> ArrayVec<u16, MAX_RANGES> {
     let range = |range: u64| {
         let mixed = (ino ^ range.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -76,7 +76,7 @@ fn places(ino: u64, first_block: u64, last_block: u64) -> ArrayVec<u16, MAX_RANG
     places
 }
 
-/// Waiting for somebody who mostly is done at once.
+/// Waiting for a thread that is usually done at once.
 #[derive(Default)]
 struct Wait {
     looks: u32,
@@ -86,7 +86,7 @@ struct Wait {
 }
 
 impl Wait {
-    /// A moment; whether it is time to ask who is waited for.
+    /// Pause; returns whether it is time to check that the awaited thread is alive.
     fn pause(&mut self, ino: u64) -> Outcome<bool> {
         self.looks += 1;
         if self.looks < LOOKS {
@@ -105,7 +105,7 @@ impl Wait {
         Ok(asks)
     }
 
-    /// Whether it is time to report, which it is once.
+    /// Whether to report the wait now; true only once.
     fn is_long(&mut self) -> bool {
         let is_long = self.begun.is_some_and(|at| at.elapsed() >= WAIT_UNREPORTED);
         is_long && !std::mem::replace(&mut self.is_reported, true)
@@ -162,7 +162,7 @@ impl Volume {
         }
     }
 
-    /// Begin to write in place. `None`: go the ordinary way.
+    /// Begin to write in place. `None`: use the ordinary path.
     #[inline]
     pub(crate) fn begin_in_place<'a>(
         &self,
@@ -181,7 +181,7 @@ impl Volume {
         None
     }
 
-    /// Wait until nobody writes in place any more. The owner word is ours, so nobody begins.
+    /// Wait until all in-place writes have ended. The owner word is ours, so no new one begins.
     #[inline]
     pub(super) fn wait_for_writers_in_place(&self, locked: &Locked<'_>) -> Outcome<()> {
         if locked.inode.is_written_in_place() {

@@ -1,9 +1,9 @@
 //! The index of a file in the session: file block to [`BlockWord`]. Eight words in the inode itself,
-//! above that a tree of pages of 512 words. Readers walk it without a lock: every page number is
-//! checked, and whoever gives pages back moves `epoch` first.
+//! above that a tree of pages of 512 words. Readers walk it without a lock: every page number is checked, and a thread
+//! that gives pages back changes `epoch` first.
 //!
-//! Of a file with checksums all words are in a tree, and its leaves hold 256 pairs of word and checksum. A bit of
-//! the root says so, where the height is: who knows plain trees only takes it for one that is too high.
+//! For a file with checksums all words are in a tree, and its leaves hold 256 pairs of word and checksum. A bit in the
+//! height of the root marks such a tree. Code that knows only plain trees rejects it as too high.
 
 use crate::format::{BLOCK, BlockWord};
 use crate::session::arena::Arena;
@@ -24,7 +24,7 @@ pub(crate) struct Index<'a> {
     pub(crate) arena: &'a Arena,
 }
 
-/// In the height of a root: leaves hold pairs.
+/// Bit in the height of a root: leaves hold pairs.
 const PAIRS: u32 = 1 << 7;
 
 /// Whether a root is that of a file with checksums.
@@ -56,17 +56,17 @@ impl Tree {
         (self.page + 1) | ((self.height | pairs) as u64) << HEIGHT_SHIFT
     }
 
-    /// Bits of a file block below those that tell the words of a page of this level apart.
+    /// Number of low bits of a file block that do not select a word in a page of this level.
     fn shift(self, level: u32) -> u32 {
         (FANOUT_BITS * level).saturating_sub(self.pairs as u32)
     }
 
-    /// Blocks that a word of this level stands for.
+    /// Number of blocks below a word of this level.
     fn span(self, level: u32) -> u64 {
         1u64.checked_shl(self.shift(level)).unwrap_or(u64::MAX)
     }
 
-    /// The word of a page of this level that stands for a block.
+    /// Index of a block's word in a page of this level.
     fn at(self, file_block: u64, level: u32) -> usize {
         match (level, self.pairs) {
             (0, true) => (file_block << 1 & (FANOUT - 1)) as usize,
@@ -74,7 +74,7 @@ impl Tree {
         }
     }
 
-    /// The first block behind those of the word of this level that stands for a block.
+    /// The first block after those below the same word of this level.
     fn next(self, file_block: u64, level: u32) -> u64 {
         ((file_block >> self.shift(level)) + 1) << self.shift(level)
     }
@@ -95,7 +95,7 @@ fn span(height: u32) -> u64 {
 }
 
 impl<'a> Index<'a> {
-    /// The word of a file block, if the index reaches there; a hole otherwise.
+    /// The word of a file block; a hole if the index does not reach that far.
     #[inline]
     pub(crate) fn slot(self, file_block: u64) -> Option<&'a AtomicU64> {
         let Some((mut page, mut height)) = decode_root(self.inode.root.load(Ordering::Acquire))
@@ -119,8 +119,8 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// As [`Index::slot`] of a tree of at most two levels (files up to 1 GiB), with the root the
-    /// caller loaded; `None` when it is another kind.
+    /// The slot of a block in a tree of at most two levels (files up to 1 GiB), with the root that the caller loaded;
+    /// `None` for other trees.
     #[inline(always)]
     pub(crate) fn slot_in_low_tree(self, root: u64, file_block: u64) -> Option<&'a AtomicU64> {
         let (top, height) = decode_root(root)?;
@@ -136,7 +136,7 @@ impl<'a> Index<'a> {
     }
 
     /// Word and checksum of a file block, if the index has checksums and reaches there.
-    // Out of line, lest the way of other files is longer for it.
+    // Out of line, so that the path of other files does not get longer.
     #[inline(never)]
     pub(crate) fn pair(self, file_block: u64) -> Option<&'a [AtomicU64; 2]> {
         let tree = Tree::of(self.inode.root.load(Ordering::Acquire))?;
@@ -162,7 +162,7 @@ impl<'a> Index<'a> {
         sum.to_le_bytes()
     }
 
-    /// Note checksum number `at` of `sums`, if there are any, as that of a file block. Under the lock.
+    /// Store checksum number `at` of `sums`, if there are any, for a file block. Under the lock.
     #[inline]
     pub(crate) fn set_sum(self, file_block: u64, sums: &[u8], at: usize) {
         if let Some(sum) = sums.chunks_exact(4).nth(at)
@@ -190,12 +190,12 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// Make sure slots exist for these blocks. Under the inode's lock; nothing readers see changes.
+    /// Make sure slots exist for these blocks. Under the inode's lock; readers see no change.
     pub(crate) fn reserve(self, file_block: u64, count: u64) -> Outcome<()> {
         self.reserve_by(file_block, count, &|| self.arena.allocate(0))
     }
 
-    /// The same for new data, whose holes count for the owner of the file.
+    /// Make sure slots exist for new data in these blocks; their pages count against the limit of the file's owner.
     pub(crate) fn reserve_for_write(self, file_block: u64, count: u64) -> Outcome<()> {
         self.reserve_by(file_block, count, &|| {
             self.arena.holes().charge(self.inode)?;
@@ -287,7 +287,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// First slot at or after `from`, below `end`, whose word is mapped.
+    /// First mapped slot at or after `from`, below `end`.
     pub(crate) fn next_mapped(self, from: u64, end: u64) -> Option<u64> {
         let mut block = from;
         while block < end {
@@ -335,8 +335,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Drop the whole index, its pages going back to the arena. Under the lock; words still mapped are
-    /// forgotten, not freed.
+    /// Drop the whole index and return its pages to the arena. Under the lock; blocks still mapped are not freed.
     pub(crate) fn clear(self) {
         self.inode.epoch.fetch_add(1, Ordering::AcqRel);
         let root = self.inode.root.swap(0, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! Inodes in the session: where they lie, their lock, and loading one from its log.
+//! Inodes in the session: where their records are, their locks, and loading them from their logs.
 
 use crate::failure_cause::{self, FailureCause};
 use crate::format::place::LogPlace;
@@ -15,14 +15,14 @@ use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The certificate and words of an inode as they are on media.
+/// The certificate and words of an inode as on media.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) certificate: Certificate,
     pub(crate) commit: CommitWord,
 }
 
-/// An inode whose lock this thread holds.
+/// An inode locked by this thread.
 pub(crate) struct Locked<'a> {
     pub(crate) volume: &'a Volume,
     pub(crate) ino: u64,
@@ -41,7 +41,7 @@ impl Drop for Locked<'_> {
 }
 
 impl Locked<'_> {
-    /// A panic passes, which the host may swallow: the next user of the inode reads its log.
+    /// A panic unwinds, and the host may catch it: the next user of the inode reads its log.
     #[cold]
     fn forget_half_done(&self) {
         let _ = catch_unwind(AssertUnwindSafe(|| {
@@ -135,14 +135,14 @@ impl Volume {
         Errno(libc::EIO)
     }
 
-    /// The error of a lock that cannot be used any more.
+    /// The error for a lock that cannot be used any more.
     #[cold]
     pub(super) fn unusable(&self, ino: u64) -> Errno {
         failure_cause::note(FailureCause::Lock { ino });
         Errno(libc::EIO)
     }
 
-    /// As `damaged`, of what was read in a log, which may be without the lock: then nothing is said yet.
+    /// The error for damage found in a log. Without the lock, it is not reported yet.
     pub(crate) fn damaged_in(&self, place: LogPlace, what: &'static str) -> Errno {
         if place.unlocked {
             let ino = place.ino;
@@ -153,7 +153,7 @@ impl Volume {
         }
     }
 
-    /// Lock an inode, to change it, and load it. `ESTALE` when there is no such inode.
+    /// Lock an inode for a change, and load it. `ESTALE` when there is no such inode.
     #[inline]
     pub(crate) fn lock(&self, ino: u64) -> Outcome<Locked<'_>> {
         let me = self.me()?;
@@ -164,8 +164,8 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock an inode, to look at it or to settle what has no name, and load it: leases stay. `ESTALE` when there is no
-    /// such inode.
+    /// Lock an inode to read it, or to settle one without a name, and load it; its leases stay. `ESTALE` when there is
+    /// no such inode.
     pub(crate) fn lock_beside_leases(&self, ino: u64) -> Outcome<Locked<'_>> {
         let locked = self.lock_as_it_is(self.me()?, ino)?;
         if locked.inode.state.load(Ordering::Acquire) != LOADED {
@@ -174,12 +174,12 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock an inode, to change it, as it is in the session.
+    /// Lock an inode for a change, without loading it.
     #[inline]
     pub(crate) fn lock_unloaded<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
         let inode = self.inode(ino)?;
         let acquired = self.acquire(ino, inode)?;
-        // An owner word that still stands is of a dead one, whom nobody could put right so far.
+        // A nonzero owner word is that of a dead owner, whose change has not been recovered yet.
         let words = inode.owner.load(Ordering::Relaxed)
             | lease_words::held(&inode.leases)
             | inode.layout.load(Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl Volume {
         })
     }
 
-    /// The rest of `lock_unloaded` for an inode whose last owner died, or which has a lease or a layout.
+    /// The rest of `lock_unloaded` for an inode with a dead last owner, a lease or a layout.
     #[cold]
     fn lock_with_care<'a>(
         &'a self,
@@ -212,7 +212,7 @@ impl Volume {
         }
     }
 
-    /// Lock an inode as it is in the session, beside leases.
+    /// Lock an inode as it is in the session; leases stay in force.
     pub(crate) fn lock_as_it_is<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
         let inode = self.inode(ino)?;
         let acquired = self.acquire(ino, inode)?;
@@ -228,7 +228,7 @@ impl Volume {
         }
     }
 
-    /// Become the owner of an inode whose lock was got.
+    /// Become the owner of an inode after its lock was taken.
     fn own<'a>(
         &'a self,
         me: Me<'a>,
@@ -252,7 +252,7 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Forget what the session knows of an inode; the next user reads its log.
+    /// Drop the session's state of an inode; the next user reads its log.
     pub(crate) fn unload(&self, locked: &Locked<'_>) {
         if locked.inode.state.load(Ordering::Acquire) != UNLOADED {
             locked.index().unload(|| {
@@ -374,7 +374,7 @@ impl<'a> Locked<'a> {
         self.inode.checksums.load(Ordering::Relaxed) != 0 && self.kind() != FileKind::Directory
     }
 
-    /// Where the data goes, or that of files made in the directory.
+    /// Where the data of a file goes, or of files created in a directory.
     pub(crate) fn layout(&self) -> LayoutWord {
         LayoutWord(self.inode.layout.load(Ordering::Relaxed))
     }
@@ -387,7 +387,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Where the record of the loaded inode lies.
+    /// Where the record of the loaded inode is.
     pub(crate) fn record(&self) -> Outcome<(PoolIndex, PoolOffset)> {
         let (pool, _) = inode_place(self.ino).ok_or(Errno(libc::ESTALE))?;
         Ok((
@@ -406,7 +406,7 @@ impl<'a> Locked<'a> {
         self.inode.size_bytes.load(Ordering::Relaxed)
     }
 
-    /// Must be the inode that was looked at.
+    /// Fails unless this is the inode that was looked up before.
     #[inline]
     pub(crate) fn same(self, handle: InodeHandle) -> Outcome<Locked<'a>> {
         let generation = self.inode.generation.load(Ordering::Relaxed);
@@ -460,7 +460,7 @@ impl<'a> Locked<'a> {
     }
 }
 
-/// A run of blocks as an `Entry::Write` speaks of it, checked against the pool.
+/// Whether a run of blocks in an `Entry::Write` lies inside its pool.
 pub(crate) fn is_extent_valid(
     volume: &Volume,
     pool: PoolIndex,

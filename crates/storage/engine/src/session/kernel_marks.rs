@@ -1,5 +1,5 @@
-//! Marks of open inodes whose pages a kernel holds. They are counted in the table of open inodes of the mount's process, above
-//! its opens.
+//! Marks of open inodes that have pages in a kernel's cache. They are counted in the mount process's table of open
+//! inodes, above its opens.
 
 use crate::session::direct;
 use crate::session::late::Late;
@@ -10,21 +10,21 @@ use crate::session::volume::{FileReference, Volume};
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
-/// Looks at a direct writer's commit before its lock is waited for; it takes less than a microsecond.
+/// Checks of a direct writer's commit before its lock is waited for; a commit takes less than a microsecond.
 const COMMIT_SPINS: usize = 2000;
 
 impl Volume {
-    /// Mark an open inode kernel-cached; from when this returns, `*_direct` calls of every process fail with `EAGAIN`
-    /// until `unmark_kernel_cached`. Counted in the session, not per process. Takes the inode's lock only when a
-    /// direct writer is in its commit.
+    /// Mark an open inode kernel-cached. Once this returns, `*_direct` calls of every process fail with `EAGAIN` until
+    /// `unmark_kernel_cached`. Counted in the session, not per process. Takes the inode's lock only when a direct
+    /// writer is in its commit.
     ///
     /// # Errors
     /// `ENOMEM`, and `EAGAIN` when all places of processes are taken.
     pub fn mark_kernel_cached(&self, ino: InodeNumber) -> Outcome<()> {
         let inode = self.inode(ino.0)?;
-        // The count before the table, as it goes down after it: a process that dies between leaves the count too high,
-        // never too low, and a reaper takes off what the table says and not what others hold. Nobody takes off what is
-        // too much: direct calls on that file go through the kernel, which is right and slower, until the session ends.
+        // The count is raised before the table and lowered after it: a process that dies in between leaves the count
+        // too high, never too low. The reaper subtracts only what the table says. An excess is never subtracted: until
+        // the session ends, direct calls on that file go through the kernel, which is correct but slower.
         direct::mark(inode);
         let noted = self.change_entry(ino.0, CACHED_UNIT, true);
         if let Err(errno) = noted {
@@ -48,7 +48,7 @@ impl Volume {
         }
     }
 
-    /// Take the mark off (after the kernel's pages were dropped).
+    /// Remove a mark (after the kernel's pages were dropped).
     pub fn unmark_kernel_cached(&self, ino: InodeNumber) {
         let Ok(inode) = self.inode(ino.0) else { return };
         if self.lose_named_use(ino, || self.take_mark(ino, inode)) {
@@ -61,21 +61,21 @@ impl Volume {
         }
     }
 
-    /// One relaxed load: does the kernel hold pages of it?
+    /// Whether the kernel holds pages of the inode; one relaxed load.
     #[inline]
     pub fn is_kernel_cached(&self, file: FileReference) -> bool {
         file.inode().kernel_cached.load(Ordering::Relaxed) != 0
     }
 
-    /// The same, by its number.
+    /// Whether the kernel holds pages of the inode with this number.
     #[inline]
     pub fn has_kernel_pages(&self, ino: InodeNumber) -> bool {
         let inode = self.inode(ino.0);
         inode.is_ok_and(|inode| inode.kernel_cached.load(Ordering::Relaxed) != 0)
     }
 
-    /// A number that changes with every commit to an inode, for who compares it with one from before; `None`: there is no
-    /// such inode. Overwrites in place do not change it: nobody makes them while the kernel holds pages.
+    /// A number that changes with every commit to an inode, to compare with an earlier one; `None`: there is no such
+    /// inode. Overwrites in place do not change it, but none are made while the kernel holds pages.
     pub fn change_number(&self, ino: InodeNumber) -> Option<u64> {
         let inode = self.inode(ino.0).ok()?;
         Some(inode.sequence.load(Ordering::Acquire))

@@ -5,10 +5,10 @@ use crate::types::InodeNumber;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// For how long nothing is waited for to give space back, after that was in vain.
+/// After a failed wait for a lock, give-backs of space do not wait for this long.
 const BUSY: Duration = Duration::from_millis(200);
 
-/// What is left to do when a lock can be had.
+/// Deferred work, done when a lock can be taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Late {
     /// An open to give back.
@@ -31,8 +31,8 @@ impl Late {
     }
 }
 
-/// Whether giving space back was waited for in vain a moment ago: many runs may be given back in one call, and do not wait
-/// for the same holder one after the other.
+/// Whether waiting to give space back has failed a moment ago. Many runs may be given back in one call; they must not
+/// wait for one holder one after the other.
 #[derive(Default)]
 pub(crate) struct SpaceBusy {
     /// Monotonic clock; 0: never.
@@ -40,24 +40,24 @@ pub(crate) struct SpaceBusy {
 }
 
 impl SpaceBusy {
-    /// It was just now.
+    /// A wait has just failed.
     pub(crate) fn note(&self) {
         let until_ms = coarse_now_ms() + BUSY.as_millis() as u64;
         self.until_ms.store(until_ms, Ordering::Relaxed);
     }
 
-    /// Whether nothing is to be waited for.
+    /// Whether give-backs must not wait now.
     pub(crate) fn is_on(&self) -> bool {
         let until_ms = self.until_ms.load(Ordering::Relaxed);
         until_ms != 0 && coarse_now_ms() < until_ms
     }
 
-    /// Whether it was, and what was left to later since is worth a try.
+    /// Whether that time is over after a failed wait, so that deferred give-backs are worth a try.
     pub(crate) fn is_over(&self) -> bool {
         self.until_ms.load(Ordering::Relaxed) != 0 && !self.is_on()
     }
 
-    /// Nothing is left of what was left to later.
+    /// All deferred work was done.
     pub(crate) fn clear(&self) {
         self.until_ms.store(0, Ordering::Relaxed);
     }

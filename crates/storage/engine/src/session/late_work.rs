@@ -8,15 +8,15 @@ use crate::types::Outcome;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often the list of what is late is looked at while another thread has it.
+/// How often to try to lock the list of deferred work while another thread holds it.
 const LATE_TRIES: u32 = 10_000;
-/// How long locks are waited for on behalf of uses that are late anyway.
+/// How long to wait for locks when doing deferred work.
 const LATE_PATIENCE: Duration = Duration::from_millis(1);
 
 impl Volume {
-    /// Leave to `reap` what would have to wait for a lock that this thread may not wait for.
+    /// Leave work to `reap` if it needs a lock that this thread may not wait for.
     pub(crate) fn later(&self, what: Late) {
-        // Not waited for without end: a fork may have come while another thread held it.
+        // The wait is bounded: a fork may have happened while another thread held the list.
         for _ in 0..LATE_TRIES {
             if let Ok(mut late) = self.late.try_lock() {
                 late.push((self.era.load(Ordering::Relaxed), what));
@@ -26,22 +26,22 @@ impl Volume {
         }
     }
 
-    /// Do what was left to later, as far as locks can be had now.
+    /// Do deferred work, as far as locks are free now.
     pub(crate) fn do_late(&self) {
         let late = self
             .late
             .try_lock()
             .map(|mut late| std::mem::take(&mut *late));
         let era = self.era.load(Ordering::Relaxed);
-        // What was left before a fork is the parent's to do.
+        // Work deferred before a fork is left to the parent.
         let own = late.unwrap_or_default().into_iter();
         for (_, what) in own.filter(|(of, _)| *of == era) {
             let _ = patience::within(LATE_PATIENCE, || self.do_one_late(what));
         }
     }
 
-    /// Give back such space that was left to later, once that is worth a try. For who holds inodes, and waits for none; of
-    /// this thread's slot, what names such space must be free.
+    /// Give back space that was left to later, once a try is worthwhile. For a thread that holds inodes and waits for
+    /// no lock. The words of this thread's slot that name such space must be free.
     pub(crate) fn give_back_late(&self, is_meant: impl Fn(&Late) -> bool) {
         if !self.space_busy.is_over() {
             return;

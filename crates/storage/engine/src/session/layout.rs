@@ -1,6 +1,6 @@
-//! The session: one segment of shared DRAM per attached volume. It holds what must be shared and may
-//! be lost; everything in it is made anew from the pools. All of it is atomics and zero-initialised,
-//! because any process may die between any two stores.
+//! The session: one segment of shared DRAM per attached volume. It holds shared state that may be lost: all of it can
+//! be rebuilt from the pools. It consists of zero-initialised atomics, because any process may die between any two
+//! stores.
 
 mod places;
 
@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// First word of a session segment.
 pub const SESSION_MAGIC: u64 = u64::from_le_bytes(*b"EGSESS01");
-/// Version of this layout, a hash of the source that makes it (`build.rs`): processes of another build refuse to
-/// join.
+/// Version of this layout, a hash of its source (`build.rs`): processes of another build refuse to join.
 pub const SESSION_VERSION: u32 = parse(env!("EGERIA_SESSION_VERSION"));
 
 const fn parse(decimal: &str) -> u32 {
@@ -31,11 +30,11 @@ const fn parse(decimal: &str) -> u32 {
 pub const PROCESS_SLOTS: usize = 4096;
 /// Threads that use the volume at once; equal to the journal's slots.
 pub const THREAD_SLOTS: usize = crate::format::JOURNAL_SLOTS as usize;
-/// Threads that come through mounts and are counted at once.
+/// Threads that come through mounts and can be counted at the same time.
 pub const CALLER_SLOTS: usize = 2048;
 /// Open descriptions of mounts.
 pub const DESCRIPTION_SLOTS: usize = 65_536;
-/// Mounts whose kernels' memory of inode numbers is kept (see `namespace::lookup_references`).
+/// Mounts for which the session keeps which inode numbers their kernels remember (see `namespace::lookup_references`).
 pub const MAX_LOOKUP_MOUNTS: usize = 4;
 /// Recalls of leases asked for at once.
 pub const MAX_RECALLS: usize = 64;
@@ -52,7 +51,7 @@ pub const NUMBER_PARTS: usize = 8;
 /// Groups of a pool's free-space map.
 pub const MAX_GROUPS: usize = 64;
 
-/// Long waits that are noted at one time.
+/// Number of long waits that can be noted at the same time.
 pub const WAIT_NOTES: usize = 8;
 
 /// Long waits of processes that have no log (see `wait_notes`).
@@ -67,7 +66,7 @@ pub struct WaitNotes {
 /// A thread has waited long for an inode.
 #[repr(C)]
 pub struct WaitNote {
-    /// Its number; 0 while it is written, or before there was one.
+    /// Its number; 0 while it is written, or before the first note.
     pub number: AtomicU64,
     /// The inode.
     pub ino: AtomicU64,
@@ -75,7 +74,7 @@ pub struct WaitNote {
     pub what: AtomicU64,
     /// Kernel id of the thread waited for.
     pub thread: AtomicU64,
-    /// Its process; 0 where that is not known.
+    /// Its process; 0 if not known.
     pub process: AtomicU64,
 }
 
@@ -94,9 +93,9 @@ pub struct SessionHeader {
     pub session: [AtomicU64; 2],
     /// Processes that watch names (see `observe::watchers`).
     pub watchers: AtomicU64,
-    /// Number of the window that somebody watches; 0 when nobody does.
+    /// Number of the window that a process observes; 0: none is observed.
     pub window: AtomicU64,
-    /// What lies between data paths and the pools (see `path_mode`).
+    /// What is between data paths and the pools (see `path_mode`).
     pub path_mode: AtomicU32,
     /// 1 once the gates of pools are in use (see `admission`).
     pub has_gates: AtomicU32,
@@ -104,7 +103,7 @@ pub struct SessionHeader {
     pub delegation: AtomicU64,
     /// 1 once a striped file was met.
     pub striped_files: AtomicU32,
-    /// 1 while somebody measures what asks for admission, limited or not.
+    /// 1 while the demand for admission is measured, limited or not.
     pub measures_admission: AtomicU32,
     /// Seed of the directories' hash.
     pub hash_seed: AtomicU64,
@@ -112,9 +111,9 @@ pub struct SessionHeader {
     pub allocation: AtomicU64,
     /// Number of the emulated machine's memory (see `machine`); 0: none is emulated.
     pub machine: AtomicU64,
-    /// 1 when recovery found blocks with two owners: freed ones stay taken.
+    /// 1 when recovery found blocks with two owners: freed blocks then stay in use.
     pub shared_blocks: AtomicU64,
-    /// Taken by whoever reaps dead processes. Before inode locks.
+    /// Held by the thread that reaps dead processes. Taken before inode locks.
     pub reaper: RobustMutex,
     /// Taken by renames that move between directories.
     pub rename: RobustMutex,
@@ -126,15 +125,15 @@ pub struct SessionHeader {
     pub caller_high: AtomicU64,
     /// Description slots in use begin below this.
     pub description_high: AtomicU64,
-    /// Process slot + 1 of the mount that owns each map of remembered numbers; 0: nobody.
+    /// Process slot + 1 of the mount that owns each map of remembered numbers; 0: no mount.
     pub lookup_mounts: [AtomicU64; MAX_LOOKUP_MOUNTS],
-    /// 1 while the map of the same place is to be looked at.
+    /// 1 while the map at the same index is in use.
     pub lookup_references: [AtomicU64; MAX_LOOKUP_MOUNTS],
-    /// The mount that grants leases (see `leases::LeaseMount`); 0: nobody.
+    /// The mount that grants leases (see `leases::LeaseMount`); 0: none.
     pub lease_mount: AtomicU64,
-    /// Counts recalls asked for; slept on by the mount.
+    /// Counts requests for recalls; the mount sleeps on it.
     pub recall_bell: AtomicU32,
-    /// Counts recalls that ended; slept on by who asked.
+    /// Counts recalls that ended; threads that asked for a recall sleep on it.
     pub recalled: AtomicU32,
     /// Leases to be recalled, 0: a free place.
     pub recalls: [AtomicU64; MAX_RECALLS],
@@ -169,7 +168,7 @@ pub struct ArenaHeader {
     pub free: [AtomicU64; ARENA_CLASSES],
     /// How many there are, more or less.
     pub free_runs: [AtomicU64; ARENA_CLASSES],
-    /// First free run per class whose memory went back to the system.
+    /// First free run per class of those with memory returned to the system.
     pub hollow: [AtomicU64; ARENA_CLASSES],
     /// What holes of files take, by owner.
     pub holes: HoleAccounts,
@@ -183,7 +182,7 @@ pub const HOLE_ACCOUNTS: usize = 64;
 pub struct HoleAccounts {
     /// Pages that the holes of one owner may take; 0: no limit.
     pub limit_pages: AtomicU64,
-    /// User who made the session, plus one.
+    /// User id of the session's creator, plus one.
     pub session_owner: AtomicU32,
     _padding: AtomicU32,
     /// Taken from the first on.
@@ -213,18 +212,18 @@ pub struct PoolHeader {
     pub numbers: [Numbers; NUMBER_PARTS],
 }
 
-/// A part of a pool's inode map with a lock of its own, so that who is stopped while it holds one stops nobody.
+/// A part of a pool's inode map with a lock of its own. A thread stopped while it holds one part blocks no other part.
 #[repr(C, align(64))]
 pub struct Numbers {
     /// Protects the part.
     pub mutex: RobustMutex,
     /// Number after the one taken last: where the next search begins.
     pub next: AtomicU64,
-    /// No number of the part below this one is free. Whoever frees one lowers it.
+    /// No number of the part below this one is free. A thread that frees a lower number lowers it.
     pub full_below: AtomicU64,
     /// Inodes in use.
     pub used: AtomicU64,
-    /// Inode number that is being taken or given back; zero at rest.
+    /// Inode number that is being taken or given back; zero if none.
     pub moving: AtomicU64,
     /// Thread slot + 1 that moves it, top bit set when it gives back.
     pub mover: AtomicU64,
@@ -235,7 +234,7 @@ pub struct Numbers {
 pub struct Group {
     /// Protects the group's part of the map.
     pub mutex: RobustMutex,
-    /// Extent that is being taken (low bit of `step`) or given; zero at rest.
+    /// Extent that is being taken or given back; zero if none.
     pub moving: AtomicU64,
     /// Thread slot + 1 that moves it, top bit set when it gives back.
     pub mover: AtomicU64,
@@ -270,14 +269,14 @@ pub struct ThreadCounters {
     pub asked_bytes: [AtomicU64; MAX_POOLS],
     /// Requests that had to wait for admission.
     pub waits: AtomicU64,
-    /// How long, in all.
+    /// Total waiting time.
     pub waited_ns: AtomicU64,
     /// Bytes that delegates accessed for it.
     pub delegated_bytes: AtomicU64,
 }
 
-/// Files of which a thread notes what it does with them; those used together fall on one place
-/// now and then, and the later one is noted.
+/// Number of files per thread with notes of what the thread does with them. Sometimes two files share a place, and the
+/// later one replaces the other.
 pub const FILES_NOTED: usize = 16;
 
 /// What a thread did with one file in one window.
@@ -293,12 +292,12 @@ pub struct FileNote {
     pub written_bytes: AtomicU64,
 }
 
-/// What a thread notes for who watches, written by it alone but for `shared_window`.
+/// Notes of a thread for observers. Only this thread writes them, except `shared_window`.
 #[repr(C, align(64))]
 pub struct ThreadNotes {
-    /// Last window in which it used a file that another thread used in the same one.
+    /// Last window in which it used a file that another thread used in that window.
     pub shared_window: AtomicU64,
-    /// Notes that gave way to another file's, ever.
+    /// Number of notes that were replaced by those of another file.
     pub displaced: AtomicU64,
     /// The CPU it ran on when it last noted something, plus 1.
     pub cpu: AtomicU64,
@@ -323,16 +322,16 @@ pub struct ProcessSlot {
     pub on_behalf: AtomicU64,
     /// 1: it watches names (see `observe::watchers`).
     pub watches: AtomicU64,
-    /// Held while the slot is taken; a slot that somebody holds is left out.
+    /// Held while the slot is being taken; a slot with this lock held is skipped.
     pub taking: RobustMutex,
 }
 
 /// A thread that comes through a mount. The mount's process alone writes it.
 #[repr(C, align(64))]
 pub struct CallerSlot {
-    /// 0 free, else the mount's process slot + 1.
+    /// 0: free; else the mount's process slot + 1.
     pub owner: AtomicU64,
-    /// Start time of the mount's process: tells its slots from those of a mount that is gone.
+    /// Start time of the mount's process: distinguishes its slots from those of a mount that is gone.
     pub owner_start_ticks: AtomicU64,
     /// Kernel id of the thread; 0 while the slot changes.
     pub thread_id: AtomicU64,
@@ -344,33 +343,33 @@ pub struct CallerSlot {
     pub written_bytes: [AtomicU64; MAX_POOLS],
 }
 
-/// Who may access a pool now (see `admission`).
+/// State that limits which threads may access a pool now (see `admission`).
 #[repr(C, align(4096))]
 pub struct AdmissionGate {
     /// Words of the Selector, by thread slot.
     pub words: [AtomicU64; 3 + THREAD_SLOTS],
-    /// By thread slot: which request was seen to hold a place, and since when.
+    /// By thread slot: which request held a place when last checked, and since when.
     pub seen: [AtomicU64; THREAD_SLOTS],
-    /// Whose turn it is to release waiters.
+    /// Turn to release waiters.
     pub turn: Turn,
-    /// Who set the limit: see `admission::LimitedBy`.
+    /// What set the limit: see `admission::LimitedBy`.
     pub limited_by: AtomicU64,
     /// Places that were lent, ever.
     pub lent: AtomicU64,
-    /// The most threads that were admitted or waited, as those saw it who asked.
+    /// The most threads that were admitted or waited, as seen by threads that asked.
     pub max_demand: AtomicU64,
 }
 
-/// The turn of who does something for all: the time it was taken, and whether it is wanted again.
+/// Turn to do work for all threads: the time it was taken, and whether it is wanted again.
 #[repr(C)]
 pub struct Turn {
-    /// 0: nobody's; else ms of the system's clock, plus 1.
+    /// 0: not taken; else ms of the system's clock, plus 1.
     pub taken_ms: AtomicU64,
-    /// 1: somebody else has something to be done.
+    /// 1: another thread has work to be done.
     pub wanted: AtomicU64,
 }
 
-/// A run of blocks in flight: what commit brings or replaces.
+/// A run of blocks in flight: to be mapped or replaced by a commit.
 #[repr(C)]
 pub struct PendingExtent {
     /// [`crate::format::Extent`] word; zero when settled.
@@ -381,12 +380,12 @@ pub struct PendingExtent {
     pub ino: AtomicU64,
 }
 
-/// In [`ThreadSlot::pending_inode`]: not this thread's number, but an inode to delete if it is unused.
+/// Flag in [`ThreadSlot::pending_inode`]: an inode to delete if it is unused, not a number taken by this thread.
 pub const LOSING_USE: u64 = 1 << 63;
-/// File block of an extent that is log pages.
+/// File block of an extent that holds log pages.
 pub const PENDING_LOG: u64 = u64::MAX;
 
-/// Everything of one thread that others need when it dies. The owner alone writes it while it lives.
+/// All state of one thread that others need when it dies. While it lives, only the owner writes it.
 #[repr(C, align(4096))]
 pub struct ThreadSlot {
     /// 0 free, else process slot + 1.
@@ -397,23 +396,23 @@ pub struct ThreadSlot {
     pub incoming: AtomicU64,
     /// Extent going to a group.
     pub outgoing: AtomicU64,
-    /// Counts the slot's owners, so that a dead one is not taken for its successor.
+    /// Counts the slot's owners, so that a dead owner is not taken for its successor.
     pub incarnation: AtomicU64,
-    /// Inode number taken, not yet committed, or being given up; with [`LOSING_USE`] another's.
+    /// Inode number taken and not yet committed, or being given up; with [`LOSING_USE`] the number of another inode.
     pub pending_inode: AtomicU64,
     /// Group of each pool where the thread last found room, plus 1.
     pub last_group: [AtomicU32; MAX_POOLS],
-    /// Part of a pool's inode numbers that the thread begins with (see `inode_alloc`).
+    /// Part of a pool's inode numbers where the thread starts searching (see `inode_alloc`).
     pub number_part: AtomicU32,
-    /// When the thread's turn of admission began, while others waited for one; 0: it has none.
+    /// Start of the thread's turn of admission, if other threads waited; 0: it has no turn.
     pub turn_began_ns: AtomicU64,
     /// State of the thread's random placement.
     pub random: AtomicU64,
-    /// Inode whose blocks the thread is changing where they lie; 0: none (see `in_place`).
+    /// Inode with blocks that the thread changes in place; 0: none (see `in_place`).
     pub in_place: AtomicU64,
-    /// Bit per pool whose delegates the thread waits for.
+    /// Bit per pool: the thread waits for delegates of this pool.
     pub awaited_pools: AtomicU64,
-    /// Bit of the pool without a limit that the thread accesses while somebody measures demand; 0: none.
+    /// Bit of the pool without a limit that the thread accesses while demand is measured; 0: none.
     pub accessed_pool: AtomicU64,
     /// New blocks of the operation under way.
     pub pending_new: [PendingExtent; PENDING_EXTENTS],
@@ -423,11 +422,11 @@ pub struct ThreadSlot {
     pub pocket: [[AtomicU64; POCKET_EXTENTS]; MAX_POOLS],
     /// Counters.
     pub counters: ThreadCounters,
-    /// For who watches.
+    /// For observers.
     pub notes: ThreadNotes,
     /// Emulated machine's view of the thread.
     pub emulated: EmulatedThread,
-    /// Held by whoever completes what a dead owner of the slot began, and to retire the slot. After inode locks.
+    /// Held to complete what a dead owner of the slot began, and to retire the slot. After inode locks.
     pub recovery: RobustMutex,
 }
 
@@ -440,7 +439,7 @@ pub struct LastStamp(pub AtomicI64);
 pub struct SessionInode {
     /// The inode's lock.
     pub mutex: RobustMutex,
-    /// Holder (see `owner_word`); 0 when nothing is under way.
+    /// Holder (see `owner_word`); 0 when no operation is in progress.
     pub owner: AtomicU32,
     /// [`UNLOADED`] or [`LOADED`].
     pub state: AtomicU32,
@@ -480,17 +479,17 @@ pub struct SessionInode {
     pub log_pages: AtomicU32,
     /// 1 when an extended attribute was ever set.
     pub has_xattr: AtomicU8,
-    /// 1 when its times were looked at since they changed (see `stamps`).
+    /// 1 when its times were read since their last change (see `stamps`).
     pub times_shown: AtomicU8,
-    /// 1 while a direct writer, who holds the lock, is past its look at `kernel_cached`.
+    /// 1 while a direct writer holds the lock and has already checked `kernel_cached`.
     pub committing: AtomicU8,
-    /// 1: a file's blocks have checksums, which its index holds too; what is made in a directory gets them.
+    /// 1: a file's blocks have checksums, also stored in its index; files created in a directory get them.
     pub checksums: AtomicU8,
-    /// Log pages from which on the log is compacted.
+    /// Number of log pages from which the log is compacted.
     pub compact_at_pages: AtomicU32,
     /// Handles through which the kernel holds pages.
     pub kernel_cached: AtomicU32,
-    /// Who used the file last in which window, and whether others did (see `observe::reports`).
+    /// Last thread that used the file, in which window, and whether others used it (see `observe::reports`).
     pub touched: AtomicU64,
     /// Opens begun minus opens ended, never too low (see `opens`).
     pub open_hint: AtomicU32,
@@ -502,7 +501,7 @@ pub struct SessionInode {
     pub hole_pages: AtomicU32,
     /// See `hole_pages`.
     pub hole_uid: AtomicU32,
-    /// What a kernel may remember of it (see `leases`).
+    /// What a kernel may cache of it (see `leases`).
     pub leases: AtomicU32,
     /// `LayoutWord` in force.
     pub layout: AtomicU32,
@@ -517,10 +516,10 @@ pub struct SessionInode {
 }
 
 impl SessionInode {
-    /// Generation of block words that are about to be stored. Under the inode's lock.
+    /// Generation for block words that are about to be stored. Under the inode's lock.
     #[inline(always)]
     pub fn next_word_generation(&self) -> u64 {
-        // No locked instruction: it would wait for the flush of the commit, and the lock is held.
+        // Not a locked instruction, which would wait for the flush of the commit; the lock is held anyway.
         let generation = self.word_generation.load(Ordering::Relaxed).wrapping_add(1);
         self.word_generation.store(generation, Ordering::Relaxed);
         generation.into()
@@ -533,11 +532,11 @@ pub const RANGE_LOCKS: usize = 1 << 14;
 /// `SessionHeader::allocation`: in stripes.
 pub const STRIPED_ALLOCATION: u64 = 2;
 
-/// `SessionInode::state`: ask the log.
+/// `SessionInode::state`: must be loaded from the log.
 pub const UNLOADED: u32 = 0;
-/// `SessionInode::state`: the session knows it.
+/// `SessionInode::state`: the session holds its state.
 pub const LOADED: u32 = 1;
-/// `SessionInode::state`: being loaded or forgotten; when its lock's owner dies, to be forgotten.
+/// `SessionInode::state`: being loaded or unloaded; if the owner of its lock dies, it is unloaded.
 pub const CHANGING: u32 = 2;
 
 /// An open description of a mount.

@@ -1,4 +1,4 @@
-//! The words of leases: of an inode, what a kernel may remember of it; of the session, which recalls are asked for.
+//! The words of leases. Per inode: what a kernel may cache of it. Per session: which recalls are requested.
 //!
 //! ```text
 //! mount:  lock the inode; bits on; unlock; the kernel remembers ─ take a recall ─ it forgets; bits off; ended += 1; wake
@@ -7,50 +7,51 @@
 //! ask:    there already? else into a free place; bell += 1; wake
 //! serve:  rung = bell; over? then end, else take one, or sleep while bell is rung
 //! ```
-//! Each of both counts is read before what it counts, so that who sleeps on it slept on nothing that he has not seen.
+//! Each counter is read before the condition it counts is checked. So a thread that then sleeps on it misses no
+//! change.
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{sleep_until_changed, wake_all};
 use std::time::Duration;
 
-/// The kernel may remember the attributes and, of a directory, which names are missing.
+/// The kernel may cache the attributes and, of a directory, which names are absent.
 pub(crate) const ATTRIBUTES: u32 = 1;
-/// The kernel may remember names of directories in the directory and what they mean.
+/// The kernel may cache names of subdirectories in the directory and their inodes.
 pub(crate) const NAMES: u32 = 2;
-/// The kernel may remember names of a file, and believe its owner.
+/// The kernel may cache names of a file, and trust its owner.
 pub(crate) const OWNER: u32 = 4;
 pub(crate) const ALL: u32 = ATTRIBUTES | NAMES | OWNER;
 /// In a recall: names too.
 pub(crate) const WITH_NAMES: u64 = 1 << 63;
 
-/// What a kernel may remember of an inode. Under the inode's lock: nothing is added meanwhile. Acquire: what it does not
-/// remember any more, it has forgotten before whatever comes now.
+/// What a kernel may cache of an inode. Called under the inode's lock, so no bit is added during the call. Acquire:
+/// the kernel forgot what is missing here before any later step of the caller.
 #[inline(always)]
 pub(crate) fn held(leases: &AtomicU32) -> u32 {
     leases.load(Ordering::Acquire)
 }
 
-/// A kernel may remember this from now on. Under the inode's lock, whose next holder sees it.
+/// A kernel may cache this from now on. Called under the inode's lock; the next holder of the lock sees it.
 pub(crate) fn grant(leases: &AtomicU32, bits: u32) {
     leases.fetch_or(bits, Ordering::Relaxed);
 }
 
 /// The kernel has forgotten it.
 pub(crate) fn end(leases: &AtomicU32, bits: u32) {
-    // Nobody adds any meanwhile: the mount does, and calls this, or there is none.
+    // No bit is added during this call: only the mount adds bits, and it is the caller here, or there is no mount.
     if leases.load(Ordering::Relaxed) & bits != 0 {
         leases.fetch_and(!bits, Ordering::Release);
     }
 }
 
-/// How waiting for the end of a lease went on.
+/// Result of one wait for the end of a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecallProgress {
-    /// There is none any more.
+    /// No such lease is left.
     Ended,
-    /// Some recall ended, or it is late: look again.
+    /// Some recall ended, or the wait timed out: check again.
     Woken,
-    /// As many recalls are asked for as there is room for.
+    /// All places for recalls are taken.
     NoRoom,
 }
 
@@ -58,14 +59,14 @@ pub(crate) enum RecallProgress {
 pub(crate) struct Recalls<'a> {
     /// What is asked for, 0: nothing.
     pub(crate) places: &'a [AtomicU64],
-    /// Counts what was asked for; slept on by the mount.
+    /// Counts requests; the mount sleeps on it.
     pub(crate) bell: &'a AtomicU32,
-    /// Counts recalls that ended; slept on by who asked.
+    /// Counts recalls that ended; threads that asked for a recall sleep on it.
     pub(crate) ended: &'a AtomicU32,
 }
 
 impl Recalls<'_> {
-    /// Have the leases of an inode ended, as far as the mask says. Not under its lock.
+    /// Have the leases of an inode in the mask ended. Not under the inode's lock.
     pub(crate) fn wait(
         &self,
         leases: &AtomicU32,
@@ -74,7 +75,7 @@ impl Recalls<'_> {
         limit: Duration,
     ) -> RecallProgress {
         let seen = self.ended.load(Ordering::Acquire);
-        // Each time: a lease may have been granted anew since the last recall.
+        // Read each time: a lease may have been granted again since the last recall.
         let word = match held(leases) & mask {
             0 => return RecallProgress::Ended,
             ATTRIBUTES => ino,
@@ -90,19 +91,19 @@ impl Recalls<'_> {
     /// Ask for a recall; `false`: there is no room.
     pub(crate) fn ask(&self, word: u64) -> bool {
         let is_asked = self.places.iter().any(|place| leave_word(place, word));
-        // Also when somebody else had asked: he may have died before he rang.
+        // Also when another thread had asked: it may have died before it rang.
         self.ring();
         is_asked
     }
 
-    /// Wake whoever waits for a recall to come.
+    /// Wake all threads that wait for the next recall.
     pub(crate) fn ring(&self) {
         self.bell.fetch_add(1, Ordering::Release);
         wake_all(self.bell);
     }
 
-    /// What `take` takes, which calls [`Recalls::take`]; when there is nothing, what it takes after a ring of the bell.
-    /// Nothing when it is over, after which the bell is rung.
+    /// The result of `take`, which calls [`Recalls::take`]; if there is none, waits for a ring of the bell and tries
+    /// again. `None` when it is over; the bell is rung after that is set.
     pub(crate) fn next<T>(
         &self,
         limit: Duration,
@@ -119,7 +120,7 @@ impl Recalls<'_> {
         })
     }
 
-    /// A recall that is asked for, and that nobody else gets.
+    /// Take a requested recall; each recall is taken by one thread only.
     pub(crate) fn take(&self) -> Option<u64> {
         self.places.iter().find_map(|place| {
             let word = match place.load(Ordering::Relaxed) {
@@ -130,13 +131,13 @@ impl Recalls<'_> {
         })
     }
 
-    /// Whoever waits looks again. When bits were taken off, or no mount is left to take them.
+    /// Wake waiting threads to check again: called when bits were cleared, or when no mount is left to clear them.
     pub(crate) fn tell_ended(&self) {
         self.ended.fetch_add(1, Ordering::Release);
         wake_all(self.ended);
     }
 
-    /// Nobody serves recalls any more.
+    /// Drop all recalls: no mount serves them any more.
     pub(crate) fn drop_all(&self) {
         for place in self.places {
             place.store(0, Ordering::Relaxed);
@@ -144,7 +145,7 @@ impl Recalls<'_> {
     }
 }
 
-/// Whether a place has the word, by us or another one.
+/// Store the word in a place; true also if the place holds the word already.
 fn leave_word(place: &AtomicU64, word: u64) -> bool {
     let there = place.load(Ordering::Relaxed);
     let leave = || place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed);

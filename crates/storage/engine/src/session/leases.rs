@@ -1,18 +1,18 @@
-//! Leases: what the kernel of a mount may remember of an inode without asking. One mount of a session grants them. A
-//! lease covers the attributes of an inode and, of a directory, which names there are not. The names of a directory's
-//! directories have a lease with it, those of another file with the file.
+//! Leases: what the kernel of a mount may cache of an inode without asking. One mount of a session grants them. A
+//! lease covers the attributes of an inode and, for a directory, which names are absent. The name of a subdirectory is
+//! covered by the lease of its parent; the name of any other file by the lease of the file.
 //!
-//! To make the kernel forget a name can take as long as somebody holds the directory of the name, and then whoever looks
-//! it up waits for him, too. So it is done before a change of that name alone, and of the owner of a file, which the
-//! kernel believes as long as it finds the file by a name that it remembers.
+//! Making the kernel forget a name takes as long as the kernel's lock on that directory is held, and every lookup of
+//! the name waits for it, too. So a name is recalled only before two changes: of that name, and of the owner of a
+//! file. The kernel trusts a file's owner as long as it finds the file by a cached name.
 //!
-//! Whoever locks an inode to change it past that kernel sees the lease, lets the inode go, has the lease recalled and
-//! begins again. So nothing is held while the mount is waited for, and nothing changes while the kernel believes the
-//! old. The mount grants a lease under the inode's lock: nobody is changing it then. It never waits for its own
-//! leases: the kernel that asked for a change knows of it.
+//! A thread that locks an inode to change it without that kernel sees the lease. It unlocks the inode, has the lease
+//! recalled and starts again. So no lock is held while it waits for the mount, and nothing changes while the kernel
+//! trusts the old state. The mount grants a lease under the inode's lock: no thread is changing the inode then. The
+//! mount never waits for its own leases: the kernel that asked for a change knows about it.
 //!
-//! Leases end with the process that granted them. Who waits for a recall waits for a living process, however long it
-//! is stopped.
+//! Leases end with the process that granted them. A thread that waits for a recall waits for a live process, even if
+//! that process is stopped for a long time.
 
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, SessionInode};
@@ -28,7 +28,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a recall is waited for before the mount is looked at.
+/// How long a recall is waited for before the mount is checked.
 const LOOK_AT_MOUNT: Duration = Duration::from_millis(20);
 /// While all places for recalls are taken.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -53,24 +53,24 @@ pub fn work_for_kernel(mount: Option<LeaseMount>) {
     let _ = FOR_MOUNT.try_with(|cell| cell.set(mount.map_or(0, |mount| mount.0)));
 }
 
-/// A lease that somebody wants to be ended.
+/// A request to end a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recall {
     /// The inode.
     pub ino: InodeNumber,
-    /// A name of the file, of a directory in the directory, or the owner of the file is about to change in a way the kernel
-    /// does not take part in.
+    /// A name of a file, a subdirectory's name in the directory, or the owner of the file is about to change without
+    /// the kernel.
     pub with_names: bool,
 }
 
 impl Volume {
-    /// From now on this process has the kernel change the names of what the kernel uses without asking (`EBUSY`):
-    /// directories that it knows, and other files that are open there.
+    /// From now on this process leaves name changes to the kernel (`EBUSY`) for inodes that the kernel uses without
+    /// asking: directories that it knows, and other files that are open there.
     pub fn leave_used_names_to_kernel(&self) {
         self.leaves_used_names.store(true, Ordering::Relaxed);
     }
 
-    /// Begin to grant leases to the kernel that has these lookup references; `None` when another mount does.
+    /// Start to grant leases to the kernel that has these lookup references; `None` when another mount does.
     pub fn grant_leases(&self, references: LookupReferences) -> Option<LeaseMount> {
         let mount = self.lease_mount_of(references)?;
         let granting = &self.session.header().lease_mount;
@@ -90,16 +90,16 @@ impl Volume {
         mount != 0 && self.session.header().lease_mount.load(Ordering::Acquire) == mount
     }
 
-    /// Grant a lease; false when somebody is changing the inode. What is read from now on may be remembered until the
-    /// lease is recalled. Of an inode that has a lookup reference, or the root.
+    /// Grant a lease; false when another thread is changing the inode. What is read from now on may be cached until
+    /// the lease is recalled. Only for an inode that has a lookup reference, or the root.
     pub fn lease(&self, ino: InodeNumber, with_names: bool) -> bool {
         let bits = if with_names { ALL } else { ATTRIBUTES | OWNER };
         let locked = patience::within(Duration::ZERO, || self.lock_as_it_is(self.me()?, ino.0));
         match locked {
-            // Who writes in place changes times without the lock.
+            // In-place writers change times without the lock.
             Ok(Ok(locked)) if locked.inode.is_written_in_place() => false,
             Ok(Ok(locked)) if locked.inode.state.load(Ordering::Acquire) == LOADED => {
-                // Under the lock: whoever locks it next sees this.
+                // Under the lock: the next thread that locks the inode sees the lease.
                 lease_words::grant(&locked.inode.leases, bits);
                 true
             }
@@ -107,20 +107,20 @@ impl Volume {
         }
     }
 
-    /// The kernel is about to move a name that it may remember into this directory, whatever lease that has. Before the
-    /// change: whoever locks the directory after it sees this.
+    /// The kernel is about to move a name that it may cache into this directory, whatever lease the directory has.
+    /// Called before the change, so that every later locker of the directory sees it.
     pub fn note_moved_name(&self, directory: InodeNumber) {
         if let Ok(inode) = self.inode(directory.0) {
             lease_words::grant(&inode.leases, NAMES);
         }
     }
 
-    /// The kernel remembers nothing of the inode any more.
+    /// The kernel caches nothing of the inode any more.
     pub fn end_lease(&self, ino: InodeNumber) {
         self.clear_lease(ino, ALL);
     }
 
-    /// The kernel remembers nothing any more of what a recall was for.
+    /// The kernel has dropped everything that the recall asked for.
     pub fn end_recall(&self, recall: Recall) {
         self.clear_lease(recall.ino, if recall.with_names { ALL } else { ATTRIBUTES });
         self.recalls().tell_ended();
@@ -132,9 +132,9 @@ impl Volume {
         }
     }
 
-    /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases; `None` when none
-    /// comes within this time, or it is over, after which
-    /// [`Volume::ring_for_recalls`] is called.
+    /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases. `None` when none
+    /// comes within this time, or when `is_over` is true; [`Volume::ring_for_recalls`] must be called after that is
+    /// set.
     pub fn next_recall(&self, patience: Duration, is_over: impl Fn() -> bool) -> Option<Recall> {
         let recalls = self.recalls();
         recalls.next(patience, is_over, || self.take_recall())
@@ -151,18 +151,18 @@ impl Volume {
         })
     }
 
-    /// Wake whoever waits for a recall to come.
+    /// Wake all threads that wait for the next recall.
     pub fn ring_for_recalls(&self) {
         self.recalls().ring();
     }
 
-    /// Whether the kernel may remember what every change of an inode changes: attributes, and that a name is missing.
+    /// Whether the kernel may cache state that every change of an inode affects: attributes, and absent names.
     pub(crate) fn has_lease(&self, inode: &SessionInode) -> bool {
         lease_words::held(&inode.leases) & ATTRIBUTES != 0
     }
 
-    /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` where the operation begins again with nothing
-    /// held.
+    /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` when the operation must start again without
+    /// locks.
     #[cold]
     pub(super) fn lock_leased<'a>(&'a self, mut locked: Locked<'a>) -> Outcome<Locked<'a>> {
         while self.has_lease(locked.inode) && !self.works_for_kernel() {
@@ -177,7 +177,7 @@ impl Volume {
         Ok(locked)
     }
 
-    /// Lock an inode to change its owner. What the kernel believes of that of a directory, it changes itself
+    /// Lock an inode to change its owner. The owner of a directory known to the kernel is changed by the kernel itself
     /// ([`Volume::check_left_to_kernel`]).
     pub(crate) fn lock_to_change_owner(&self, ino: u64) -> Outcome<Locked<'_>> {
         loop {
@@ -195,8 +195,8 @@ impl Volume {
         }
     }
 
-    /// Before a name in a locked directory goes to or from what it means: nothing when no kernel remembers it. Looked at
-    /// once more when that is locked, too, as a lease is granted under its lock.
+    /// Called before the link between a name in a locked directory and its inode changes. Does nothing when no kernel
+    /// caches the name. Checked again once the inode is locked, too, because a lease is granted under its lock.
     ///
     /// # Errors
     /// `EAGAIN` when the name is to be [recalled](Volume::recall_names) with nothing held, by
@@ -217,8 +217,8 @@ impl Volume {
         {
             return Err(Errno(libc::EBUSY));
         }
-        // A directory is remembered under the lease of its parent; another file under its own, too, which says by which
-        // names, so that all others in its directory stay.
+        // A directory is cached under the lease of its parent. Another file is cached under its own lease, which tells
+        // its names, so that all other names in its directory stay cached.
         let (holder, bit) = if is_directory {
             (directory.ino, NAMES)
         } else {
@@ -230,7 +230,7 @@ impl Volume {
         }
     }
 
-    /// Have a kernel forget the names of a file, or those in a directory. With nothing held.
+    /// Make a kernel forget the names of a file, or the names in a directory. Called without locks.
     #[cold]
     pub(crate) fn recall_names(&self, ino: u64) -> Outcome<()> {
         if patience::limit().is_some() {
@@ -239,8 +239,8 @@ impl Volume {
         self.recall(ino, NAMES | OWNER)
     }
 
-    /// For the owner and the permissions of a directory, whose lock this thread holds: `EBUSY` when this process
-    /// [leaves](Volume::leave_used_names_to_kernel) them to a kernel that knows it.
+    /// Before a change of the owner or permissions of a directory locked by this thread. `EBUSY` when this process
+    /// [leaves](Volume::leave_used_names_to_kernel) such changes to a kernel that knows the directory.
     pub(crate) fn check_left_to_kernel(&self, ino: u64) -> Outcome<()> {
         let is_left = self.leaves_used_names.load(Ordering::Relaxed)
             && self.is_referenced_by_kernel(InodeNumber(ino));
@@ -251,8 +251,7 @@ impl Volume {
         }
     }
 
-    /// Have the leases of an inode ended, as far as the mask says. Waits for the mount that granted them, as long as it
-    /// lives.
+    /// Have the leases of an inode in the mask ended. Waits for the mount that granted them, as long as it lives.
     #[cold]
     fn recall(&self, ino: u64, mask: u32) -> Outcome<()> {
         let inode = self.inode(ino)?;
@@ -267,7 +266,7 @@ impl Volume {
             }
             if looked.elapsed() >= LOOK_AT_MOUNT {
                 looked = Instant::now();
-                // Takes its leases away if it is dead.
+                // Removes the mount's leases if it is dead.
                 self.reap();
                 self.clear_unowned_lease(ino, inode)?;
             }
@@ -278,7 +277,7 @@ impl Volume {
         }
     }
 
-    /// Have the lease on an inode recalled some time; `false`: too many recalls are under way. Waits for nobody.
+    /// Ask for a recall of an inode's lease without waiting for its end; `false`: too many recalls are under way.
     pub fn ask_for_recall_of(&self, ino: InodeNumber) -> bool {
         self.recalls().ask(ino.0)
     }
@@ -292,11 +291,11 @@ impl Volume {
         }
     }
 
-    /// Nobody grants leases: what is left of one is of a mount that died before it was cleared.
+    /// No mount grants leases: a lease still set is from a mount that died before it was cleared.
     fn clear_unowned_lease(&self, ino: u64, inode: &SessionInode) -> Outcome<()> {
         let mount = &self.session.header().lease_mount;
         if mount.load(Ordering::Acquire) == 0 {
-            // Under the lock: a mount that begins meanwhile sets bits with it, which are not to be cleared.
+            // Under the lock: a mount that starts now sets bits under it, and those must not be cleared.
             let _locked = self.lock_as_it_is(self.me()?, ino)?;
             if mount.load(Ordering::Acquire) == 0 {
                 lease_words::end(&inode.leases, u32::MAX);

@@ -1,5 +1,4 @@
-//! A lock in shared memory that survives its owner: glibc's robust, process-shared mutex, taken into
-//! use from zeroed memory.
+//! A lock in shared memory that survives its owner: glibc's robust, process-shared mutex, usable from zeroed memory.
 
 use crate::types::{Errno, Outcome};
 use std::cell::UnsafeCell;
@@ -8,15 +7,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Looks at the holder before a waiter sleeps.
+/// How often a waiter checks the holder before it sleeps.
 const LOOKS: u32 = 100;
 /// Pauses of the CPU before each look.
 const PAUSES: u32 = 4;
-/// How long a waiter sleeps before it looks again.
+/// How long a waiter sleeps before it checks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 unsafe extern "C" {
-    /// glibc 2.30: as `pthread_mutex_timedlock`, by a clock that nobody sets.
+    /// glibc 2.30: like `pthread_mutex_timedlock`, with a clock that cannot be set.
     fn pthread_mutex_clocklock(
         mutex: *mut libc::pthread_mutex_t,
         clock: libc::clockid_t,
@@ -29,14 +28,14 @@ unsafe extern "C" {
 pub enum Acquired {
     /// In order.
     Clean,
-    /// The owner died holding it: put right what the lock protects, then `make_consistent`.
+    /// The owner died holding it: recover what the lock protects, then call `make_consistent`.
     OwnerDied,
 }
 
 /// Why a lock was not got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockFailure {
-    /// Somebody holds it.
+    /// Another thread holds it.
     Busy,
     /// The mutex cannot be used any more.
     Unusable,
@@ -58,7 +57,7 @@ impl RobustMutex {
     }
 }
 
-/// Bit of glibc's `__lock` word, its first, that the kernel sets when the owner dies (`FUTEX_OWNER_DIED`).
+/// Bit of glibc's `__lock`, the mutex's first word, that the kernel sets when the owner dies (`FUTEX_OWNER_DIED`).
 const OWNER_DIED: u32 = 1 << 30;
 
 /// Bits of that word that name the thread that holds the lock (`FUTEX_TID_MASK`).
@@ -93,8 +92,8 @@ pub fn prepare() {
 }
 
 impl RobustMutex {
-    /// Give zeroed memory its kind. Everyone stores the same constant before the first lock, so the
-    /// race between two of them changes nothing.
+    /// Give zeroed memory its kind. All threads store the same constant before the first lock, so a race between them
+    /// is harmless.
     #[inline]
     fn set_kind(&self) {
         // SAFETY: the offset lies inside the mutex and is aligned; the access is atomic.
@@ -114,9 +113,9 @@ impl RobustMutex {
         }
     }
 
-    /// Wait for the lock, looking again now and then: a waiter killed between being woken and taking the
-    /// lock takes the wake-up with it when a third thread came in between, and the mutex then does not
-    /// know of the others who wait.
+    /// Wait for the lock, checking again at intervals. A waiter may be killed between its wake-up and taking the lock.
+    /// If a third thread took the lock in between, the wake-up is lost, and the mutex no longer records that others
+    /// wait.
     #[cold]
     fn wait(&self) -> Option<Acquired> {
         loop {
@@ -128,7 +127,7 @@ impl RobustMutex {
         }
     }
 
-    /// Lock if it comes free within a few microseconds: most holders let go sooner than a sleeper is woken.
+    /// Lock if it comes free within a few microseconds: most holders unlock sooner than a sleeping thread is woken.
     #[cold]
     pub fn lock_soon(&self) -> Option<Acquired> {
         for _ in 0..LOOKS {
@@ -147,7 +146,7 @@ impl RobustMutex {
     /// Lock, waiting no longer than `limit`.
     ///
     /// # Errors
-    /// [`LockFailure::Busy`] when the time is over.
+    /// [`LockFailure::Busy`] on a timeout.
     #[cold]
     pub fn lock_within(&self, limit: Duration) -> Result<Acquired, LockFailure> {
         self.set_kind();
@@ -166,7 +165,7 @@ impl RobustMutex {
     /// Lock if free.
     ///
     /// # Errors
-    /// [`LockFailure::Busy`] when somebody holds it.
+    /// [`LockFailure::Busy`] when another thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Result<Acquired, LockFailure> {
         self.set_kind();
@@ -174,13 +173,13 @@ impl RobustMutex {
         acquired(unsafe { libc::pthread_mutex_trylock(self.0.get()) })
     }
 
-    /// Whether the last owner died and nobody has put right yet what the lock protects.
+    /// Whether the last owner died and what the lock protects has not been recovered yet.
     #[inline]
     pub fn is_owner_dead(&self) -> bool {
         self.word().load(Ordering::Acquire) & OWNER_DIED != 0
     }
 
-    /// Kernel id of the thread that holds the lock; 0: nobody.
+    /// Kernel id of the thread that holds the lock; 0: none.
     pub fn holder(&self) -> u32 {
         self.word().load(Ordering::Acquire) & HOLDER
     }
@@ -192,7 +191,7 @@ impl RobustMutex {
         unsafe { &*self.0.get().cast::<AtomicU32>() }
     }
 
-    /// What the lock protects is whole again. Nothing happens when it was.
+    /// Declare what the lock protects whole again. Has no effect if it was.
     pub fn make_consistent(&self) {
         // SAFETY: an initialised mutex; glibc refuses what is not held after `OwnerDied`.
         unsafe { libc::pthread_mutex_consistent(self.0.get()) };
@@ -214,7 +213,7 @@ impl RobustMutex {
         Ok(self.run_locked(acquired, repair, body))
     }
 
-    /// Run under a lock just got, and unlock.
+    /// Run under a lock that was just taken, and unlock.
     pub fn run_locked<T>(
         &self,
         acquired: Acquired,
@@ -229,7 +228,7 @@ impl RobustMutex {
             body()
         }));
         if run.is_err() {
-            // As after the death of an owner; the caller may swallow the panic, so nobody must find it locked.
+            // As after the death of an owner. The caller may catch the panic, so the mutex must not stay locked.
             let _ = catch_unwind(AssertUnwindSafe(&repair));
             self.make_consistent();
         }
@@ -269,7 +268,7 @@ mod tests {
     fn nothing_runs_without_the_lock() {
         let mutex = RobustMutex::new();
         std::thread::scope(|scope| {
-            // A thread that ends holding it; its successor unlocks without repairing.
+            // A thread ends holding it; its successor unlocks without recovery.
             scope.spawn(|| mutex.lock()).join().expect("thread");
         });
         assert!(mutex.is_owner_dead());
@@ -280,7 +279,7 @@ mod tests {
         assert!(!ran.get());
     }
 
-    /// Bit of glibc's `__lock` word, its first, that says somebody waits.
+    /// Bit of the `__lock` word, glibc's first word of the mutex, that says that threads wait.
     const WAITERS: u32 = 1 << 31;
 
     #[test]
@@ -298,7 +297,7 @@ mod tests {
                 std::thread::yield_now();
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
-            // What a thread leaves that took the lock before the woken waiter, which then died.
+            // State left when a third thread takes the lock before the woken waiter, which then dies.
             word.fetch_and(!WAITERS, Ordering::AcqRel);
             mutex.unlock();
             assert_eq!(waiter.join().expect("waiter"), Some(Acquired::Clean));

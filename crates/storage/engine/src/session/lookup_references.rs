@@ -1,11 +1,11 @@
-//! Lookup references: the inode numbers that kernels hold (FUSE's `nlookup`). A kernel names inodes by number, and may do so after the inode is gone
-//! another way; given to a new inode, the number would mean that one to a request sent before. So each
-//! mount notes in the session the numbers it told its kernel, and none of them is given out anew until
-//! the kernel forgets it (`space::inode_alloc`).
+//! Lookup references: the inode numbers that kernels hold (FUSE's `nlookup`). A kernel names inodes by number, and may
+//! do so after another process has deleted the inode. If the number belonged to a new inode then, a request sent
+//! before would reach the wrong inode. So each mount notes in the session the numbers that its kernel knows. None of
+//! them is reused until the kernel forgets it (`space::inode_alloc`).
 //!
-//! A map belongs to the process whose slot `owner` names: it alone sets and clears bits. When it dies
-//! its kernel's memory is gone with the mount, and whoever reaps it clears `owner`; the bits it leaves
-//! mean nothing until the next owner has cleared them, and until then only make numbers rest.
+//! A map belongs to the process in the slot that `owner` names: it alone sets and clears bits. When it dies, its
+//! kernel's memory is gone with the mount, and the reaper clears `owner`. The bits left behind mean nothing until the
+//! next owner has cleared them; until then they only delay the reuse of numbers.
 
 use crate::format::{inode_number, inode_place};
 use crate::session::layout::MAX_LOOKUP_MOUNTS;
@@ -29,8 +29,8 @@ impl LookupReferences {
 pub(crate) type LookupReferenceMaps<'a> = [Option<&'a [AtomicU64]>; MAX_LOOKUP_MOUNTS];
 
 impl Volume {
-    /// Begin to note numbers for a kernel; `None` when the session has no room for one more mount, whose
-    /// numbers then rest as long as others can be had and no longer.
+    /// Begin to note numbers for a kernel. `None` when the session has no room for another mount: a number of its
+    /// kernel may then be reused, but only when no other number is free.
     pub fn track_lookups(&self) -> Option<LookupReferences> {
         let process = self.process_slot().ok()? as u64 + 1;
         let owners = &self.session.header().lookup_mounts;
@@ -48,17 +48,18 @@ impl Volume {
                 word.store(0, Ordering::Relaxed);
             }
         }
-        // Others look at the bits once these are the owner's.
+        // Other threads read the bits once the owner is set.
         fence(Ordering::SeqCst);
         self.session.header().lookup_references[mount].store(1, Ordering::Release);
         Some(LookupReferences(mount))
     }
 
-    /// A mount is about to name this life of a number to its kernel: the number rests from now on when it ends. `ESTALE` when
-    /// it ended before: then the caller takes the reference off again, unless it is another's, too.
+    /// A mount is about to pass a number with this generation to its kernel: from now on the number is not reused
+    /// after the inode's end. On `ESTALE` the caller removes the reference again, unless it also belongs to another
+    /// inode.
     ///
     /// # Errors
-    /// `ESTALE` when the life of the number ended before; what [every operation](crate::Errno) can fail with.
+    /// `ESTALE` when this inode ended before; what [every operation](crate::Errno) can fail with.
     pub fn add_lookup_reference(
         &self,
         memory: LookupReferences,
@@ -68,8 +69,8 @@ impl Volume {
         if let Some((word, bit)) = self.lookup_reference_bit(memory, ino) {
             word.fetch_or(bit, Ordering::SeqCst);
         }
-        // The bit before the look, as who gives the number out looks for the bit after this life's end:
-        // one of the two sees the other.
+        // Set the bit first, then check; a thread that reuses a number checks the bit after the end of the old inode.
+        // One of the two sees the other.
         fence(Ordering::SeqCst);
         self.open(ino, Some(generation))?;
         self.close(ino);
@@ -83,7 +84,7 @@ impl Volume {
         }
     }
 
-    /// Whether the kernel of some mount may remember the number, and use what it means without asking: as a working
+    /// Whether the kernel of some mount may remember the number, and use the inode without asking: as a working
     /// directory, or an open pipe.
     pub fn is_referenced_by_kernel(&self, ino: InodeNumber) -> bool {
         let Some((pool, index)) = inode_place(ino.0) else {
@@ -101,12 +102,12 @@ impl Volume {
                 })
     }
 
-    /// The mount ended, and its kernel's memory with it.
+    /// The mount has ended, and its kernel's cache with it.
     pub fn drop_lookup_references(&self, memory: LookupReferences) {
         self.release_references(memory.0);
     }
 
-    /// Give back what a dead process noted numbers in.
+    /// Give back the maps in which a dead process noted numbers.
     pub(crate) fn reap_lookup_references(&self, process: usize) {
         let owners = &self.session.header().lookup_mounts;
         for (mount, owner) in owners.iter().enumerate() {
@@ -119,12 +120,12 @@ impl Volume {
     fn release_references(&self, mount: usize) {
         let header = self.session.header();
         self.end_leases_of(LookupReferences(mount));
-        // Nobody looks at the bits any more; only then may another own them.
+        // The bits are not read any more; only then may another mount own them.
         header.lookup_references[mount].store(0, Ordering::Release);
         header.lookup_mounts[mount].store(0, Ordering::Release);
     }
 
-    /// Process slot + 1 of the mount that these are of; 0: nobody.
+    /// Process slot + 1 of the mount that owns these references; 0: none.
     pub(crate) fn lookup_owner(&self, references: LookupReferences) -> u64 {
         self.session.header().lookup_mounts[references.0].load(Ordering::Acquire)
     }
@@ -166,8 +167,7 @@ impl Volume {
         })
     }
 
-    /// The maps of a pool's numbers that kernels remember. Taken after the end of the lives of the numbers
-    /// looked for.
+    /// The maps of a pool's numbers that kernels remember. Loaded after the end of the inodes with these numbers.
     pub(crate) fn lookup_reference_maps(&self, pool: usize) -> LookupReferenceMaps<'_> {
         fence(Ordering::SeqCst);
         let used = &self.session.header().lookup_references;

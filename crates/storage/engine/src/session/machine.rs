@@ -1,9 +1,10 @@
-//! The emulated machine of a session: memory of its own beside the session, so that volumes of one owner can meet at its
+//! The emulated machine of a session, in memory separate from the session. So volumes of one owner can share its
 //! memories and links.
 //!
-//! It is named after the session that has it alone, or with a hash of the machine's description, of this build and of the
-//! name under which it is shared. What it holds are points in time that pass by themselves: who dies in the middle holds nobody up. It is removed when
-//! nobody maps it any more, by the last who leaves or by the next who would use it.
+//! It is named after its session if only that session uses it. Otherwise its name is a hash of the machine's
+//! description, of this build and of the name under which it is shared. It contains only points in time that pass by
+//! themselves, so a process that dies in the middle blocks no other. When no process maps it any more, it is removed
+//! by the last process that detaches, or by the next one that would use it.
 
 use super::layout::SESSION_VERSION;
 use super::memory::{SessionMemory, populate};
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Whoever makes a machine's memory takes microseconds; longer is waited for nobody.
+/// Making a machine's memory takes microseconds; after this time waiting ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -47,10 +48,10 @@ impl Deref for MappedState {
     }
 }
 
-/// Number of the machine that a session has alone.
+/// Number of a machine that belongs to one session only.
 const OWN: u64 = 1;
 
-/// Number of a machine's memory, never 0: of one that volumes share under a name, or that one session has.
+/// Number of a machine's memory, never 0: shared by volumes under a name, or owned by one session.
 pub(super) fn number_of(machine: &Machine, shared_as: Option<&str>) -> u64 {
     let Some(name) = shared_as else {
         return OWN;
@@ -71,7 +72,7 @@ pub(crate) fn path_of(number: u64, session: &Path) -> PathBuf {
     }
 }
 
-/// Where the machine is that a session has alone.
+/// Path of the machine that belongs to one session only.
 pub(crate) fn own_path(session: &Path) -> PathBuf {
     let mut name = session.as_os_str().to_owned();
     name.push(".machine");
@@ -87,7 +88,7 @@ impl SessionMachine {
         })
     }
 
-    /// The memory of this machine at this place, made when there is none.
+    /// The memory of this machine at this path, created if missing.
     pub(super) fn find_or_make(
         machine: &Machine,
         path: PathBuf,
@@ -141,7 +142,7 @@ fn invalid(error: EmulationError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, error)
 }
 
-/// Keeps two from making the same machine's memory; ends with what is answered.
+/// Prevents two processes from creating the memory of one machine; ends when the returned file is closed.
 fn lock(directory: &Path) -> io::Result<File> {
     let directory = File::open(directory)?;
     let until = Instant::now() + PATIENCE;

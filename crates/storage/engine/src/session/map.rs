@@ -1,4 +1,4 @@
-//! The segment's memory: made by the creator, mapped by all, named after volume and session.
+//! The segment's memory: created by the creator of the session, mapped by all, named after volume and session.
 
 use super::arena::Arena;
 use super::layout::*;
@@ -28,7 +28,7 @@ pub struct Session {
     owner: Option<Owner>,
     /// The emulated machine, where there is one.
     machine: OnceLock<Arc<SessionMachine>>,
-    /// Pages before the arena that are known to have memory, a bit each.
+    /// Pages before the arena that are known to have memory, one bit each.
     backed: Vec<AtomicU64>,
 }
 
@@ -44,7 +44,7 @@ pub fn segment_name(volume: &[u8; 16], session: &[u8; 16]) -> String {
 }
 
 impl Session {
-    /// Make a new, zeroed segment for its owner alone; `None`: for this process alone.
+    /// Make a new, zeroed segment that only its owner can open; `None`: only this process has it.
     ///
     /// # Errors
     /// What the system says.
@@ -68,10 +68,10 @@ impl Session {
             .inspect_err(|_| remove_segment(&path))
     }
 
-    /// Map an existing segment, if it is this owner's and has the size and version this build gives it.
+    /// Map an existing segment if it belongs to this owner and has the size and version of this build.
     ///
     /// # Errors
-    /// `EPERM` when it is not the owner's alone, `EPROTO` when it is another build's; what the system says.
+    /// `EPERM` when others can open it, `EPROTO` when it is from another build; errors of the system.
     pub fn join(path: PathBuf, layout: SessionLayout, owner: Owner) -> io::Result<Session> {
         let file = owner.open_session(&path)?;
         if file.metadata()?.len() != layout.bytes as u64 {
@@ -89,7 +89,8 @@ impl Session {
         Ok(session)
     }
 
-    /// From now on this machine is emulated, for this session alone, or for all that share it under a name; by whoever makes the session, before anybody joins.
+    /// From now on this machine is emulated, for this session alone or for all sessions that share it under a name.
+    /// Called by the process that makes the session, before any other process joins.
     ///
     /// # Errors
     /// `EINVAL` when it cannot be emulated; what the system says.
@@ -157,7 +158,7 @@ impl Session {
         }
     }
 
-    /// The same session for another attachment of this process.
+    /// The session for another attachment of this process.
     pub fn share(&self) -> Session {
         let (path, layout) = (self.path.clone(), self.layout.clone());
         let mut shared = Session::over(path, layout, Arc::clone(&self.memory));
@@ -166,8 +167,8 @@ impl Session {
         shared
     }
 
-    /// Make sure that what everybody looks at has memory: all but slots, inodes and the arena, which get
-    /// it when they are taken.
+    /// Make sure that the parts that every process reads have memory: all but slots, inodes and the arena, which get
+    /// memory when they are taken.
     ///
     /// # Errors
     /// `ENOMEM` when /dev/shm has no room.
@@ -181,7 +182,7 @@ impl Session {
         }
     }
 
-    /// Make sure that what a mount's kernel remembers has memory.
+    /// Make sure that the maps of a mount's kernel have memory.
     ///
     /// # Errors
     /// `ENOMEM` when /dev/shm has no room.
@@ -194,8 +195,8 @@ impl Session {
         }
     }
 
-    /// Make sure that a part of the segment has memory before it is touched: /dev/shm may be full, and to
-    /// touch a page it cannot give is a SIGBUS. `ENOMEM` then.
+    /// Make sure that a part of the segment has memory before it is touched. /dev/shm may be full; touching a page
+    /// without memory raises SIGBUS. `ENOMEM` then.
     ///
     /// # Errors
     /// `ENOMEM` when /dev/shm has no room.
@@ -221,7 +222,7 @@ impl Session {
             word.load(Ordering::Acquire) >> (page % 64) & 1 == 1
         };
         if is_before && (first..last).all(has_memory) {
-            // To read one maps its neighbours, too, as far as they have memory.
+            // Reading one page maps its neighbours, too, if they have memory.
             // SAFETY: a byte of a page that has memory.
             unsafe { at.read_volatile() };
         } else {
@@ -230,7 +231,7 @@ impl Session {
         for page in first..last {
             let bit = 1 << (page % 64);
             if is_before {
-                // What is not of the arena keeps its memory as long as there is a session.
+                // Pages outside the arena keep their memory as long as the session exists.
                 self.pages_with_memory()[page / 64].fetch_or(bit, Ordering::Release);
             }
             if let Some(word) = self.backed.get(page / 64) {
@@ -240,7 +241,7 @@ impl Session {
         Ok(())
     }
 
-    /// A bit per page: it has memory, whoever gave it some.
+    /// A bit per page: it has memory, allocated by any process.
     fn pages_with_memory(&self) -> &[AtomicU64] {
         let pages = self.layout.backed / BLOCK;
         self.slice(self.layout.backed, pages.div_ceil(64))
@@ -294,7 +295,7 @@ impl Session {
     pub fn callers(&self) -> &[CallerSlot] {
         self.slice(self.layout.callers, CALLER_SLOTS)
     }
-    /// Who may access each pool.
+    /// The admission gate of each pool.
     pub fn gates(&self) -> &[AdmissionGate] {
         self.slice(self.layout.gates, self.layout.block_maps.len())
     }

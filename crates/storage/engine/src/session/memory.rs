@@ -5,10 +5,10 @@ use crate::format::BLOCK;
 use crate::types::{Errno, Outcome};
 use std::io;
 
-/// Bytes before and behind a session that nobody else gets.
+/// Reserved bytes before and behind a session, so that nothing else is mapped there.
 const GUARD_BYTES: usize = BLOCK;
 
-/// Memory of a session, between guard pages; unmapped when the last one who uses it goes.
+/// Memory of a session, between guard pages; unmapped when its last user is dropped.
 pub struct SessionMemory {
     pub(super) base: Address,
     pub(super) bytes: usize,
@@ -65,12 +65,12 @@ impl SessionMemory {
         self.bytes
     }
 
-    /// Zero private memory that nobody uses any more.
+    /// Zero private memory that is not used any more.
     ///
     /// # Errors
     /// What `madvise` fails with.
     pub fn clear(&mut self) -> io::Result<()> {
-        // SAFETY: our own anonymous mapping; `&mut` says that nobody else has it.
+        // SAFETY: our own anonymous mapping; `&mut` makes this the only access.
         match unsafe { libc::madvise(self.base.0.cast(), self.bytes, libc::MADV_DONTNEED) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -81,13 +81,13 @@ impl SessionMemory {
 impl Drop for SessionMemory {
     fn drop(&mut self) {
         let guarded = self.base.0.wrapping_sub(GUARD_BYTES);
-        // SAFETY: mapped in `map`; nobody holds references, they borrow from who shares this.
+        // SAFETY: mapped in `map`; there are no references, because they borrow from owners of this value.
         unsafe { libc::munmap(guarded.cast(), self.bytes + 2 * GUARD_BYTES) };
     }
 }
 
-/// Give pages of the segment memory; `ENOMEM` where there is none, or the control group is nearly full. A kernel that
-/// does not know how (before Linux 5.14) does so when they are touched.
+/// Give pages of the segment memory; `ENOMEM` if there is none, or if the control group is nearly full. A kernel
+/// without this call (before Linux 5.14) allocates pages when they are touched.
 pub(super) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
     if !memory_group::has_room(bytes as u64) {
         return Err(Errno(libc::ENOMEM));

@@ -1,32 +1,33 @@
-//! Room in the memory control groups (cgroups) of this process. Pages of tmpfs are charged to the process that touches
-//! them first, and where its group is full, the kernel ends a process of the group instead of refusing the page.
+//! Free room in the memory control groups (cgroups) of this process. Pages of tmpfs are charged to the process that
+//! touches them first. Where its group is full, the kernel kills a process of the group instead of refusing the page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Where groups are mounted: version 2, version 2 beside version 1, version 1.
+/// Mount points of groups: version 2, version 2 next to version 1, version 1.
 const UNIFIED: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const SEPARATE: &str = "/sys/fs/cgroup/memory";
-/// What a group keeps for everything but sessions, bytes.
+/// Bytes that a group keeps for everything but sessions.
 const MARGIN_BYTES: u64 = 4 << 20;
-/// Most that may be taken between two looks, bytes; and part of the room: others take from it, too.
+/// Upper limit of bytes taken between two checks, and share of the room: other processes take from it, too.
 const MAX_ALLOWANCE_BYTES: u64 = 16 << 20;
 const ALLOWANCE_PART: u64 = 8;
-/// How long a look is believed, ns.
+/// How long the result of a check is used, ns.
 const LOOK_NS: u64 = 100_000_000;
-/// What a process may take without a look when it begins, far less than it took to start: a look reads several files.
+/// Bytes a process may take before its first check, far less than its start took: a check reads several files.
 const FIRST_ALLOWANCE_BYTES: u64 = 64 << 10;
-/// From here on a limit is none, bytes: version 1 has no word for that.
+/// A limit from this value on means no limit, bytes: version 1 has no word for that.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
 
-/// Bytes that may be taken before the next look.
+/// Bytes that may be taken before the next check.
 static ALLOWANCE_BYTES: AtomicU64 = AtomicU64::new(FIRST_ALLOWANCE_BYTES);
 /// When the last look was, by [`clock_ns`].
 static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the groups of this process have room for so many bytes more. A group that cannot be read has.
+/// Whether the groups of this process have room for this many more bytes. A group that cannot be read counts as having
+/// room.
 pub(super) fn has_room(bytes: u64) -> bool {
     let now_ns = clock_ns();
     let fresh = now_ns.saturating_sub(LOOKED_NS.load(Ordering::Relaxed)) < LOOK_NS;
@@ -52,7 +53,7 @@ fn clock_ns() -> u64 {
     begin.elapsed().as_nanos() as u64
 }
 
-/// The least room of this process's groups, bytes; `None` where no limit is known.
+/// The smallest room of this process's groups, bytes; `None` if no limit is known.
 fn room_bytes(own_groups: &Path) -> Option<u64> {
     let text = fs::read_to_string(own_groups).ok()?;
     let lines = text.lines().filter_map(|line| {
@@ -95,8 +96,8 @@ const VERSION_2: Names = Names {
     cached: ["inactive_file", "active_file"],
 };
 
-/// The least room from a group up to the root of its mount. A group whose path means nothing here, because the mount
-/// shows a part of the tree only, is the mount's root.
+/// The smallest room among a group and its ancestors up to the root of its mount. The mount may show only a part of
+/// the tree. Then the path may not exist here, and the mount's root is used.
 fn min_room(mount: &Path, group: &str, names: &Names) -> Option<u64> {
     let own: PathBuf = mount.join(group.trim_start_matches('/'));
     let own = if own.is_dir() { own } else { mount.to_owned() };

@@ -1,4 +1,4 @@
-//! What processes share while they are attached: the segment, its locks and slots, and the state of inodes in it.
+//! State that attached processes share: the segment, its locks and slots, and the state of inodes in it.
 
 pub(crate) mod access;
 pub(crate) mod admission;

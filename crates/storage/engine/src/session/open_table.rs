@@ -1,18 +1,18 @@
-//! The table of open inodes of a process, which all may look at, and that process's locks on changing it. Entries are of two
-//! words, the inode and its counts. The table has parts: a thread notes what it opens in its own part while there is room, so
-//! threads rarely need the same lock. An inode may have an entry in several parts, and its uses are the sum. Where an entry
-//! lies in a part follows from the inode, and from those that are in the way.
+//! The table of open inodes of a process, which all processes may read, and the process's own locks for changing it.
+//! Entries have two words, the inode and its counts. The table has parts: a thread notes its opens in its own part
+//! while there is room, so threads rarely need the same lock. An inode may have entries in several parts, and its uses
+//! are their sum. The place of an entry in a part follows from the inode number and from collisions.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The inode of an entry that was taken out, and that others are reached over.
+/// The inode of a removed entry; searches continue past it.
 pub(super) const GONE: u64 = u64::MAX;
 /// Parts of a table.
 pub(super) const PARTS: usize = 8;
-/// Looks at a lock before the CPU is given up: it is held for some tens of nanoseconds, unless the table grows.
+/// Tries before the CPU is given up: a lock is held for some tens of nanoseconds, unless the table grows.
 const SPINS: u32 = 100;
 
-/// Lock and fill level of a part. On cache lines of their own, for every open and close writes them.
+/// Lock and fill level of a part. On its own cache lines, because every open and close writes them.
 #[derive(Default)]
 #[repr(align(128))]
 struct Part {
@@ -49,7 +49,7 @@ pub(crate) struct Opens {
 }
 
 impl Opens {
-    /// Run `body` under the lock of a part, with the count of entries there that are not empty.
+    /// Run `body` under the lock of a part, with the number of its non-empty entries.
     pub(crate) fn locked<T>(&self, part: usize, body: impl FnOnce(&AtomicU64) -> T) -> T {
         let part = &self.parts[part];
         part.take();
@@ -60,7 +60,7 @@ impl Opens {
 
     /// Run `body` under all locks, with the counts of all parts.
     pub(crate) fn all_locked<T>(&self, body: impl FnOnce(&FillLevels<'_>) -> T) -> T {
-        // In their order: whoever else takes all does the same.
+        // Taken in ascending order, like every other thread that takes all locks.
         self.parts.iter().for_each(Part::take);
         let result = body(&FillLevels(&self.parts));
         self.parts.iter().for_each(Part::give);
@@ -76,7 +76,7 @@ impl Opens {
     }
 }
 
-/// How many entries of each part are not empty.
+/// The number of non-empty entries of each part.
 pub(crate) struct FillLevels<'a>(&'a [Part; PARTS]);
 
 impl FillLevels<'_> {
@@ -91,7 +91,7 @@ impl FillLevels<'_> {
     }
 }
 
-/// A part of a table. What is left at the end is of no part.
+/// A part of a table. The remainder at the end belongs to no part.
 fn part_of(table: &[AtomicU64], part: usize) -> &[AtomicU64] {
     let words = part_slots(table) * 2;
     &table[part * words..][..words]
@@ -113,7 +113,7 @@ pub(super) fn part_slots(table: &[AtomicU64]) -> usize {
 /// The entry of a part where the search for an inode begins.
 #[inline]
 fn first(ino: u64, slots: usize) -> usize {
-    // As large a part of all as the hash is of its range: without a division.
+    // Scales the hash to the part's size without a division.
     let hash = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((u128::from(hash) * slots as u128) >> 64) as usize
 }
@@ -143,7 +143,7 @@ pub(super) fn find(table: &[AtomicU64], part: usize, ino: u64) -> Option<&[Atomi
     None
 }
 
-/// The new entry, and how many empty ones it took: none where one that was taken out is used again.
+/// The new entry, and how many empty entries it used: none if it reuses a removed one.
 pub(super) fn insert(
     table: &[AtomicU64],
     part: usize,
@@ -165,8 +165,9 @@ pub(super) fn insert(
     None
 }
 
-/// Take an entry out; how many entries became empty. A search ends at an empty entry, so the one right before it need not
-/// stay [`GONE`], nor do those before that which are. Whoever searches meanwhile still reaches every entry in use.
+/// Take an entry out; returns how many entries became empty. A search ends at an empty entry, so the entry right
+/// before it need not stay [`GONE`], nor do [`GONE`] entries before that one. A concurrent search still reaches every
+/// entry in use.
 pub(super) fn remove(table: &[AtomicU64], part: usize, removed: &[AtomicU64]) -> u64 {
     let part = part_of(table, part);
     let slots = part_slots(table);

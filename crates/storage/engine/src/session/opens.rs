@@ -1,5 +1,5 @@
-//! Which process holds which inode open. Each process has a table of its own in the session; an inode's
-//! `open_hint` counts opens begun and is never too low, so that the common unlink looks at no table.
+//! Which process holds which inode open. Each process has its own table in the session. An inode's `open_hint` counts
+//! opens and is never too low, so the common unlink reads no table.
 
 use crate::format::BLOCK;
 use crate::session::inode::Locked;
@@ -13,11 +13,11 @@ use crate::session::volume::{FileReference, Volume};
 use crate::types::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// In an entry's count word: handles through which this process (a mount) caches pages, above the opens.
+/// Unit in an entry's count word, above the opens: handles through which this process (a mount) caches pages.
 pub(super) const CACHED_UNIT: u64 = 1 << 32;
-/// Behind the entries of a table: the word of the one that it took the place of, and a spare one.
+/// After the entries of a table: the word of the table it replaced, and a spare word.
 const LINK_WORDS: usize = 2;
-/// A process never had more tables: each is twice as large as the one before.
+/// A process never has more tables: each is twice as large as the one before.
 const MAX_TABLES: usize = 64;
 
 fn decode_table(word: u64) -> Option<(u64, u32)> {
@@ -36,7 +36,7 @@ impl Volume {
         &self.session.processes()[process].open_table
     }
 
-    /// The entries, and behind them the word of the table before.
+    /// The entries, followed by the word of the previous table.
     fn open_run(&self, word: u64) -> Option<&[AtomicU64]> {
         let (page, class) = decode_table(word)?;
         self.session.arena().run(page, class)
@@ -71,7 +71,7 @@ impl Volume {
     fn add_use(&self, process: usize, ino: u64, inode: &SessionInode, unit: u64) -> Outcome<()> {
         // This process alone changes the counts of its table, under the lock of the entry's part.
         let put_on = |entry: &[AtomicU64]| {
-            // Hint first: to die between leaves it too high, which costs a look at the tables.
+            // Hint first: a death in between leaves it too high, which only costs a search of the tables.
             inode.open_hint.fetch_add(1, Ordering::AcqRel);
             entry[1].store(entry[1].load(Ordering::Relaxed) + unit, Ordering::Release);
         };
@@ -92,7 +92,7 @@ impl Volume {
                 return Ok(());
             }
             let grown = self.grow_opens(process, levels);
-            // Without memory the old one serves as long as it has room.
+            // Without memory the old table is used as long as it has room.
             let table = self.open_table(process);
             let inserted = table.and_then(|table| {
                 let made = |part| Some((part, insert(table, part, ino, 0)?));
@@ -128,12 +128,12 @@ impl Volume {
                 Some(())
             })
         };
-        // Whichever thread opened it: uses are counted, and it does not matter which of them ends.
+        // Any thread may have opened it: uses are counted, and it does not matter which of them ends.
         let taken = self.parts().find_map(take_from);
         taken.ok_or(Errno(libc::EBADF))
     }
 
-    /// The entry of an inode in a part of the table, made when missing; `None` when the part is nearly full.
+    /// The entry of an inode in a part of the table, created if missing; `None` when the part is nearly full.
     fn entry_for(
         &self,
         process: usize,
@@ -153,13 +153,13 @@ impl Volume {
         Some(entry)
     }
 
-    /// A longer table. The old one stays until the process is reaped: others may be looking at it.
+    /// Allocate a longer table. The old one stays until the process is reaped: others may be reading it.
     fn grow_opens(&self, process: usize, levels: &FillLevels<'_>) -> Outcome<()> {
         let old = self.open_table(process).unwrap_or(&[]);
         let living =
             entries(old).filter(|(_, entry)| !matches!(entry[0].load(Ordering::Relaxed), 0 | GONE));
         let count = living.clone().count();
-        // At least twice the old one: what is left behind is never more than what is in use.
+        // At least twice the old one, so that old tables never take more than the present one.
         let bytes = ((count + 64) * 4 * 8).next_power_of_two();
         let bytes = bytes
             .max(BLOCK)
@@ -172,7 +172,7 @@ impl Volume {
         let before = self.open_table_word(process).load(Ordering::Relaxed);
         link[0].store(before, Ordering::Relaxed);
         levels.reset();
-        // Each part has twice the places, and so room for all that it held.
+        // Each part doubles, so it has room for all its entries.
         for (part, entry) in living {
             let (ino, counts) = (
                 entry[0].load(Ordering::Relaxed),
@@ -206,7 +206,7 @@ impl Volume {
         inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_other))
     }
 
-    /// The same of another process than this one.
+    /// Whether a process that is no mount and not this process has the inode open.
     pub fn is_open_past_kernel_by_others(&self, ino: InodeNumber) -> bool {
         let own = self.process_slot().ok();
         let own = own.map(|own| &raw const self.session.processes()[own]);
@@ -217,7 +217,7 @@ impl Volume {
         inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_other))
     }
 
-    /// Whether any living process holds the inode open, which has no name any more. Under the inode's lock.
+    /// Whether any live process holds open this inode, which has no name. Under the inode's lock.
     pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
         self.is_open_by(ino, inode, |_| true)
     }
@@ -228,7 +228,7 @@ impl Volume {
         inode: &SessionInode,
         counts: impl Fn(&ProcessSlot) -> bool,
     ) -> bool {
-        // Behind the loss of the name; see `open`.
+        // After the loss of the name; see `open`.
         fence(Ordering::SeqCst);
         if inode.open_hint.load(Ordering::Acquire) == 0 {
             return false;
@@ -240,22 +240,22 @@ impl Volume {
             .filter(|process| processes[*process].pid.load(Ordering::Acquire) != 0)
             .filter(|process| counts(&processes[*process]))
             .any(|process| {
-                // A use never goes to another part. One that begins in a part that was looked at already finds that the
-                // inode has no name, and waits for its lock; see `open`.
+                // A use never moves to another part. A use that begins in a part already searched finds that the inode
+                // has no name, and waits for its lock; see `open`.
                 let table = self.open_table(process);
                 table.is_some_and(|table| (0..PARTS).any(|part| find(table, part, ino).is_some()))
             })
     }
 
-    /// Hold an inode open in this process: it lives on when its last name goes. Counted: call `close`
-    /// as often. Waits for nobody, unless the inode has no name.
+    /// Hold an inode open in this process: it stays when its last name is removed. Counted: call `close` as often.
+    /// Waits for no other thread, unless the inode has no name.
     ///
     /// # Errors
     /// `ESTALE` when there is no such inode, or `generation` is given and another one lives there now.
     pub fn open(&self, ino: InodeNumber, generation: Option<u32>) -> Outcome<FileReference> {
         let inode = self.inode(ino.0)?;
         self.note_open(ino.0)?;
-        // The note before the look; whoever takes the last name does both the other way round.
+        // Note the open first, then check the name; a thread that removes the last name does both in the other order.
         fence(Ordering::SeqCst);
         let same = |found: u32| generation.is_none_or(|wanted| wanted == found);
         match self.attributes(ino) {
@@ -266,7 +266,7 @@ impl Volume {
         }
     }
 
-    /// The file of an open that is noted already, as by [`Volume::create_open`], and known to the session: its first
+    /// The file of an open that is noted already, as by [`Volume::create_open`], with the inode loaded: its first
     /// access needs no lock.
     ///
     /// # Errors
@@ -279,11 +279,11 @@ impl Volume {
         Ok(FileReference::new(ino, inode))
     }
 
-    /// The same under the lock; the open is noted.
+    /// Check a noted open under the inode's lock.
     fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
         let locked = self.lock_beside_leases(ino.0).inspect_err(|errno| {
             if patience::is_expiry(*errno) {
-                // Whoever took the last use meanwhile may have left it to us.
+                // The thread that took the last use may have left the deletion to us.
                 self.later(Late::Close(ino))
             } else {
                 self.note_close(ino.0)
@@ -314,7 +314,7 @@ impl Volume {
     fn delete_nameless(&self, ino: InodeNumber) {
         match self.lock_beside_leases(ino.0) {
             Ok(locked) => drop(self.delete_if_unused(&locked)),
-            // Held open until then: should this process die first, whoever reaps its opens deletes the inode.
+            // Held open until then: should this process die first, the process that reaps its opens deletes the inode.
             Err(errno) if patience::is_expiry(errno) && self.note_open(ino.0).is_ok() => {
                 self.later(Late::Close(ino));
             }
@@ -322,7 +322,7 @@ impl Volume {
         }
     }
 
-    /// Take a use away from an inode that has a name, without its lock. `false`: it has none, or is not known.
+    /// Remove a use of an inode that has a name, without its lock. `false`: it has no name, or is not loaded.
     pub(super) fn lose_named_use(&self, ino: InodeNumber, take: impl FnOnce()) -> bool {
         let (Ok(inode), Ok(me)) = (self.inode(ino.0), self.me()) else {
             return false;
@@ -335,7 +335,7 @@ impl Volume {
         }
         self.inode_losing(me, ino.0);
         take();
-        // As in `open`: either we see that the last name went, or who took it saw the use gone.
+        // As in `open`: either we see that the last name is gone, or the thread that removed it saw the use gone.
         fence(Ordering::SeqCst);
         if !named() {
             self.delete_nameless(ino);
@@ -344,7 +344,7 @@ impl Volume {
         true
     }
 
-    /// Take a use of a locked inode away, and the inode with it when it was the last.
+    /// Remove a use of a locked inode; deletes the inode if it was the last use.
     pub(super) fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
         let nameless = locked.inode.nlink.load(Ordering::Relaxed) == 0;
         if nameless {
@@ -357,8 +357,8 @@ impl Volume {
         }
     }
 
-    /// Take a process's opens and marks off, of a dead one under `reaper`; delete what only it kept alive. Inodes whose
-    /// locks are not to be had in time are left as they are: `EAGAIN`, and called again it goes on with them.
+    /// Remove a process's opens and marks (of a dead process under `reaper`); delete inodes that only it kept alive.
+    /// Inodes that cannot be locked in time are skipped: `EAGAIN`. The next call continues with them.
     pub(crate) fn reap_opens(&self, process: usize) -> Outcome<()> {
         let mut outcome = Ok(());
         for (_, entry) in entries(self.open_table(process).unwrap_or(&[])) {
@@ -379,7 +379,7 @@ impl Volume {
                 continue;
             }
             self.inode_losing(me, ino);
-            // Gone from the table first: to die between leaves the hint too high, never too low.
+            // Removed from the table first: a death in between leaves the hint too high, never too low.
             entry[0].store(GONE, Ordering::Release);
             let (opens, marks) = (counts % CACHED_UNIT, counts / CACHED_UNIT);
             saturating_sub(&inode.open_hint, (opens + marks) as u32);
@@ -416,7 +416,7 @@ mod tests {
     use crate::test_volume::{FILE, Stopped, new_volume};
     use std::time::Duration;
 
-    /// A volume with so many files, and these.
+    /// A new volume with this many files, its directory, and the files' numbers.
     fn with_files(count: usize) -> (std::sync::Arc<Volume>, tempfile::TempDir, Vec<InodeNumber>) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _) = new_volume(&directory);
@@ -495,13 +495,13 @@ mod tests {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
     }
 
-    /// A process uses an inode, stops, and finds at the end of its use that it was the last one and that somebody
-    /// who is stopped holds the lock. Then it is killed.
+    /// A process uses an inode and stops. After the use it finds that it was the last one, and that a stopped thread
+    /// holds the lock. Then it is killed.
     fn nothing_is_left_of(uses: impl Fn(&Volume, InodeNumber)) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _) = new_volume(&directory);
         let root = InodeNumber::ROOT;
-        // What the first file makes in the volume stays.
+        // Blocks allocated for the first file stay in use.
         volume.create(root, b"first", &FILE).expect("create");
         let before = volume.space(None);
         let ino = volume.create(root, b"file", &FILE).expect("create").ino;

@@ -1,8 +1,8 @@
-//! Words that name a thread or an attachment, and which life of it.
+//! Words that name a thread or an attachment, and which incarnation of it.
 
 use crate::session::layout::THREAD_SLOTS;
 
-/// What an inode says of the holder of its lock: the thread's slot and incarnation. Zero: nothing is under way.
+/// The owner word of an inode: slot and incarnation of the thread that holds its lock. Zero: no operation in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OwnerWord(pub(crate) u32);
 
@@ -11,13 +11,13 @@ impl OwnerWord {
     const SLOT_MASK: u32 = (1 << OwnerWord::SLOT_BITS) - 1;
     const INCARNATION_MASK: u32 = u32::MAX >> OwnerWord::SLOT_BITS;
 
-    /// Of the thread in a slot, in the slot's present incarnation (its low bits are kept).
+    /// The word of the thread in a slot, with the slot's present incarnation (low bits only).
     #[inline(always)]
     pub(crate) fn new(slot: usize, incarnation: u64) -> OwnerWord {
         OwnerWord((slot as u32 + 1) | ((incarnation as u32) << OwnerWord::SLOT_BITS))
     }
 
-    /// The thread's slot; `None`: nobody.
+    /// The thread's slot; `None`: no thread.
     pub(crate) fn slot(self) -> Option<usize> {
         ((self.0 & OwnerWord::SLOT_MASK) as usize).checked_sub(1)
     }
@@ -30,7 +30,7 @@ impl OwnerWord {
 
 const _: () = assert!(THREAD_SLOTS < 1 << OwnerWord::SLOT_BITS);
 
-/// Which attachment of this process (never 0), and the forks since.
+/// An attachment of this process (never 0), and the number of forks since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Era(pub(crate) u64);
 
@@ -42,7 +42,7 @@ impl Era {
         Era(number << Era::FORK_BITS)
     }
 
-    /// Whether a fork came since the attachment began.
+    /// Whether a fork happened since the attachment began.
     pub(crate) fn has_forked(self) -> bool {
         self.0 & ((1 << Era::FORK_BITS) - 1) != 0
     }

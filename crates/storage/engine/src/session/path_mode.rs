@@ -1,20 +1,20 @@
 //! Which ways data takes in a session.
 
-/// A word of the session that says what lies between a data path and the pools. Paths for usual calls go
-/// only when it is [`PathMode::NORMAL`].
+/// A word of the session that describes what is between a data path and the pools. Fast paths are used only when it is
+/// [`PathMode::NORMAL`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathMode(pub(crate) u32);
 
 impl PathMode {
     /// Nothing.
     pub(crate) const NORMAL: PathMode = PathMode(0);
-    /// The nodes are declared, not found: accesses take as long as on the declared machine.
+    /// The nodes are declared, not detected: accesses take as long as on the declared machine.
     pub(crate) const EMULATED: PathMode = PathMode(1);
 
-    /// How many threads are at the pools at once is limited.
+    /// The number of threads that access the pools at once is limited.
     pub(crate) const LIMITED: PathMode = PathMode(2);
 
-    /// Accesses of this session take no time on the emulated machine, as while data is prepared.
+    /// Accesses of this session take no time on the emulated machine, for example while data is prepared.
     pub(crate) const UNTIMED: PathMode = PathMode(4);
 
     /// Whether threads ask for admission.

@@ -1,19 +1,19 @@
-//! How long this thread waits for the lock of an inode. Without a limit, until its holder lets go, however long
-//! that one is stopped; with one, the operation fails before it changed anything and can be begun again by
-//! somebody who holds nothing meanwhile.
+//! How long this thread waits for the lock of an inode. Without a limit it waits until the holder unlocks, even if the
+//! holder is stopped. With a limit, the operation fails before it changed anything. It can then be repeated by a
+//! thread that holds nothing during the wait.
 
 use crate::types::{Errno, Outcome};
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Looks at a mutex before it is slept for: mostly it is held for microseconds.
+/// Tries before sleeping for a mutex: usually it is held for microseconds.
 const YIELDS: u64 = 200;
 /// How often it is looked at then.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// How long who only looks waits for a lock before the log is read.
+/// How long a reader waits for a lock before it reads the log instead.
 pub(crate) const LOOKING_PATIENCE: Duration = Duration::from_millis(5);
-/// Stands for an inode that is not known: the root's number is as good as any.
+/// Stands for an unknown inode; any number works, this is the root's.
 const ANY_INODE: u64 = 1;
 
 /// The monotonic clock as it was a few ms ago, which is read in a few ns.
@@ -22,7 +22,7 @@ pub(crate) fn coarse_now_ms() -> u64 {
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// What an operation with a limit would have had to wait for.
+/// What an operation with a limit could not wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     /// The lock of an inode, or the recall of its leases.
@@ -38,30 +38,30 @@ thread_local! {
     static OBSTACLE: Cell<Option<Obstacle>> = const { Cell::new(None) };
 }
 
-/// The limit of this thread now. A thread whose thread-local memory is gone has none.
+/// The present limit of this thread. A thread with its thread-local memory already destroyed has none.
 pub(crate) fn limit() -> Option<Duration> {
     LIMIT.try_with(Cell::get).unwrap_or(None)
 }
 
-/// The error of a lock that was not to be had in time.
+/// The error for a lock that was not free in time.
 #[cold]
 pub(crate) fn expired(ino: u64) -> Errno {
     blocked_by(Obstacle::Inode(ino))
 }
 
-/// The error of an operation that has to wait for this with nothing held.
+/// The error of an operation that must wait for this obstacle without locks.
 #[cold]
 pub(crate) fn blocked_by(obstacle: Obstacle) -> Errno {
     let _ = OBSTACLE.try_with(|cell| cell.set(Some(obstacle)));
     Errno(libc::EAGAIN)
 }
 
-/// Whether an error is that of a lock that was not to be had in time.
+/// Whether an error is that of a lock that was not free in time.
 pub(crate) fn is_expiry(errno: Errno) -> bool {
     errno == Errno(libc::EAGAIN) && OBSTACLE.try_with(Cell::get).unwrap_or(None).is_some()
 }
 
-/// Sets the limit back, also when a panic passes.
+/// Restores the limit, also on a panic.
 struct Restore(Option<Duration>);
 
 impl Drop for Restore {
@@ -70,8 +70,7 @@ impl Drop for Restore {
     }
 }
 
-/// Run `body` with no lock of an inode waited for longer than `limit`; what it would have had to wait for, when `body`
-/// failed for it.
+/// Run `body` with this limit for waits for locks of inodes; the error is what it would have had to wait for.
 pub(crate) fn within<T>(
     limit: Duration,
     body: impl FnOnce() -> Outcome<T>,
@@ -81,7 +80,7 @@ pub(crate) fn within<T>(
             .try_with(|cell| cell.replace(Some(limit)))
             .unwrap_or(None),
     );
-    // What an enclosing one has met is its own.
+    // The obstacle of an enclosing call is kept.
     let before = OBSTACLE.try_with(Cell::take).unwrap_or(None);
     let outcome = body();
     let obstacle = OBSTACLE
@@ -93,8 +92,9 @@ pub(crate) fn within<T>(
     }
 }
 
-/// For who must not wait long, as one of few who serve many: run `body`, which fails before it changed anything
-/// when the lock of an inode is not to be had within `limit`. `None` then: run it again where waiting is all right.
+/// For threads that must not wait long, because few of them serve many: run `body`, which fails before it changed
+/// anything when the lock of an inode is not free within `limit`. The result is then `None`: run it again where
+/// waiting is acceptable.
 ///
 /// # Errors
 /// What `body` fails with.
@@ -105,10 +105,10 @@ pub fn within_patience<T>(
     within(limit, body).ok()
 }
 
-/// Lock a mutex of this process under which locks of inodes are waited for, with the same patience.
+/// Lock a mutex of this process, with the limit of this thread: its holders may wait for locks of inodes.
 ///
 /// # Errors
-/// `EAGAIN` when it is not to be had in time: within [`within_patience`], which then answers `None`.
+/// `EAGAIN` when it is not free in time: within [`within_patience`], which then returns `None`.
 pub fn lock_within_patience<T>(mutex: &Mutex<T>) -> Outcome<MutexGuard<'_, T>> {
     let Some(limit) = limit() else {
         return Ok(mutex.lock().unwrap_or_else(PoisonError::into_inner));
@@ -129,10 +129,10 @@ pub fn lock_within_patience<T>(mutex: &Mutex<T>) -> Outcome<MutexGuard<'_, T>> {
     }
 }
 
-/// Wait until something holds that does so soon, with the same patience.
+/// Wait until a condition holds, which is expected soon, with the limit of this thread.
 ///
 /// # Errors
-/// `EAGAIN` when it does not in time: within [`within_patience`], which then answers `None`.
+/// `EAGAIN` when it does not hold in time: within [`within_patience`], which then returns `None`.
 pub fn wait_within_patience(mut holds: impl FnMut() -> bool) -> Outcome<()> {
     let deadline = limit().map(|limit| Instant::now() + limit);
     while !holds() {

@@ -1,7 +1,7 @@
-//! Segments of sessions as files of /dev/shm: whether anybody still uses one.
+//! Segments of sessions as files of /dev/shm: whether any process still uses one.
 //!
-//! Locks on pools tell this for the session of those pools. They do not for the pools of a copy: same
-//! UUID, other file. Only the directories of the pools' owner are looked at: nobody else can put anything there.
+//! Locks on pools show this for the session of those pools, but not for the pools of a copy, which has the same UUID
+//! in another file. Only the directories of the pools' owner are read: no other user can put anything there.
 
 use crate::format::Superblock;
 use crate::session::trust::Owner;
@@ -11,20 +11,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// `fcntl` command of Linux: the signal that tells a lease's holder that somebody wants in.
+/// `fcntl` command of Linux: sets the signal that a lease's holder gets when another process opens the file.
 const F_SETSIG: i32 = 10;
 
-/// Whether any process maps a segment; `None` when the kernel does not tell.
+/// Whether any process maps a segment; `None` when the kernel does not say.
 ///
-/// A read lease is granted only on a file that nobody holds open for writing, and a shared, writable
-/// mapping holds it so, in whatever namespace its process is.
+/// A read lease is granted only on a file that no process holds open for writing. A shared, writable mapping counts as
+/// open for writing, in whatever namespace its process is.
 pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => return (error.kind() == io::ErrorKind::NotFound).then_some(false),
     };
-    // Whoever opens it in the moment until the lease goes with the file waits, and we are told by a signal
-    // that does nothing; the one sent if nothing is said would end this process.
+    // A process that opens the file before the lease ends waits, and this process gets a signal. SIGURG is ignored by
+    // default; the default signal would end this process.
     // SAFETY: an open descriptor of ours and plain integers.
     let leased = unsafe {
         libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
@@ -35,14 +35,15 @@ pub(crate) fn is_mapped(path: &Path) -> Option<bool> {
     if leased {
         Some(false)
     } else {
-        // Another member of a group may not ask: taken for mapped, lest a living session is removed.
+        // Another member of the group may not ask. Then the segment counts as mapped, so that no live session is
+        // removed.
         matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)).then_some(true)
     }
 }
 
-/// Remove a segment that nobody is attached to.
+/// Remove a segment that no process is attached to.
 pub(crate) fn remove_segment(path: &Path) {
-    // A failure means that it is gone already.
+    // A failure means that it was removed already.
     let _ = std::fs::remove_file(path);
 }
 
@@ -60,13 +61,13 @@ pub(crate) fn segments_of(owner: Owner, volume: &Superblock) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether any process uses any session of a volume with this UUID, as far as the kernel tells.
+/// Whether any process uses any session of a volume with this UUID, as far as the kernel shows.
 pub(crate) fn is_any_mapped(owner: Owner, volume: &Superblock) -> bool {
     let segments = segments_of(owner, volume);
     segments.iter().any(|path| is_mapped(path) == Some(true))
 }
 
-/// Where the segment of this name is, or the first place where it could be.
+/// Path of the segment of this name, or the first path where it could be.
 pub(crate) fn find_segment(owner: Owner, volume: &Superblock, name: &str) -> Option<PathBuf> {
     let places = owner.session_directories(volume);
     let mut places = places.map(|directory| directory.join(name)).peekable();
@@ -75,7 +76,7 @@ pub(crate) fn find_segment(owner: Owner, volume: &Superblock, name: &str) -> Opt
     places.find(there).or(first)
 }
 
-/// How often this process maps a segment; `None` when /proc does not tell.
+/// How often this process maps a segment; `None` when /proc does not show it.
 pub(crate) fn mappings_here(segment: &Path) -> Option<usize> {
     let list = std::fs::read("/proc/self/maps").ok()?;
     let begins_at = |line: &&[u8]| line.split(|byte| *byte == b' ').nth(2) == Some(b"00000000");
@@ -85,16 +86,16 @@ pub(crate) fn mappings_here(segment: &Path) -> Option<usize> {
     Some(lines.filter(begins_at).filter(names).count())
 }
 
-/// What tells a file or device from every other of this machine.
+/// Identifies a file or device on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileIdentity {
     device: u64,
-    /// 0 for a device file: it is the device that counts, whatever its node.
+    /// 0 for a device file: the device counts, not its node.
     inode: u64,
 }
 
 impl FileIdentity {
-    /// Of memory behind which there is no file.
+    /// Of memory without a file.
     pub(crate) const NONE: FileIdentity = FileIdentity {
         device: 0,
         inode: 0,
@@ -118,7 +119,7 @@ impl FileIdentity {
     }
 }
 
-/// A segment to remove once this process has let go of it, unless another still uses it.
+/// A segment to remove after this process has unmapped it, unless another process still uses it.
 #[derive(Default)]
 pub(crate) struct Leftover(pub(crate) Option<PathBuf>);
 
@@ -151,7 +152,7 @@ mod tests {
         drop(file);
         assert_eq!(is_mapped(&path), Some(true));
         assert_eq!(mappings_here(&path), Some(1));
-        // SAFETY: mapped above, and used by nobody.
+        // SAFETY: mapped above, and not used any more.
         unsafe { libc::munmap(mapping, 4096) };
         assert_eq!(mappings_here(&path), Some(0));
         assert_eq!(is_mapped(&path), Some(false));

@@ -1,10 +1,10 @@
-//! The seqlock of an inode: it is read without its lock, and checked afterwards whether what was read is of
-//! one instant. Writers, under the lock, mark their changes with [`WriteSection`].
+//! The seqlock of an inode. Readers read the inode without its lock and check afterwards that what they read is a
+//! consistent state. Writers hold the lock and mark their changes with [`WriteSection`].
 //!
 //! ```text
-//! reader: look at the words, copy the bytes they name, look whether all still stands
-//! writer: new bytes in new blocks, fence, words; and what words no longer name is used anew
-//!         only after a locked instruction (the lock's own)
+//! reader: read the words, copy the bytes they name, check that nothing changed
+//! writer: new bytes in new blocks, fence, words; blocks that words no longer name
+//!         are reused only after a locked instruction (the lock's own)
 //! ```
 
 use crate::format::BlockWord;
@@ -15,7 +15,7 @@ use crate::sync::atomic::{AtomicU64, Ordering, fence};
 /// Tries without the lock before a reader takes it.
 pub(crate) const OPTIMISTIC_TRIES: usize = 8;
 
-/// What a reader saw of an inode before all else.
+/// A snapshot of an inode's state before a read.
 #[derive(Clone, Copy)]
 pub(crate) struct Snapshot {
     sequence: u64,
@@ -31,14 +31,14 @@ impl Snapshot {
         }
     }
 
-    /// Somebody is changing the inode.
+    /// Whether a thread is changing the inode.
     #[inline(always)]
     pub(crate) fn write_in_progress(self) -> bool {
         self.sequence & 1 == 1
     }
 
-    /// Whether a loaded inode is the same as then, and was whole then. What was read in between must be
-    /// behind a fence already, or words.
+    /// Whether a loaded inode was consistent then and is unchanged since. Reads in between must be words, or be
+    /// followed by a fence.
     #[inline(always)]
     pub(crate) fn is_unchanged(self, inode: &SessionInode) -> bool {
         !self.write_in_progress()
@@ -53,10 +53,10 @@ impl Snapshot {
         self.is_unchanged(inode)
     }
 
-    /// No page of the index went back, and no end of file was moved to before bytes that were read.
+    /// Whether no page of the index was freed, and the end of file was not moved before bytes that were read.
     #[inline(always)]
     fn has_same_tree(self, inode: &SessionInode) -> bool {
-        // The state first: `mark_loaded` moves the epoch before it.
+        // The state first: `mark_loaded` changes the epoch before it.
         inode.state.load(Ordering::Acquire) == LOADED
             && inode.epoch.load(Ordering::Acquire) == self.epoch
     }
@@ -74,7 +74,7 @@ pub(crate) struct BlockSnapshot<'a> {
 }
 
 impl<'a> BlockSnapshot<'a> {
-    /// `look` came first, and the size after that.
+    /// `look` was taken first, and the size loaded after it.
     #[inline(always)]
     pub(crate) fn begin(index: Index<'a>, look: Snapshot, file_block: u64) -> BlockSnapshot<'a> {
         let slot = index.slot(file_block);
@@ -89,18 +89,18 @@ impl<'a> BlockSnapshot<'a> {
         }
     }
 
-    /// After the copy: whether it is of one instant. `end_bytes`: where in the file it ends; `None` when
-    /// the end of file cut it off, and then nothing at all may have changed.
+    /// After the copy: whether it is consistent. `end_bytes`: the end of the copy in the file. `None` when the end of
+    /// file cut it off; then nothing at all may have changed.
     #[inline(always)]
     pub(crate) fn stands(&self, end_bytes: Option<u64>) -> bool {
         let inode = self.index.inode;
-        // The copy must be over before the word is looked at again.
+        // The copy must be over before the word is loaded again.
         fence(Ordering::Acquire);
         let same_word = match self.slot {
             Some(slot) => slot.load(Ordering::Acquire) == self.word.0,
             None => self.index.slot(self.file_block).is_none(),
         };
-        // A root that came since makes the inline words old.
+        // A tree root that was set since makes the inline words old.
         let same_root = !self.is_inline() || inode.root.load(Ordering::Acquire) == 0;
         let whole = match end_bytes {
             Some(end) => inode.size_bytes.load(Ordering::Acquire) >= end,
@@ -116,8 +116,7 @@ impl<'a> BlockSnapshot<'a> {
     }
 }
 
-/// One block of a tree of at most two levels, as a reader in a hurry saw it, all of it before the end of
-/// file.
+/// One block of a tree of at most two levels, as seen by the fast path; all of it is before the end of file.
 #[derive(Clone, Copy)]
 pub(crate) struct QuickSnapshot<'a> {
     inode: &'a SessionInode,
@@ -130,7 +129,7 @@ pub(crate) struct QuickSnapshot<'a> {
 }
 
 impl<'a> QuickSnapshot<'a> {
-    /// `None`: not such a block. The inode was seen to be loaded.
+    /// `None`: not such a block. The caller has checked that the inode is loaded.
     #[inline(always)]
     pub(crate) fn begin(
         index: Index<'a>,
@@ -140,7 +139,7 @@ impl<'a> QuickSnapshot<'a> {
         let inode = index.inode;
         let epoch = inode.epoch.load(Ordering::Acquire);
         let root = inode.root.load(Ordering::Acquire);
-        // Asked before the copy too: what lies behind the end is nobody's to see.
+        // Checked before the copy too: bytes behind the end must not be visible.
         if inode.size_bytes.load(Ordering::Acquire) < end_bytes {
             return None;
         }
@@ -155,22 +154,22 @@ impl<'a> QuickSnapshot<'a> {
         })
     }
 
-    /// After the copy: whether it is of one instant.
+    /// After the copy: whether it is consistent.
     #[inline(always)]
     pub(crate) fn stands(&self) -> bool {
-        // The copy must be over before the words are looked at again.
+        // The copy must be over before the words are loaded again.
         fence(Ordering::Acquire);
         self.slot.load(Ordering::Acquire) == self.word.0
             && self.inode.size_bytes.load(Ordering::Acquire) >= self.end_bytes
             && self.inode.root.load(Ordering::Acquire) == self.root
-            // The state first: `mark_loaded` moves the epoch before it.
+            // The state first: `mark_loaded` changes the epoch before it.
             && self.inode.state.load(Ordering::Acquire) == LOADED
             && self.inode.epoch.load(Ordering::Acquire) == self.epoch
     }
 }
 
-/// A change of what readers without the lock see, under the lock. Not ended by a drop: who dies within
-/// leaves the sequence odd, until the next owner has put things right.
+/// A change of what readers without the lock see, made under the lock. A drop does not end it: a thread that dies
+/// within leaves the sequence odd, until the next owner has recovered the inode.
 pub(crate) struct WriteSection<'a> {
     inode: &'a SessionInode,
     sequence: u64,
@@ -196,17 +195,17 @@ impl<'a> WriteSection<'a> {
 }
 
 impl Index<'_> {
-    /// The file was made shorter. Bytes behind the new end may be zeroed in place from now on: a reader
-    /// that knows the old size must begin again.
+    /// The file became shorter. From now on bytes behind the new end may be zeroed in place: a reader with the old
+    /// size must start again.
     pub(crate) fn shrink(self, size_bytes: u64) {
         self.inode.size_bytes.store(size_bytes, Ordering::Release);
-        // After the size, so that none can see the new epoch and the old size.
+        // After the size, so that no reader sees the new epoch with the old size.
         self.inode.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Forget what the session knows of the inode; `drop_more` of what is not in the index.
+    /// Drop the session's state of the inode; `drop_more` drops what is not in the index.
     pub(crate) fn unload(self, drop_more: impl FnOnce()) {
-        // First, so that no reader takes an index half gone for a file of holes.
+        // First, so that no reader takes a half-freed index for a file of holes.
         self.inode.state.store(CHANGING, Ordering::Release);
         drop_more();
         self.clear();
@@ -215,7 +214,7 @@ impl Index<'_> {
 
     /// All is known again.
     pub(crate) fn mark_loaded(self) {
-        // A reader that began while this was half done must begin again.
+        // A reader that began during this must start again.
         self.inode.epoch.fetch_add(1, Ordering::AcqRel);
         self.inode.state.store(LOADED, Ordering::Release);
     }

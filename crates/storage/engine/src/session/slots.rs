@@ -1,5 +1,5 @@
-//! Which process and thread is who in the session. A thread slot is written by its thread alone; when
-//! its process dies, whoever reaps it (`recovery::reap`) finds there all that was in flight.
+//! Slots that identify processes and threads in the session. A thread slot is written by its thread alone. When its
+//! process dies, the reaper (`recovery::reap`) finds there all that was in flight.
 
 use crate::session::current;
 use crate::session::late::Late;
@@ -21,7 +21,7 @@ pub(crate) struct Me<'a> {
 }
 
 impl Me<'_> {
-    /// What an inode's owner word says while this thread holds its lock.
+    /// The owner word of an inode while this thread holds its lock.
     #[inline]
     pub(crate) fn owner_word(self) -> OwnerWord {
         OwnerWord::new(self.index, self.slot.incarnation.load(Ordering::Relaxed))
@@ -61,14 +61,14 @@ pub(crate) fn new_era() -> Era {
     Era::of_attachment(ATTACHMENTS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What can be told of a process.
+/// What is known about a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
     /// Start time, clock ticks since boot.
     Running(u64),
-    /// It is gone, or nothing of it runs any more.
+    /// It is gone, or none of its threads runs any more.
     Over,
-    /// /proc does not tell (no descriptor to be had, another mount of it): not a sign of death.
+    /// Not visible in /proc (no descriptor left, or another /proc is mounted): does not mean that it is dead.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn process_life(pid: u64) -> Life {
         .unwrap_or(Life::Unknown)
 }
 
-/// The line of /proc/PID/stat, read. A first thread that ended is a zombie while others run on.
+/// Parse a line of /proc/PID/stat. A first thread that ended is a zombie while others still run.
 fn life_of_stat(text: &str) -> Option<Life> {
     let (_, fields) = text.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
@@ -96,7 +96,7 @@ fn life_of_stat(text: &str) -> Option<Life> {
     }
 }
 
-/// Inode of this process's pid namespace; 0 when /proc does not tell.
+/// Inode of this process's pid namespace; 0 when /proc does not show it.
 pub(crate) fn pid_namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self/ns/pid")
@@ -114,7 +114,7 @@ impl Volume {
         }
     }
 
-    /// The calling thread's slot, if it is the one it used last.
+    /// The calling thread's slot, if it was its last used one.
     #[inline(always)]
     pub(crate) fn known_me(&self) -> Option<Me<'_>> {
         let (slot, index) = current::get(self.era.load(Ordering::Relaxed))?;
@@ -155,8 +155,8 @@ impl Volume {
         let process = self.process_slot()?;
         let threads = self.session.threads();
         let thread_id = rustix::thread::gettid().as_raw_nonzero().get() as usize;
-        // Threads begin their search at different places, so that they rarely meet; the low slots
-        // come first while there are few, which keeps scans over all slots short.
+        // Threads start searching at different places, so that they rarely collide. While there are few threads, low
+        // slots come first, which keeps scans over all slots short.
         let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
         let start = if high == 0 { 0 } else { thread_id % high };
         for index in (start..THREAD_SLOTS).chain(0..start) {
@@ -172,7 +172,7 @@ impl Volume {
         Err(Errno(libc::EAGAIN))
     }
 
-    /// Give a thread slot back in order: its pockets to the free-space maps, its counts to the sum.
+    /// Give a thread slot back: its pockets to the free-space maps, its counts to the sum.
     pub(crate) fn release_thread_slot(&self, index: usize) {
         let slot = &self.session.threads()[index];
         if self.empty_pockets(slot).is_err() {
@@ -186,7 +186,7 @@ impl Volume {
         self.retire_thread_slot(slot);
     }
 
-    /// Last step of giving a slot back, also of a dead one.
+    /// Last step of giving a slot back, also that of a dead thread.
     pub(crate) fn retire_thread_slot(&self, slot: &ThreadSlot) {
         self.session.emulation().release_thread(&slot.emulated);
         self.retire_from_gates(slot);
@@ -211,7 +211,7 @@ impl Volume {
 
     fn take_process_slot(&self) -> Outcome<usize> {
         let pid = std::process::id() as u64;
-        // Nobody else sees a private session, so nobody will ask who its process was.
+        // No other process sees a private session, so the start time is never needed.
         let private = self.origin == Origin::Private;
         let start_ticks = if private {
             0
@@ -241,8 +241,8 @@ impl Volume {
         Err(Errno(libc::EAGAIN))
     }
 
-    /// Take a free slot, unless another thread has taken one for this attachment; which one is ours. A slot is free until
-    /// its pid is stored, last; so who dies inside leaves it free.
+    /// Take a free slot, unless another thread has taken one for this attachment; returns the slot of this attachment.
+    /// A slot is free until its pid is stored, last; so a process that dies during this leaves it free.
     fn fill_process_slot(&self, index: usize, [pid, start_ticks, namespace]: [u64; 3]) -> usize {
         let slot = &self.session.processes()[index];
         slot.start_ticks.store(start_ticks, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Times of changes. They are of the kernel's tick, which is cheap to read and moves every few ms. Whoever looked at the times of an
-//! inode must see the next change of it, though: such a change gets a time to the nanosecond, as the kernel's own file
-//! systems do it since Linux 6.13 (multigrain timestamps).
+//! Times of changes. They are read from the kernel's tick, which is cheap to read and advances every few ms. But a
+//! reader that saw the times of an inode must notice its next change. So such a change gets a time with ns resolution,
+//! as in the kernel's own file systems since Linux 6.13 (multigrain timestamps).
 //!
-//! A change after another never has an earlier time, of whatever inodes: so the last fine time holds for all of the session
-//! until the tick is past it.
+//! A later change never has an earlier time, even on another inode: so the last fine time is a lower bound for all of
+//! the session until the tick is past it.
 
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
@@ -11,14 +11,14 @@ use crate::session::volume::Volume;
 use egeria_media::clock;
 use std::sync::atomic::Ordering;
 
-/// More than a tick. A fine time that is further ahead is of before the clock was set back.
+/// More than a tick. A fine time further ahead than this is from before the clock was set back.
 const MAX_TICK_NS: i64 = 20_000_000;
 
 impl SessionInode {
-    /// Somebody looks at its times. Before they are read.
+    /// A process reads its times. Called before they are read.
     #[inline(always)]
     pub(crate) fn note_times_shown(&self) {
-        // Mostly it is noted already, and the line stays shared.
+        // Usually it is set already, and the line stays shared.
         if self.times_shown.load(Ordering::Relaxed) == 0 {
             self.times_shown.store(1, Ordering::Relaxed);
         }
@@ -41,7 +41,7 @@ impl Volume {
         }
     }
 
-    /// The time of a change of an inode: later than what was shown of it. Under its lock.
+    /// The time of a change of an inode: later than its times that were read. Under its lock.
     #[inline]
     pub(crate) fn stamp_ns(&self, inode: &SessionInode) -> i64 {
         let now_ns = self.now_ns();
@@ -54,13 +54,13 @@ impl Volume {
     #[cold]
     fn stamp_after_look(&self, inode: &SessionInode, now_ns: i64) -> i64 {
         inode.times_shown.store(0, Ordering::Relaxed);
-        // A clock that was set by a test moves with each look, and is to be repeatable.
+        // A clock set by a test advances with each read, so that runs are repeatable.
         let is_set = self.clock_ns.load(Ordering::Relaxed) != 0;
         if is_set || now_ns > inode.ctime_ns.load(Ordering::Relaxed) as i64 {
             return now_ns;
         }
         let fine_ns = clock::now_ns(libc::CLOCK_REALTIME);
-        // The clock may have been set back: then the last one counts no more.
+        // The clock may have been set back: then the last time is ignored.
         let next = |last_ns: i64| match last_ns.saturating_sub(fine_ns) {
             0..MAX_TICK_NS => last_ns + 1,
             _ => fine_ns,
@@ -71,7 +71,7 @@ impl Volume {
         before.map_or(fine_ns, next)
     }
 
-    /// The same of a change of several.
+    /// The time of a change of several inodes: later than what was shown of any of them. Under their locks.
     pub(crate) fn stamp_all_ns(&self, changed: &[&Locked<'_>]) -> i64 {
         let stamps = changed.iter().map(|locked| self.stamp_ns(locked.inode));
         stamps.max().unwrap_or_else(|| self.now_ns())

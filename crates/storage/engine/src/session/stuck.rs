@@ -1,9 +1,9 @@
-//! Inodes whose lock was waited for in vain.
+//! Inodes that could not be locked in time.
 
 use crate::session::layout::SessionInode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Changes that were waited for in vain, by inode and sequence: a hint, kept by each process.
+/// Changes that did not end in time, by inode and sequence: a hint, kept by each process.
 #[derive(Default)]
 pub(crate) struct Stuck([AtomicU64; 32]);
 
@@ -12,7 +12,7 @@ impl Stuck {
         let sequence = inode.sequence.load(Ordering::Acquire);
         let hash = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let place = &self.0[(hash >> 59) as usize];
-        // Odd sequences are of changes under way; never 0.
+        // Sequences of changes in progress are odd, so never 0.
         (place, hash ^ sequence | 1)
     }
 

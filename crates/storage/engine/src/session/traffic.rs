@@ -1,8 +1,8 @@
-//! What one read or write moved, pool by pool.
+//! Bytes that one read or write moved, per pool.
 
 use crate::format::MAX_POOLS;
 
-/// Bytes that came from each pool, of one read or write.
+/// Bytes from each pool, of one read or write.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Traffic {
     bytes: [u64; MAX_POOLS],

@@ -1,6 +1,6 @@
-//! Whose pools and sessions this process believes: those of its own effective user, which nobody else may open. What
-//! is in them is checked, but a session holds locks and a peer can overwrite it; so it is for those only who
-//! could as well debug each other.
+//! Decides which pools and sessions this process trusts: those of its own effective user that no other user can open.
+//! Their content is checked. But a session holds locks, and any process attached to it can overwrite it. So it is
+//! shared only by processes that could also debug each other.
 //!
 //! Root can let members of a group share volumes directly, in `/etc/egeria/egeria.toml`:
 //!
@@ -20,20 +20,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where root says who may share volumes.
+/// Root's settings: which users may share volumes.
 const SETTINGS: &str = "/etc/egeria/egeria.toml";
 /// Where sessions are.
 const MEMORY: &str = "/dev/shm";
-/// Permission bits of the owner's group, and of everybody else.
+/// Permission bits of the owner's group, and of all other users.
 const GROUP: u32 = 0o070;
 const OTHERS: u32 = 0o007;
 
-/// Who has a volume to himself.
+/// The user or group that owns a volume exclusively.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A user: the effective one of this process.
     User(u32),
-    /// Members of a group, by a setting of root's.
+    /// Members of a group that root allows in the settings.
     Group(u32),
 }
 
@@ -45,7 +45,7 @@ impl Owner {
     /// The owner of a pool that was just opened.
     ///
     /// # Errors
-    /// `EPERM` when it is another's, or open to others; `EINVAL` when it can be no pool.
+    /// `EPERM` when it belongs to another user, or others can open it; `EINVAL` when it cannot be a pool.
     pub(crate) fn of_pool(metadata: &Metadata, path: &Path) -> Result<Owner, VolumeError> {
         let kind = metadata.file_type();
         let is_device = kind.is_block_device() || kind.is_char_device();
@@ -82,7 +82,7 @@ impl Owner {
                 ),
             ));
         }
-        // The group of a device (`disk`) can open every disk, and so is as root already.
+        // The group of a device (`disk`) can open every disk, and so has root's rights already.
         let open_to = metadata.mode() & if is_device { OTHERS } else { GROUP | OTHERS };
         match open_to {
             0 => Ok(Owner::User(metadata.uid())),
@@ -98,7 +98,7 @@ impl Owner {
         }
     }
 
-    /// By a group that root lets share volumes.
+    /// The owner if it is a group that root allows to share volumes.
     fn by_setting(metadata: &Metadata) -> Option<Owner> {
         let shared = metadata.mode() & GROUP != 0 && metadata.mode() & OTHERS == 0;
         (shared && groups().contains(&metadata.gid())).then_some(Owner::Group(metadata.gid()))
@@ -135,8 +135,9 @@ impl Owner {
             .is_ok_and(|metadata| self.holds(&metadata))
     }
 
-    /// Where sessions of a volume can be: in the owner's directory, or, where another user took that name, in one whose
-    /// name no other user can know before it is there. No directory is searched: it may hold any number of names of others.
+    /// Where sessions of a volume can be: in the owner's directory or, if another user took that name, in a directory
+    /// with a name that other users cannot know before it exists. No directory is searched, because it may hold any
+    /// number of names of other users.
     fn session_places(self, volume: &Superblock) -> impl Iterator<Item = PathBuf> {
         let usual = self.prefix();
         let other = move || format!("{}-{}", self.prefix(), secret_name(volume));
@@ -144,16 +145,16 @@ impl Owner {
         names.map(|name| Path::new(MEMORY).join(name))
     }
 
-    /// Of these, the ones that are there and this owner's.
+    /// The directories for sessions of a volume that exist and belong to this owner.
     pub(crate) fn session_directories(self, volume: &Superblock) -> impl Iterator<Item = PathBuf> {
         let places = self.session_places(volume);
         places.filter(move |path| self.is_own_directory(path))
     }
 
-    /// The directory for a new session, made when there is none.
+    /// The directory for a new session, created if missing.
     ///
     /// # Errors
-    /// `EEXIST` when other users took both names; what the system says.
+    /// `EEXIST` when other users took both names; errors of the system.
     pub(crate) fn session_directory(self, volume: &Superblock) -> io::Result<PathBuf> {
         if let Some(known) = self.session_directories(volume).next() {
             return Ok(known);
@@ -222,12 +223,12 @@ impl Owner {
     }
 }
 
-/// Open a file or device for reading and writing without waiting for anybody (a fifo) or becoming anybody's (a
-/// terminal), so that it can be looked at.
+/// Open a file or device for reading and writing, so that it can be checked. Does not wait for another process (a
+/// fifo) and does not get a controlling terminal.
 pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
     let look = libc::O_PATH | libc::O_CLOEXEC | (flags & libc::O_NOFOLLOW);
     let open = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | flags;
-    // Opening some devices does something, so it is known before what they are.
+    // Opening some devices has side effects, so the type is checked before.
     let found = open_raw(path, look)?;
     let metadata = found.metadata()?;
     let kind = metadata.file_type();
@@ -240,7 +241,8 @@ pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
         };
         return Err(io::Error::from_raw_os_error(errno));
     }
-    // Exactly what was looked at, whatever the name means by now. Without /proc, by name, and looked at again.
+    // Opens exactly the file that was checked, whatever the name means now. Without /proc, opens by name and checks
+    // again.
     let same = format!("/proc/self/fd/{}", found.as_raw_fd());
     let file =
         open_raw(same.as_ref(), open & !libc::O_NOFOLLOW).or_else(|error| match error.kind() {
@@ -256,7 +258,7 @@ pub(crate) fn open_carefully(path: &Path, flags: i32) -> io::Result<File> {
     }
 }
 
-/// Whether a character device is a device DAX, and not, say, a terminal.
+/// Whether a character device is a device DAX, and not for example a terminal.
 fn is_device_dax(metadata: &Metadata) -> bool {
     let (major, minor) = (libc::major(metadata.rdev()), libc::minor(metadata.rdev()));
     let subsystem = std::fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"));
@@ -268,15 +270,15 @@ fn open_raw(name: &Path, flags: i32) -> io::Result<File> {
     Ok(rustix::fs::open(name, flags, Mode::empty())?.into())
 }
 
-/// A name that follows from what only the owner of a volume can read, and from when the machine was started: what another
-/// user saw earlier tells nothing of it.
+/// A name that follows from data that only the owner of a volume can read, and from the time when the machine started.
+/// Names that another user saw earlier reveal nothing about it.
 fn secret_name(volume: &Superblock) -> String {
     let hasher = SipHasher24::new_with_key(&volume.secret);
     let name = hasher.hash(&[boot_id(), volume.volume].concat());
     format!("{:032x}", name.as_u128())
 }
 
-/// Groups whose members may share volumes directly: what root says, and nobody else can change.
+/// Groups with members that may share volumes directly: only root can set them.
 fn groups() -> Vec<u32> {
     let file = File::options()
         .read(true)
@@ -317,7 +319,7 @@ fn number_of_group(known: &str, name: &str) -> Option<u32> {
     })
 }
 
-/// What tells one start of the machine from another; zeros where the kernel does not say.
+/// Identifies one boot of the machine; zeros where the kernel does not say.
 pub(crate) fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     uuid::Uuid::parse_str(text.trim())

@@ -1,17 +1,17 @@
-//! Something that is done for all by one at a time, without anybody waiting for who does it: others leave word that there
-//! is more to do. Who is stopped in the middle, or dead, loses the turn after a while.
+//! Work that one thread at a time does for all, while no thread waits for it: others leave a note that there is more
+//! to do. A thread that is stopped or dies in the middle loses the turn after some time.
 
 use super::layout::Turn;
 use crate::sync::atomic::Ordering::SeqCst;
 
-/// A turn that was not given back for so long is anybody's.
+/// A turn that was not given back for this long may be taken by any thread.
 const MAX_TURN_MS: u64 = 20;
 
 impl Turn {
-    /// Have `body` run after this call began, here or by whoever has the turn.
+    /// Have `body` run after this call began, here or in the thread that has the turn.
     pub(crate) fn run(&self, now_ms: impl Fn() -> u64, body: impl Fn()) {
         self.wanted.store(1, SeqCst);
-        // Who gives the turn back looks again: word may have been left after the last look.
+        // A thread that gives the turn back checks again: a note may have been left after its last check.
         while self.wanted.load(SeqCst) != 0 {
             let Some(taken) = self.take(now_ms()) else {
                 return;

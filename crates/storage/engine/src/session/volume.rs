@@ -1,4 +1,4 @@
-//! An attached volume: what every operation starts from.
+//! An attached volume: the receiver of every operation.
 
 use crate::failure_cause::{self, FailureCause};
 use crate::format::{Geometry, MAX_POOLS, Superblock};
@@ -70,8 +70,7 @@ pub struct Volume {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) session: Session,
     pub(crate) weak: Weak<Volume>,
-    /// Which attachment of this process it is, and the forks since: a child's slots are not its
-    /// parent's. See `slots`.
+    /// Attachment of this process, and the forks since: a child does not have its parent's slots. See `slots`.
     pub(crate) era: AtomicU64,
     /// Process slot + 1.
     pub(crate) process: AtomicU32,
@@ -79,7 +78,7 @@ pub struct Volume {
     /// Threads of this process that access pools for others.
     pub(crate) delegates: Delegates,
     pub(crate) stuck: Stuck,
-    /// What is left to do when locks can be had, with the era it was left in.
+    /// Work deferred until locks are free, with the era in which it was deferred.
     pub(crate) late: Mutex<Vec<(u64, Late)>>,
     pub(crate) space_busy: SpaceBusy,
     pub(crate) guesses: Guesses,
@@ -91,9 +90,9 @@ pub struct Volume {
     pub(crate) description_hint: AtomicU32,
     pub(crate) read_only: bool,
     pub(crate) reporter: OnceLock<Reporter>,
-    /// Damage and failing blocks that the reporter was given.
+    /// Damage and failing blocks already passed to the reporter.
     pub(crate) reported: Mutex<HashSet<Reported>>,
-    /// Numbers of the noted waits that were reported, or passed over.
+    /// Numbers of the noted waits that were reported or skipped.
     pub(crate) noted_waits: Mutex<[u64; WAIT_NOTES]>,
     /// What was done when this attach made the session.
     pub(crate) recovery: OnceLock<RecoveryReport>,
@@ -108,35 +107,35 @@ pub struct Volume {
     pub(crate) origin: Origin,
     /// Pool 0, as a file.
     pub(crate) identity: FileIdentity,
-    /// Behind `session`, which is unmapped when this goes.
+    /// Declared after `session`, so that the session is unmapped before this is dropped.
     pub(crate) leftover: Leftover,
-    /// What the clock shows next, for who repeats runs; 0: the kernel's.
+    /// The next time that the clock shows, for repeatable runs; 0: use the kernel's clock.
     pub(crate) clock_ns: AtomicI64,
 }
 
-/// How a volume came by its session.
+/// How a volume got its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
-    /// Somebody else made it.
+    /// Another process made it.
     Joined,
-    /// Made, for everybody who comes.
+    /// Made by this process, and open to others.
     Made,
     /// Made for this process alone (a check): no segment to remove.
     Private,
 }
 
-/// How much a report matters to who operates the volume.
+/// How much a report matters to the operator of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// What is in order.
     Information,
-    /// Something needs to be looked at, but nothing failed.
+    /// Something needs attention, but nothing failed.
     Warning,
     /// Damage, or a failing medium.
     Error,
 }
 
-/// Called with what is found, one line each.
+/// Called with each event, one line each.
 pub type Reporter = Box<dyn Fn(Severity, &str) + Send + Sync>;
 
 /// What is reported once.
@@ -147,7 +146,7 @@ pub(crate) enum Reported {
     Block { pool: usize, block: u64 },
 }
 
-/// Reports remembered, so that none is made twice. When there are more, it begins anew.
+/// Reports remembered, so that none is made twice. When the set is full, it is cleared.
 const MAX_REPORTED: usize = 4096;
 
 impl Volume {
@@ -171,7 +170,7 @@ impl Volume {
         self.read_only
     }
 
-    /// Whether this attach made the session: what [`crate::AttachOptions`] say then holds for everybody.
+    /// Whether this attach made the session: then its [`crate::AttachOptions`] apply to all processes.
     pub fn made_session(&self) -> bool {
         self.origin != Origin::Joined
     }
@@ -200,8 +199,8 @@ impl Volume {
             .store(word, Ordering::Relaxed);
     }
 
-    /// Emulated timing on or off (off while data is prepared); false when no machine is emulated.
-    /// Other volumes on the machine go on as before.
+    /// Emulated timing on or off (off while data is prepared); false when no machine is emulated. Other volumes on the
+    /// machine are not affected.
     pub fn set_timing(&self, on: bool) -> bool {
         let (mode, untimed) = (&self.session.header().path_mode, PathMode::UNTIMED.0);
         if on {
@@ -209,12 +208,12 @@ impl Volume {
         } else {
             mode.fetch_or(untimed, Ordering::AcqRel)
         };
-        // Nobody told the machine what was accessed meanwhile.
+        // Accesses without timing were not charged to the machine.
         self.session.emulation().forget();
         self.is_emulated()
     }
 
-    /// Whether accesses take as long as on a machine that one does not have.
+    /// Whether accesses take as long as on an emulated machine.
     pub fn is_emulated(&self) -> bool {
         self.path_mode().is_emulated()
     }
@@ -229,9 +228,9 @@ impl Volume {
         &self.media
     }
 
-    /// Have this function called with what is found: damage and blocks that fail (once each), stopped processes that
-    /// others wait for, dead ones that were cleaned up after. Set once for good. A library inside another program
-    /// sets none. What was found before, by recovery, is in [`Volume::recovery`].
+    /// Set the function to call with events: damage and blocks that fail (once each), stopped processes that others
+    /// wait for, dead processes that were reaped. Can be set once. A library inside another program sets none. Events
+    /// found earlier, by recovery, are in [`Volume::recovery`].
     pub fn set_reporter(&self, reporter: Reporter) {
         self.pass_over_noted_waits();
         let _ = self.reporter.set(reporter);
@@ -250,7 +249,7 @@ impl Volume {
         self.recovery.get()
     }
 
-    /// Why the last operation of this thread that failed with `EIO` did, since [`crate::forget_failure_cause`].
+    /// Cause of the last `EIO` of an operation of this thread, since [`crate::forget_failure_cause`].
     pub fn failure_cause(&self) -> Option<FailureCause> {
         failure_cause::last().or_else(|| {
             let failed = |(index, pool): (usize, &Arc<Pool>)| {
@@ -276,7 +275,7 @@ impl Volume {
         self.report(Severity::Error, line);
     }
 
-    /// The same, once for each place.
+    /// Report damage once for each place, and keep it as a finding where these are collected.
     pub(crate) fn report_damage_once(&self, damage: Reported, line: &str) {
         self.find(line);
         if self.is_new(damage) {
@@ -304,7 +303,7 @@ impl Volume {
         }
     }
 
-    /// Whether there is a reporter that was not given this before.
+    /// Whether there is a reporter that has not received this yet.
     fn is_new(&self, reported: Reported) -> bool {
         if self.reporter.get().is_none() {
             return false;
@@ -335,7 +334,7 @@ impl Volume {
         Ok(file.inode().size_bytes.load(Ordering::Acquire))
     }
 
-    /// What lies between data paths and the pools, in this session.
+    /// What is between data paths and the pools, in this session.
     #[inline(always)]
     pub(crate) fn path_mode(&self) -> PathMode {
         PathMode(self.session.header().path_mode.load(Ordering::Relaxed))

@@ -1,9 +1,9 @@
-//! Long waits for an inode, noted in the session by processes that have no log: programs under the preload library, above
-//! all. A process that has one, the mount, looks at the notes now and then and reports them.
+//! Long waits for an inode, noted in the session by processes that have no log, mainly programs under the preload
+//! library. A process with a log, the mount, reads the notes at intervals and reports them.
 //!
-//! There are a few places, which are overwritten in turn: what matters is that an operator finds a line, not every line.
-//! Whoever is attached can write anything here. A reader believes nothing but that numbers are in their ranges, looks each
-//! place over once and says what is there; it asks the kernel nothing about these ids.
+//! There are few places, and they are overwritten in turn: an operator needs to find one line, not every line. Every
+//! attached process can write anything here. So a reader only checks that numbers are in their ranges, reads each
+//! place once and reports it. It asks the kernel nothing about these ids.
 
 use super::layout::{WAIT_NOTES, WaitNote};
 use crate::format::{INODES_PER_BLOCK, inode_place};
@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long an inode is waited for before that is reported.
+/// How long a thread waits for an inode before the wait is reported.
 pub(super) const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
 /// No process or thread has a larger id (the kernel's `PID_MAX_LIMIT`).
 const MAX_ID: u64 = 1 << 22;
@@ -25,11 +25,11 @@ pub(super) struct LongWait {
     pub(super) what: Awaited,
     /// The thread waited for.
     pub(super) thread: u64,
-    /// Its process; 0 where that is not known.
+    /// Its process; 0 if not known.
     pub(super) process: u64,
 }
 
-/// What a thread that others wait for does.
+/// What the awaited thread is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Awaited {
     /// It changes the inode.
@@ -71,7 +71,7 @@ impl fmt::Display for LongWait {
 }
 
 impl Volume {
-    /// Report a long wait of this thread, or note it for a process that can.
+    /// Report a long wait of this thread, or note it for a process that can report.
     pub(super) fn report_long_wait(&self, wait: &LongWait) {
         if self.reporter.get().is_some() {
             self.report(Severity::Warning, &wait.to_string());
@@ -88,7 +88,7 @@ impl Volume {
         note.number.store(number.max(1), Ordering::Release);
     }
 
-    /// Report the waits that others have noted since the last call: for a process that reports, to be called now and then.
+    /// Report the waits that others have noted since the last call. Called at intervals by a process that reports.
     pub fn report_noted_waits(&self) {
         let Ok(mut seen) = self.noted_waits.lock() else {
             return;
@@ -101,7 +101,7 @@ impl Volume {
                 continue;
             }
             let wait = self.read_note(note);
-            // Another one may be written there meanwhile: that is for the next look.
+            // Another note may have been written there during the read: the next call reports it.
             if note.number.load(Ordering::Acquire) != number {
                 continue;
             }
@@ -114,7 +114,7 @@ impl Volume {
         }
     }
 
-    /// Leave out what was noted before: it may be long over.
+    /// Skip earlier notes: their waits may have ended long ago.
     pub(crate) fn pass_over_noted_waits(&self) {
         if let Ok(mut seen) = self.noted_waits.lock() {
             let places = self.session.header().wait_notes.places.iter();
@@ -124,7 +124,7 @@ impl Volume {
         }
     }
 
-    /// What a note says, if that can be.
+    /// The content of a note, if it is valid.
     fn read_note(&self, note: &WaitNote) -> Option<LongWait> {
         let (ino, what) = (
             note.ino.load(Ordering::Acquire),
@@ -170,7 +170,8 @@ mod tests {
         lines
     }
 
-    /// Somebody without a log, and somebody with one: the lines. In one process, which attaches once for either mode.
+    /// A volume attached without a log and one with a log, and the reported lines. In one process, which attaches once
+    /// for either mode.
     fn two(directory: &tempfile::TempDir) -> (Arc<Volume>, Arc<Volume>, Receiver<String>) {
         let (without, pool) = new_volume(directory);
         let options = AttachOptions::default();
@@ -211,7 +212,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20) })]
 
-        /// Words that nobody of ours wrote lead to no line but one of numbers in their ranges, and to no panic.
+        /// Forged notes lead only to lines with numbers in their ranges, and to no panic.
         #[test]
         fn forged_notes_are_left_out_or_plain(
             words in prop::collection::vec(

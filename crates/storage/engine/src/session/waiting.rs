@@ -10,17 +10,17 @@ use crate::types::*;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a lock is waited for while others are held.
+/// How long a lock is waited for while other locks are held.
 const HOLDING_PATIENCE: Duration = Duration::from_millis(1);
 
 impl Volume {
-    /// Wait for whoever holds an inode's lock, as long as this thread may.
+    /// Wait for the holder of an inode's lock, as long as this thread may.
     #[cold]
     pub(super) fn wait_for_holder(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
         self.wait_for(ino, &inode.mutex, || self.report_wait(ino, inode))
     }
 
-    /// Wait for a lock without which an inode cannot be changed, as long as this thread may.
+    /// Wait for a lock that is needed to change an inode, as long as this thread may.
     #[cold]
     pub(super) fn wait_for(
         &self,
@@ -41,8 +41,8 @@ impl Volume {
         mutex.lock().ok_or_else(|| self.unusable(ino))
     }
 
-    /// Report which thread holds an inode. Whoever has just taken the lock has not yet written down that it is his; the lock
-    /// itself names the thread.
+    /// Report which thread holds an inode. A thread that has just taken the lock has not written the owner word yet;
+    /// the lock itself names the thread.
     fn report_wait(&self, ino: u64, inode: &SessionInode) {
         let thread = u64::from(inode.mutex.holder());
         let owner = self.slot_of_owner(OwnerWord(inode.owner.load(Ordering::Acquire)));
@@ -68,7 +68,7 @@ impl Volume {
         slots.into_iter().position(is_its)
     }
 
-    /// Report that the thread of a slot is waited for.
+    /// Report a wait for the thread of a slot.
     pub(super) fn report_wait_for_slot(&self, ino: u64, what: Awaited, slot: usize) {
         let slot = &self.session.threads()[slot];
         let process = (slot.owner.load(Ordering::Acquire) as usize)
@@ -82,7 +82,7 @@ impl Volume {
         });
     }
 
-    /// Report which thread is putting right what a killed one left.
+    /// Report which thread completes what a killed thread left.
     pub(super) fn report_recovery(&self, ino: u64, recovery: &RobustMutex) {
         self.report_long_wait(&LongWait {
             ino,
@@ -92,7 +92,7 @@ impl Volume {
         });
     }
 
-    /// Wait until nobody is changing an inode, without holding it then.
+    /// Wait until no thread is changing an inode. The inode is not locked afterwards.
     ///
     /// # Errors
     /// What [every operation](crate::Errno) can fail with; `EAGAIN` within [`crate::within_patience`].
@@ -100,8 +100,8 @@ impl Volume {
         self.lock_unloaded(self.me()?, ino.0).map(drop)
     }
 
-    /// Begin an operation on several inodes again, with nothing held, whenever one of them is busy: a directory
-    /// must not be held while its child, or another one, is waited for.
+    /// Repeat an operation on several inodes from the start, without locks, whenever one inode is busy. A directory
+    /// must not stay locked while its child, or another directory, is waited for.
     pub(crate) fn holding_up_nobody<T>(&self, operation: impl Fn() -> Outcome<T>) -> Outcome<T> {
         loop {
             match patience::within(HOLDING_PATIENCE, &operation) {
@@ -123,7 +123,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// A thread that was stopped right after it took the lock has not written down yet that it has it.
+    /// A thread stopped right after it took the lock has not stored its owner word yet.
     #[test]
     fn who_has_just_taken_a_lock_is_reported_too() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");

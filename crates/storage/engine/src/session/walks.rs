@@ -1,4 +1,4 @@
-//! Where walks over directories stopped: hints, kept by each process.
+//! Hints of each process: where listings of directories stopped.
 
 use crate::format::LogPosition;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ impl Walks {
         walks.get(&(ino, cookie)).copied()
     }
 
-    /// Keep a walk; the others go when there are too many.
+    /// Keep a position; the others are dropped when there are too many.
     pub(crate) fn keep(&self, ino: u64, walk: Walk) {
         if let Ok(mut walks) = self.0.lock() {
             if walks.len() >= MAX_WALKS {

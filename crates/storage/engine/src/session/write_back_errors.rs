@@ -1,6 +1,6 @@
-//! Errors of pages that a kernel could not write back: the program that stored may be gone, so each handle that was open
-//! is told once, and if there was none that looked, the next that is opened. As the kernel's `errseq_t`, for handles that
-//! the kernel does not have.
+//! Errors of pages that a kernel could not write back. The program that stored may be gone, so each handle that was
+//! open reports the error once. If no open handle checked, the next handle opened reports it. Works like the kernel's
+//! `errseq_t`, for handles that the kernel does not have.
 
 use crate::session::volume::{FileReference, Volume};
 use crate::types::{Errno, InodeNumber};
@@ -12,8 +12,8 @@ const COUNT: u64 = 0x00ff_fffe;
 const ERRNO_SHIFT: u32 = 24;
 const GENERATION_SHIFT: u32 = 32;
 
-/// Errors of an inode's write-back at an instant: its life, the last errno, how many there were, and whether a handle was
-/// told of the last.
+/// Errors of an inode's write-back at an instant: its life, the last errno, their number, and whether a handle has
+/// seen the last one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteBackErrors(pub u64);
 
@@ -23,12 +23,12 @@ impl WriteBackErrors {
         self.0 & !SEEN != before.0 & !SEEN && self.0 != 0
     }
 
-    /// Whether no handle was told of the last.
+    /// Whether no handle has seen the last error.
     pub fn is_unseen(self) -> bool {
         self.0 != 0 && self.0 & SEEN == 0
     }
 
-    /// The same, known to a handle.
+    /// These errors, marked as seen by a handle.
     pub fn seen(self) -> WriteBackErrors {
         match self.0 {
             0 => self,
@@ -53,7 +53,7 @@ impl WriteBackErrors {
 }
 
 impl Volume {
-    /// A kernel's page could not be written back.
+    /// Note that a kernel's page could not be written back.
     pub fn note_write_back_error(&self, ino: InodeNumber, errno: Errno) {
         let Ok(inode) = self.inode(ino.0) else { return };
         let generation = inode.generation.load(Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Volume {
         let _ = errors.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
     }
 
-    /// The errors so far, of this life of the inode.
+    /// The errors so far, of this generation of the inode.
     #[inline]
     pub fn write_back_errors(&self, file: FileReference) -> WriteBackErrors {
         let inode = file.inode();
@@ -75,7 +75,7 @@ impl Volume {
         }
     }
 
-    /// A handle is told of the last of these errors; `false`: another was before.
+    /// Report the last of these errors to a handle; `false`: another handle saw it before.
     pub fn see_write_back_error(&self, file: FileReference, errors: WriteBackErrors) -> bool {
         let word = &file.inode().write_back_errors;
         let seen = errors.seen().0;

@@ -1,7 +1,7 @@
-//! Free space. Each pool's map is cut into groups with a lock each; threads keep a few runs in their
-//! *pocket*, so that the common write touches no shared line. Every block is at any instant owned by
-//! the map, by one thread slot (pocket, incoming, outgoing, pending), or by a committed log; a transfer
-//! is recorded before it begins, so that a dead owner's share is found and finished.
+//! Free space. Each pool's map is cut into groups, each with a lock; threads keep a few runs in their *pocket*, so
+//! that the common write uses no shared cache line. At any instant every block is owned by the map, by one thread slot
+//! (pocket, incoming, outgoing, pending), or by a committed log. A transfer is recorded before it begins, so that the
+//! blocks of a dead owner are found and the transfer is finished.
 
 mod pockets;
 
@@ -18,25 +18,25 @@ use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Blocks per pool that only operations which free space may take, so that a full volume can be emptied.
+/// Blocks per pool that only operations that free space may take, so that a full volume can be emptied.
 pub(crate) const RESERVE_BLOCKS: u64 = 64;
-/// Blocks left for the logs of what is written, when telling what is available.
+/// Blocks reserved for the logs of new data when available space is reported.
 const LOG_BLOCKS: u64 = 8;
 /// Most blocks a thread takes at once for its pocket.
 const POCKET_REFILL_BLOCKS: u64 = 64;
-/// Who wants as many blocks at once writes them now.
+/// A thread that takes at least this many blocks will write them soon: their pages are mapped ahead.
 const MIN_MAPPED_BLOCKS: u64 = 16;
-/// Most blocks whose pages are mapped before they are written.
+/// Most blocks to map ahead of writing them.
 const MAX_MAPPED_BLOCKS: u64 = 512;
 /// Longest run that goes back into a pocket instead of the map.
 const POCKET_RUN_BLOCKS: u64 = 64;
-/// In a `mover` word: the move is towards the map.
+/// Flag in a `mover` word: the move is from the thread to the map.
 pub(crate) const GIVING_BACK: u64 = 1 << 63;
-/// How long a lock is waited for to give something back, before that is left to later.
+/// How long to wait for a lock to give blocks back before this is deferred.
 const GIVING_BACK_PATIENCE: Duration = Duration::from_millis(20);
-/// How long each of several locks is waited for in turn.
+/// How long to wait for each of several locks in turn.
 pub(super) const TURN: Duration = Duration::from_millis(1);
-/// Fewer blocks are no group of their own, unless the pool has no more.
+/// Minimum size of a group, unless the pool has fewer blocks.
 const MIN_GROUP_BLOCKS: u64 = 2048;
 /// Blocks of a huge page: long runs begin at a multiple of it.
 const HUGE_BLOCKS: u64 = 512;
@@ -46,9 +46,9 @@ const HUGE_BLOCKS: u64 = 512;
 pub(crate) enum Need {
     /// New data or names.
     Ordinary,
-    /// New data for a block that the file gives up: may take half of the reserve, so that something can still be removed.
+    /// New data for a block that the file frees: may take half of the reserve, so that removals still work.
     Replacing,
-    /// A record that something is going away: may take the reserve.
+    /// A record of a removal: may take the reserve.
     Freeing,
 }
 
@@ -83,7 +83,7 @@ impl Volume {
         }
     }
 
-    /// While a session is made (by one thread): claim a run; false when part of it was claimed before.
+    /// While a session is made (by one thread): claim a run; false when a part was claimed already.
     pub(crate) fn claim_blocks(&self, pool: usize, block: u64, count: u64) -> bool {
         change_bits(self.map_of(pool), block, count, true) == count
     }
@@ -126,13 +126,14 @@ impl Volume {
             .store(free, Ordering::Release);
     }
 
-    /// Lock a group; finish what its dead owner began. `EBUSY` when somebody holds it for as long as `wait` says.
+    /// Lock a group; finish what its dead owner began. `EBUSY` when another thread holds it for as long as `wait`
+    /// says.
     fn lock_group(&self, pool: usize, group: usize, wait: Wait) -> Outcome<&Group> {
         let mutex = &self.session.pool(pool).groups[group].mutex;
         self.locked_group(pool, group, self.lock_space(mutex, wait))
     }
 
-    /// Lock part of the free space, or of the numbers, whose holder may be stopped.
+    /// Lock part of the free space, or of the numbers; its holder may be stopped.
     pub(super) fn lock_space(
         &self,
         mutex: &RobustMutex,
@@ -174,7 +175,7 @@ impl Volume {
         }
     }
 
-    /// Finish a move that died in the group this run lies in; `EBUSY` while somebody holds the group.
+    /// Finish a move that died in the group this run lies in; `EBUSY` while another thread holds the group.
     pub(crate) fn settle_group_of(&self, extent: Extent) -> Outcome<()> {
         let pool = extent.pool.0 as usize;
         if pool < self.geometry.len() {
@@ -184,7 +185,7 @@ impl Volume {
                 match self.lock_group(pool, group, Wait::ToGiveBack) {
                     Ok(entry) => entry.mutex.unlock(),
                     Err(Errno(libc::EBUSY)) => return Err(Errno(libc::EBUSY)),
-                    // Nobody will ever settle it.
+                    // The group can never be locked again.
                     Err(_) => {}
                 }
             }
@@ -269,10 +270,10 @@ impl Volume {
         }))
     }
 
-    /// Give `slot.outgoing` back to the map. The caller has taken the run out of where it was.
+    /// Give `slot.outgoing` back to the map. The caller has removed the run from its old place.
     ///
     /// # Errors
-    /// `EBUSY` when somebody holds a part of the map, who may be stopped: `outgoing` still names what is left.
+    /// `EBUSY` when a thread that may be stopped holds a part of the map: `outgoing` still names what is left.
     pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) -> Outcome<()> {
         let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
         let pool = whole.pool.0 as usize;
@@ -307,12 +308,12 @@ impl Volume {
             };
             let rest = left.without_first(count);
             if slot.outgoing.load(Ordering::Acquire) != left.encode() {
-                // Locking the group finished this very move for its dead owner.
+                // Locking the group has just finished this move on behalf of its dead owner.
                 entry.mutex.unlock();
                 block += count;
                 continue;
             }
-            // Recorded: a death is finished by the group's next owner, who shortens `outgoing` too.
+            // Recorded first: after a death the group's next owner finishes the move and shortens `outgoing` too.
             entry
                 .mover
                 .store((slot_index as u64 + 1) | GIVING_BACK, Ordering::Release);
@@ -331,7 +332,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Give a run back that is nobody's, through this thread's slot. What cannot be given back now, this thread keeps.
+    /// Give back a run without an owner through this thread's slot. The thread keeps what cannot be given back now.
     pub(crate) fn give_back_run(&self, me: Me<'_>, run: Extent) {
         me.slot.outgoing.store(run.encode(), Ordering::Release);
         if self.give_back(me.index, me.slot).is_ok() {
@@ -341,7 +342,7 @@ impl Volume {
         let pocket = &me.slot.pocket[Extent::decode(left).pool.0 as usize];
         let empty = pocket.iter().find(|word| word.load(Ordering::Relaxed) == 0);
         match empty {
-            // Named twice for a moment, as by `refill`.
+            // For a moment two words name the run, as in `refill`.
             Some(word) => word.store(left, Ordering::Release),
             // Should this process die first, the run is lost until the next session.
             None => self.later(Late::Run(left)),
@@ -349,8 +350,8 @@ impl Volume {
         me.slot.outgoing.store(0, Ordering::Release);
     }
 
-    /// Recovery met a block with two owners. What one of them gives up may be the other's: while the session
-    /// lasts nothing that is freed is given to a third.
+    /// Recovery found a block with two owners. A block freed by one may belong to the other: so freed blocks are not
+    /// reused in this session.
     pub(crate) fn note_shared_blocks(&self) {
         let shared = &self.session.header().shared_blocks;
         shared.store(1, Ordering::Release);
@@ -387,7 +388,8 @@ impl Volume {
             let free = self.free_in_maps(index) + self.blocks_in_pockets(index);
             report.blocks += geometry.blocks - geometry.data_block.0;
             report.free_blocks += free.saturating_sub(RESERVE_BLOCKS);
-            // What other threads keep is free, and nobody else's to take; logs and indexes grow with data.
+            // Runs that other threads keep are free but cannot be taken by this thread; logs and indexes grow with
+            // data.
             let in_maps = self.free_in_maps(index);
             let kept = RESERVE_BLOCKS + LOG_BLOCKS + in_maps / 4096;
             report.available_blocks += in_maps.saturating_sub(kept);

@@ -62,9 +62,9 @@ impl Volume {
         }
     }
 
-    /// Take a free number, on the preferred pool if it has one, with a block for its record. The
-    /// thread's slot names it until `inode_settled`. Parts that somebody holds are left out as long as there are others;
-    /// the thread then stays with the one it found, so that inodes made by threads at once are in different cache lines.
+    /// Take a free number, on the preferred pool if it has one, with a block for its record. The thread's slot names
+    /// it until `inode_settled`. Locked parts are skipped as long as there are others. The thread then stays with the
+    /// part it found, so that inodes made by several threads at once are in different cache lines.
     pub(crate) fn take_inode(&self, operation: &mut Operation<'_>, prefer: usize) -> Outcome<u64> {
         let pools = self.geometry.len();
         let own_part = &operation.me.slot.number_part;
@@ -73,8 +73,8 @@ impl Volume {
             return Err(Errno(libc::ENOSPC));
         }
         self.give_back_late(Late::is_space);
-        // Numbers that a kernel remembers come last. When somebody holds all parts that have some, they are waited for
-        // in turn: one of them may be stopped.
+        // Numbers that a kernel remembers come last. When all parts with free numbers are locked, they are waited for
+        // in turn: one of the holders may be stopped.
         let waits = std::iter::once(Wait::No).chain(std::iter::repeat(Wait::For(TURN)));
         for (wait, remembered) in waits.flat_map(|wait| [(wait, false), (wait, true)]) {
             let (mut failure, mut is_busy) = (Errno(libc::ENOSPC), false);
@@ -123,8 +123,8 @@ impl Volume {
         Ok(ino)
     }
 
-    /// The next free number of a part that has a record, else one that needs a new block of records: one that no
-    /// kernel remembers, unless `remembered`.
+    /// The next free number of a part that has a record, else one that needs a new block of records. Skips numbers
+    /// that a kernel remembers, unless `remembered`.
     fn free_number(&self, (pool, part): (usize, usize), remembered: bool) -> Outcome<u64> {
         let map = self.inode_map(pool);
         let (start, end) = self.part_range(pool, part);
@@ -149,7 +149,7 @@ impl Volume {
                 return Ok(index);
             }
         }
-        // What is full is not searched again for each new block of records.
+        // Full words are not searched again for each new block of records.
         let full_below = &self.numbers(pool, part).full_below;
         let from = full_below.load(Ordering::Relaxed).clamp(start, next);
         let from = first_free(|word| map[word].load(Ordering::Acquire), from, next).unwrap_or(next);
@@ -159,8 +159,8 @@ impl Volume {
             .ok_or(Errno(libc::ENOSPC))
     }
 
-    /// Run under the lock of a part of a pool's numbers; finish what its dead owner began. `EBUSY` when somebody
-    /// holds it for longer than `wait` says.
+    /// Run under the lock of a part of a pool's numbers; finish what its dead owner began. `EBUSY` when another thread
+    /// holds the lock for longer than `wait` says.
     fn with_numbers<T>(
         &self,
         place: (usize, usize),
@@ -214,7 +214,7 @@ impl Volume {
             return Ok(());
         }
         let mark = operation.taken();
-        // Noted for inode 0, so that whoever reaps looks whether the pointer names it.
+        // Noted for inode 0, so that the reaper checks whether the pointer names it.
         let taken = operation.take(0, chunk, 1, pool, Need::Ordinary)?;
         if taken.pool != index {
             // A pointer reaches blocks of its own pool only.
@@ -225,7 +225,7 @@ impl Volume {
         media
             .zero(taken.block.offset(), BLOCK)
             .map_err(|_| Errno(libc::EIO))?;
-        // Free records first, then the pointer that makes them be.
+        // Free records first, then the pointer that makes them reachable.
         media.fence();
         media
             .commit_u64(at, encode_inode_pointer(chunk, taken.block))
@@ -234,20 +234,20 @@ impl Volume {
         Ok(())
     }
 
-    /// An inode is about to lose its last name or open: should this thread die, whoever reaps it
-    /// deletes the inode if it is unused then. Until `inode_settled`.
+    /// An inode is about to lose its last name or open. Should this thread die, the process that reaps it deletes the
+    /// inode if it is unused then. Until `inode_settled`.
     pub(crate) fn inode_losing(&self, me: Me<'_>, ino: u64) {
         me.slot
             .pending_inode
             .store(ino | LOSING_USE, Ordering::Release);
     }
 
-    /// The number taken is committed, the inode deleted or in use: no longer this thread's to settle.
+    /// The number is committed, or the inode is deleted or in use: this thread no longer has to settle it.
     pub(crate) fn inode_settled(&self, me: Me<'_>) {
         me.slot.pending_inode.store(0, Ordering::Release);
     }
 
-    /// Give the number back that a slot names as pending; its record is free.
+    /// Give back the number that a slot names as pending; its record is free.
     pub(crate) fn free_inode(&self, slot: &ThreadSlot, ino: u64) {
         let Some((pool, index)) = inode_place(ino) else {
             return;
@@ -257,7 +257,7 @@ impl Volume {
         let numbers = self.numbers(place.0, place.1);
         let freed = self.with_numbers(place, Wait::ToGiveBack, || {
             if slot.pending_inode.load(Ordering::Acquire) != ino {
-                // Given back for a dead owner by whoever locked the numbers first.
+                // Given back for a dead owner by the thread that locked the numbers first.
                 return;
             }
             let mover = (self.index_of_slot(slot) as u64 + 1) | GIVING_BACK;
@@ -271,7 +271,7 @@ impl Volume {
             slot.pending_inode.store(0, Ordering::Release);
             numbers.moving.store(0, Ordering::Release);
         });
-        // One that cannot be given back for another reason is lost until the next session.
+        // A number that cannot be given back for another reason is lost until the next session.
         if freed == Err(Errno(libc::EBUSY)) {
             slot.pending_inode.store(0, Ordering::Release);
             self.later(Late::Number(ino));
@@ -283,7 +283,7 @@ impl Volume {
         let me = locked.me;
         me.slot.pending_inode.store(locked.ino, Ordering::Release);
         let mut operation = Operation::new(self, me);
-        // The orphan mark is durable: recovery would delete it too, so its blocks may go one by one.
+        // The orphan mark is durable: recovery would delete the inode too, so its blocks may be freed one by one.
         if locked.kind() == crate::FileKind::Directory {
             self.drop_table(locked.inode);
         } else {
@@ -304,8 +304,8 @@ impl Volume {
                 .commit_u64(at + COMMIT_WORD_AT, 0)
                 .map_err(|_| Errno(libc::EIO))
         };
-        // Pages are noted while the record still names them, so that none is lost with their owner;
-        // more of them than can be noted are freed behind the record.
+        // Pages are noted while the record still names them, so that none is lost if their owner dies; pages that do
+        // not fit in the notes are freed after the record.
         let noted = operation.can_note(pages.len());
         if !noted {
             free_record()?;
@@ -348,7 +348,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Generation for the next life of a number.
+    /// Generation for the next inode with this number.
     pub(crate) fn next_generation(&self, ino: u64) -> Outcome<u32> {
         let (pool, at) = self.record_place(ino)?;
         let mut bytes = [0u8; LINE];

@@ -1,4 +1,4 @@
-//! Free blocks and inode numbers: who has them, who gets them, and from which pool.
+//! Free blocks and inode numbers: their owners, their allocation, and the pool they come from.
 
 pub(crate) mod free_space;
 pub(crate) mod inode_alloc;

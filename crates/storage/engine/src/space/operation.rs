@@ -1,5 +1,5 @@
-//! One operation under way: the blocks it brings and the blocks it replaces, noted in the thread's
-//! slot before anything depends on them, so that they are found when the thread dies.
+//! An operation in progress: its new blocks and the blocks it replaces. They are noted in the thread's slot before
+//! other state depends on them, so that they are found when the thread dies.
 
 use crate::format::{Extent, LogPosition};
 use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG, PendingExtent};
@@ -10,7 +10,7 @@ use crate::types::{Errno, Outcome};
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::Ordering;
 
-/// Pending runs of one thread. Dropped without `finish`, it gives its new blocks back.
+/// Pending runs of one thread. A drop without `finish` gives the new blocks back.
 pub(crate) struct Operation<'a> {
     pub(crate) volume: &'a Volume,
     pub(crate) me: Me<'a>,
@@ -65,7 +65,7 @@ impl<'a> Operation<'a> {
         self.new
     }
 
-    /// A run this operation replaces, still in the index; call before the index changes.
+    /// Note a run that this operation replaces, still in the index; call before the index changes.
     pub(crate) fn replace(
         &mut self,
         ino: u64,
@@ -111,7 +111,7 @@ impl<'a> Operation<'a> {
         self.old += 1;
     }
 
-    /// The index no longer names the replaced runs: they are free.
+    /// Free the replaced runs: the index no longer names them.
     pub(crate) fn settle_replaced(&mut self) {
         for entry in &self.me.slot.pending_old[..self.old] {
             self.volume.put_blocks(self.me, &entry.extent);
@@ -119,12 +119,12 @@ impl<'a> Operation<'a> {
         self.old = 0;
     }
 
-    /// Whether so many single blocks can be noted as replaced with none settled before.
+    /// Whether this many single blocks can be noted as replaced without settling any before.
     pub(crate) fn can_note(&self, blocks: usize) -> bool {
         self.old + blocks <= PENDING_EXTENTS
     }
 
-    /// The noted runs stay where they are after all.
+    /// Drop the notes: the runs are not replaced after all.
     pub(crate) fn forget_replaced(&mut self) {
         for entry in &self.me.slot.pending_old[..self.old] {
             entry.extent.store(0, Ordering::Release);
@@ -132,7 +132,7 @@ impl<'a> Operation<'a> {
         self.old = 0;
     }
 
-    /// The new runs from number `from` on belong to a committed log now.
+    /// Keep the new runs from number `from` on: they belong to a committed log now.
     pub(crate) fn keep_from(&mut self, from: usize) {
         for entry in &self.me.slot.pending_new[from..self.new] {
             entry.extent.store(0, Ordering::Release);
@@ -140,17 +140,17 @@ impl<'a> Operation<'a> {
         self.new = from;
     }
 
-    /// A commit was made, or tried.
+    /// Count a commit that was made or tried.
     pub(crate) fn count_commit(&mut self) {
         self.commits += 1;
     }
 
-    /// How many commits it made, or tried to.
+    /// Number of commits made or tried.
     pub(crate) fn commits(&self) -> u32 {
         self.commits
     }
 
-    /// Committed and applied: keep the new, free the replaced.
+    /// After commit and apply: keep the new runs, free the replaced ones.
     pub(crate) fn finish(&mut self) {
         self.keep_from(0);
         self.settle_replaced();

@@ -1,4 +1,4 @@
-//! Which pool is whose: of CPUs, of declared nodes, of the thread that writes.
+//! Assignment of pools: to CPUs, to declared nodes, to the writing thread.
 
 use crate::format::{BLOCK, LayoutWord, MAX_POOLS, Superblock};
 use crate::requests::failure;
@@ -14,7 +14,7 @@ use egeria_machine::Machine;
 use egeria_media::{PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;
 
-/// Note which pool is whose: of declared nodes by position, of CPUs by the machine found.
+/// Note the pool of each declared node by position, and the pool of each CPU by the machine found.
 pub(crate) fn place_nodes(
     session: &Session,
     superblock: &Superblock,
@@ -23,7 +23,7 @@ pub(crate) fn place_nodes(
     let header = session.header();
     let machine = match &options.machine {
         Some(machine) => machine.clone(),
-        // A machine that cannot be read is treated as one node: slower, not wrong.
+        // If the machine cannot be read, it is treated as one node: slower, but correct.
         None => match Machine::detect() {
             Ok(machine) => machine,
             Err(_) => return Ok(()),
@@ -130,7 +130,7 @@ impl Placement {
 }
 
 impl Volume {
-    /// The machine that whoever made the session has emulated; `None`: it is this one.
+    /// The machine that the creator of the session emulates; `None`: the real one.
     pub fn declared_machine(&self) -> Option<Machine> {
         self.session.emulation().machine().ok()
     }
@@ -153,7 +153,7 @@ impl Volume {
         (pool as usize).min(self.media.len() - 1)
     }
 
-    /// Where new data of a file goes: as its layout says, else as the session does.
+    /// Where new data of a file goes: by its layout, else by the session's policy.
     #[inline]
     pub(crate) fn placement(&self, me: Me<'_>, inode: &SessionInode) -> Placement {
         let layout = LayoutWord(inode.layout.load(Ordering::Relaxed));
@@ -169,7 +169,7 @@ impl Volume {
         }
     }
 
-    /// Index of the pool for an inode that is made, and what belongs to it (spec: write placement, baselines).
+    /// Index of the pool for a new inode and its metadata (spec: write placement, baselines).
     pub(crate) fn pool_for_new_inode(&self, me: Me<'_>) -> usize {
         self.pool_by_policy(me, self.session.header().allocation.load(Ordering::Relaxed))
     }
@@ -192,7 +192,7 @@ impl Volume {
     }
 
     fn random_pool(&self, me: Me<'_>) -> usize {
-        // A Weyl sequence per thread: cheap, and even over the pools.
+        // A Weyl sequence per thread: cheap, and evenly distributed over the pools.
         let random = &me.slot.random;
         let next = random
             .load(Ordering::Relaxed)
@@ -207,7 +207,8 @@ impl Volume {
         self.session.header().node_of_pool[pool as usize & (MAX_POOLS - 1)].load(Ordering::Relaxed)
             as usize
     }
-    /// Where a run is for the caches of the emulated machine, which volumes share: apart from those of other volumes.
+    /// The place of a run for the caches of the emulated machine. Volumes share these caches, so places of different
+    /// volumes differ.
     pub(crate) fn emulated_place(&self, run: Run) -> (PoolIndex, PoolOffset) {
         const APART_BYTES: u64 = (1 << 50) - BLOCK as u64;
         let apart = u64::from_le_bytes(self.superblock.volume[..8].try_into().unwrap_or_default());

@@ -16,8 +16,7 @@ pub(crate) fn change_bits(map: &[AtomicU64], start: u64, count: u64, set: bool) 
             ((1 << run) - 1) << within
         };
         let word = &map[(bit / 64) as usize];
-        // The group's lock is held, but neighbours of another group may share no word: groups are
-        // multiples of 64 blocks.
+        // The group's lock is held, and no other group shares this word: groups are multiples of 64 blocks.
         let old = word.load(Ordering::Relaxed);
         let new = if set { old | mask } else { old & !mask };
         word.store(new, Ordering::Release);
@@ -27,8 +26,8 @@ pub(crate) fn change_bits(map: &[AtomicU64], start: u64, count: u64, set: bool) 
     changed
 }
 
-/// First run of at least `want` clear bits in `start..end`, else the longest of the `tries` runs looked
-/// at; `align` its beginning. Bounded, because a fragmented map has thousands of useless runs.
+/// First run of at least `want` clear bits in `start..end`, else the longest of the first `tries` runs; `align` is the
+/// alignment of its beginning. Bounded, because a fragmented map has thousands of useless runs.
 pub(crate) fn find_run(
     map: &[AtomicU64],
     start: u64,

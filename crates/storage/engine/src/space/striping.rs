@@ -1,21 +1,21 @@
 //! Stripes: the data of a file over all pools, so that all nodes work on it (OdinFS §4).
 //!
-//! A layout is given by an attribute, to a directory or to a file without data, and handed down: what is made in a
-//! directory has it in its certificate. It says where new data goes; where data lies is said by the index alone, so no
-//! reader depends on it, and blocks that found no room on their pool may lie elsewhere.
+//! A layout is set by an attribute on a directory or on a file without data, and inherited: a new inode gets its
+//! directory's layout in its certificate. The layout decides where new data goes. Only the index says where data is,
+//! so no reader depends on the layout. Blocks that found no room on their pool may be elsewhere.
 
 use crate::format::{BLOCK, LayoutWord};
 
 /// The attribute of directories and files.
 pub(crate) const ATTRIBUTE: &[u8] = b"user.egeria.layout";
-/// Blocks of a stripe where nobody says how many: 32 KiB, as OdinFS has them.
+/// Blocks of a stripe by default: 32 KiB, as in OdinFS.
 pub(crate) const DEFAULT_STRIPE_BLOCKS: u32 = 8;
 
 const LOCAL: &[u8] = b"local";
 const STRIPED_VALUE: &[u8] = b"striped";
 
-/// Where the stripes of a file go: round robin, beginning at a pool that depends on the file, so that small files are
-/// spread, too.
+/// Where the stripes of a file go: round robin. The first pool depends on the file, so that small files are spread,
+/// too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stripes {
     /// Blocks of a stripe.
@@ -28,19 +28,20 @@ impl Stripes {
     /// Index of the pool for a block.
     #[inline]
     pub(crate) fn pool_of(self, ino: u64, file_block: u64) -> usize {
-        // Numbers of one pool's inodes are 16 apart: mixed, or all would begin at one pool.
+        // Numbers of one pool's inodes are 16 apart. They are mixed, because otherwise all files would begin at one
+        // pool.
         let start = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
         ((start + file_block / self.blocks) % self.pools) as usize
     }
 
-    /// The first block behind the stripe of a block.
+    /// The first block after the stripe of a block.
     #[inline]
     pub(crate) fn end_of_stripe(self, file_block: u64) -> u64 {
         (file_block / self.blocks + 1) * self.blocks
     }
 }
 
-/// What a value of the attribute means; `None`: nothing.
+/// The layout of an attribute value; `None`: invalid.
 pub(crate) fn parse(value: &[u8]) -> Option<LayoutWord> {
     if value == LOCAL {
         return Some(LayoutWord::LOCAL);
@@ -58,7 +59,7 @@ pub(crate) fn parse(value: &[u8]) -> Option<LayoutWord> {
     word.stripe_blocks().filter(|_| is_whole).map(|_| word)
 }
 
-/// The attribute of a layout; `None` where nothing was said.
+/// The attribute value of a layout; `None` for an unspecified layout.
 pub(crate) fn value_of(layout: LayoutWord) -> Option<Vec<u8>> {
     match layout {
         LayoutWord::UNSET => None,

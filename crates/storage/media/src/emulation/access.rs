@@ -1,4 +1,4 @@
-//! An access of memories, and what it takes.
+//! An access to memories, and its cost.
 
 use egeria_machine::costs::{self, Pattern};
 
@@ -19,15 +19,15 @@ pub(super) struct Access<'a> {
     pub(super) place: usize,
     pub(super) bytes: u64,
     pub(super) kind: AccessKind,
-    /// Of `bytes`, what the LLC of the thread's node holds.
+    /// The part of `bytes` that the LLC of the thread's node holds.
     pub(super) cached_bytes: u64,
     /// CPU time since the last access, ns.
     pub(super) computed_ns: u64,
     pub(super) pattern: Pattern,
-    /// The thread does not wait for it before it begins the next.
+    /// The thread does not wait for this access before it begins the next.
     pub(super) at_once: bool,
-    /// What of a striped access lies on other memories: the thread goes from one to the other and back, so that it
-    /// waits for the slowest.
+    /// The parts of a striped access on other memories. The thread uses the memories in turn, so it waits for the
+    /// slowest.
     pub(super) rest: &'a [Part],
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Access<'a> {
 pub(super) struct Cost {
     /// Occupies the memory.
     pub(super) service_ns: f64,
-    /// From beginning to end when nobody is in the way but those in queues.
+    /// From beginning to end with no contention except in queues.
     pub(super) undisturbed_ns: f64,
-    /// The same without waiting in queues.
+    /// From beginning to end with no contention and no waiting in queues.
     pub(super) unwaited_ns: f64,
 }
 
@@ -54,7 +54,7 @@ impl Part {
 pub(super) const MAX_PARTS: usize = 16;
 
 impl<'a> Access<'a> {
-    /// Of each memory, as an access of its own.
+    /// The parts on each memory, as separate accesses.
     pub(super) fn parts(self) -> impl Iterator<Item = Access<'a>> {
         let rest = self.rest.iter().map(move |part| Access {
             place: part.place,
@@ -66,7 +66,7 @@ impl<'a> Access<'a> {
         std::iter::once(Access { rest: &[], ..self }).chain(rest)
     }
 
-    /// What the memory does of it for a thread of this node.
+    /// The part of the access that the memory serves for a thread of this node.
     pub(super) fn of_memory(self, home: usize) -> costs::Access {
         costs::Access {
             kind: self.kind,
@@ -78,7 +78,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Whether the memory has nothing to do with it.
+    /// Whether the memory is not used at all.
     pub(super) fn is_cached(self) -> bool {
         self.cached_bytes > 0 && self.cached_bytes >= self.bytes
     }

@@ -1,4 +1,4 @@
-//! What the last-level cache (LLC) of each node holds.
+//! Contents of the last-level cache (LLC) of each node.
 //!
 //! ```text
 //!   LLC of a node = sets of 8 tags, one host cache line each
@@ -10,11 +10,11 @@
 //! a third of its hits to blocks that happen to share a place. When a set is full the places are reused in
 //! turn. 256 bytes are what Optane reads at once, so a small read brings in no more than that.
 //!
-//! Tags are hints: relaxed, without a lock, right to leave behind. Who loses a race leaves a tag
-//! more or less than there should be, and a hit or miss more or less is counted.
+//! Tags are hints: relaxed, without a lock, and harmless when left behind by a dead process. A lost race leaves one
+//! tag more or less, so one hit or miss more or less is counted.
 //!
-//! Known gaps: a block counts as there from the moment its read begins; a block of which little was
-//! read takes a whole place; code and data of the program itself take none.
+//! Known gaps: a block counts as cached from the moment its read begins; a block with few bytes read takes a whole
+//! place; code and data of the program itself take none.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -30,7 +30,7 @@ const SECTOR_BYTES: u64 = 256;
 const SECTOR_BITS: u32 = 16;
 const SECTORS: u64 = (1 << SECTOR_BITS) - 1;
 const BLOCK_BITS: u32 = 39;
-/// Blocks of one access that are looked at: more than one call can move.
+/// Maximum number of blocks of one access to examine: more than one call can move.
 const MAX_BLOCKS: usize = 1 << 19;
 
 const _: () = assert!(LLC_GRAIN_BYTES == WAYS as u64 * BLOCK_BYTES);
@@ -63,7 +63,7 @@ pub(super) struct Piece {
 }
 
 impl Cache {
-    /// As declared; of several parts, as much as one of them, which is what a thread sees.
+    /// The declared size; of a cache of several parts, the size of one part, which is what a thread sees.
     pub(super) fn fill(&self, declared: Option<&egeria_machine::Cache>) {
         let Some(declared) = declared else {
             return;
@@ -86,7 +86,7 @@ impl Cache {
         f64::from(f32::from_bits(self.latency_ns.load(Relaxed)))
     }
 
-    /// Time of so many bytes from here after the first, machine ns.
+    /// Time of this many bytes from here after the first, machine ns.
     pub(super) fn stream_ns(&self, bytes: u64) -> f64 {
         f64::from(f32::from_bits(self.byte_ns.load(Relaxed))) * bytes as f64
     }
@@ -107,7 +107,7 @@ impl Cache {
         sets.get((mixed as usize * sets.len()) >> 32)
     }
 
-    /// Bytes of the piece that are there; then all of them are.
+    /// Bytes of the piece that are cached; afterwards all of them are.
     pub(super) fn read(&self, piece: Piece) -> u64 {
         let Some(set) = self.set(piece.name) else {
             return 0;
@@ -116,7 +116,7 @@ impl Cache {
         for tag in set {
             let before = tag.load(Relaxed);
             if before >> SECTOR_BITS == piece.name {
-                // Reused by somebody else meanwhile: then theirs stays.
+                // If another thread reused it in the meantime, the other thread's tag stays.
                 let _ = tag.compare_exchange(before, before | wanted, Relaxed, Relaxed);
                 return piece.bytes_in(before);
             }
@@ -127,7 +127,7 @@ impl Cache {
         0
     }
 
-    /// The whole block: what is written to part of it may also move the rest (copy-on-write).
+    /// Evicts the whole block: a write to part of it may also move the rest (copy-on-write).
     pub(super) fn evict(&self, piece: Piece) {
         for tag in self.set(piece.name).into_iter().flatten() {
             let before = tag.load(Relaxed);
@@ -162,7 +162,7 @@ impl Piece {
     }
 }
 
-/// A range of a pool, block by block, as far as tags and [`MAX_BLOCKS`] go.
+/// A range of a pool as pieces of one block each, up to the limits of tags and [`MAX_BLOCKS`].
 pub(super) fn pieces(
     (pool, offset): (PoolIndex, PoolOffset),
     bytes: u64,

@@ -1,7 +1,7 @@
 //! Charging an access: when it begins, when it ends, and waiting for that.
 //!
-//! All arithmetic is on given times, so that it can be proven without a clock. Times without another word are on the
-//! machine's clock before dilation: [`EmulationState::now_ns`].
+//! All arithmetic is on given times, so that it can be proven without a clock. Times are on the machine's clock before
+//! dilation, unless stated otherwise: [`EmulationState::now_ns`].
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,35 +15,35 @@ use super::crowd::{Published, place_bit};
 use super::machine::Emulation;
 use super::state::{EmulatedThread, EmulationState};
 
-/// Idle time between accesses shorter than this is not looked into, machine ns.
+/// Idle time between accesses is ignored if it is shorter than this, machine ns.
 const UNNOTICED_IDLE_NS: f64 = 1_000.0;
-/// So far a thread may lag behind its own time, host ns; when it lags more, the machine's clock stands still until
-/// it has caught up. So much unused time a core or medium keeps for threads that lag: what counts is that it never
-/// gives out more than its capacity over this time.
+/// How far a thread may lag behind its own time, host ns. If it lags more, the machine's clock stands still until it
+/// has caught up. A core or medium keeps this much unused time for threads that lag. The invariant: it never gives out
+/// more than its capacity over this time.
 const MAX_LAG_NS: u64 = 1_000_000;
-/// No lag stalls the clock for longer, host ns; more is forgiven the thread.
+/// The longest time that one lag stalls the clock, host ns; a longer lag is dropped.
 const MAX_STALL_NS: u64 = 1_000_000_000;
-/// What is left to wait below this is left out and carried to the next access, host ns:
-/// so every sleep really gives up the CPU, and `blocked_since` can tell ours from others.
+/// A remaining wait below this is skipped and carried to the next access, host ns: so every sleep really gives up the
+/// CPU, and `blocked_since` can tell our sleeps from others.
 const SHORTEST_SLEEP_NS: u64 = 3_000;
-/// Longer computing between two accesses is charged as this, machine ns: a program that
-/// computed for minutes must not seem to hang for hours at its next access.
+/// Longer computing between two accesses is charged as this, machine ns. Otherwise a program that computed for minutes
+/// would seem to hang for hours at its next access.
 const MAX_COMPUTING_NS: u64 = 100_000_000;
-/// Computing longer than this is waited out before the medium is asked, machine ns.
+/// Longer computing than this is waited out before the medium is reserved, machine ns.
 const LONG_COMPUTING_NS: f64 = 10_000.0;
 
 /// A thread on a virtual core, about to access memory.
 pub(super) struct OnCore<'a> {
     core: &'a AtomicU64,
-    /// What the access was thought to take, host ns.
+    /// Estimated time of the access, host ns.
     estimate_ns: u64,
     /// Time at which the access begins.
     pub(super) arrival_ns: u64,
 }
 
 impl EmulationState {
-    /// To be called just before the real copy: what follows until [`EmulationState::access`]
-    /// is the access itself, not computing. Optional; without it the copy counts as both.
+    /// Called just before the real copy: the time until [`EmulationState::access`] is the access itself, not
+    /// computing. Optional; without this call the copy also counts as computing.
     #[inline]
     pub fn begin_access(&self, thread: &EmulatedThread) {
         if self.is_on() {
@@ -53,8 +53,9 @@ impl EmulationState {
         }
     }
 
-    /// Runs `wait`, whose CPU time is not the thread's computing: to look now and then whether a wait is over takes
-    /// no longer on a slower machine, and stretched it would make all who wait behind this thread look more often.
+    /// Runs `wait` without counting its CPU time as computing of the thread. Checking at intervals whether a wait is
+    /// over takes no longer on a slower machine. Stretching it would make all threads that wait behind this one check
+    /// more often.
     pub fn wait<T>(&self, thread: &EmulatedThread, wait: impl FnOnce() -> T) -> T {
         if !self.is_on() {
             return wait();
@@ -77,7 +78,7 @@ impl Emulation {
         }
     }
 
-    /// The same of an access that lies in stripes on several memories, at most 16: those behind count as none.
+    /// Charges an access in stripes on several memories, at most 16 (further ones are ignored), and waits for its end.
     #[inline]
     pub fn access_striped(
         &self,
@@ -169,7 +170,7 @@ impl Emulation {
 }
 
 impl EmulationState {
-    /// Sleeps until the machine's clock shows `until_ns`, however long it stands still meanwhile.
+    /// Sleeps until the machine's clock shows `until_ns`, also if the clock stands still during the sleep.
     fn sleep(&self, thread: &EmulatedThread, until_ns: u64) {
         loop {
             let stalled_ns = self.stalled_ns();
@@ -180,7 +181,7 @@ impl EmulationState {
         }
     }
 
-    /// Forgets what the thread remembers from before timing was switched on.
+    /// Drops what the thread recorded before timing was switched on.
     pub(super) fn restart(&self, thread: &EmulatedThread, host_ns: u64) -> bool {
         let epoch = self.epoch();
         if thread.epoch.swap(epoch, Relaxed) == epoch {
@@ -236,8 +237,8 @@ impl EmulationState {
         }
     }
 
-    /// Time at which the thread began to compute: where its last access should have ended, later by the time for which
-    /// it was blocked since. That the host gave its CPUs to others meanwhile is not the emulated machine's time.
+    /// Time at which the thread began to compute: the time at which its last access should have ended, plus the time
+    /// it was blocked since then. Time during which the host ran other threads does not count on the emulated machine.
     fn ready_ns(
         &self,
         thread: &EmulatedThread,
@@ -257,15 +258,15 @@ impl EmulationState {
         };
         let ready_ns = ended_ns + idle_ns;
         if computing_ns >= MAX_COMPUTING_NS as f64 * self.dilation() {
-            // It computed for longer than is charged, so this is no lag.
+            // It computed for longer than is charged, so this is not lag.
             return ready_ns.max(self.at_ns(host_ns).saturating_sub(computing_ns as u64));
         }
         ready_ns + self.stall(ready_ns + computing_ns as u64, host_ns)
     }
 
-    /// A thread that did at `host_ns` what was due at `due_ns` of the machine's clock: when it lags far behind, the
-    /// clock stands still for the rest. So all threads of the machine are as late as this one, and what others took
-    /// from the host's CPUs makes the machine neither slower nor narrower. Returns what is forgiven, ns.
+    /// A thread did at `host_ns` what was due at `due_ns` of the machine's clock. If it lags far behind, the clock
+    /// stands still for the excess. So all threads of the machine are equally late, and load by other programs makes
+    /// the machine neither slower nor less parallel. Returns the dropped part of the lag, ns.
     fn stall(&self, due_ns: u64, host_ns: u64) -> u64 {
         loop {
             let stalled_ns = self.stalled_ns.load(Relaxed);
@@ -286,8 +287,7 @@ impl EmulationState {
         }
     }
 
-    /// Steps 2 and 3: the memory, then the latency; or the cache, which all this passes by.
-    /// Answers the time of the end.
+    /// Steps 2 and 3: the memory, then the latency; or the cache, which skips both. Returns the end time.
     pub(super) fn use_memory(
         &self,
         costs: &AccessCosts,
@@ -303,7 +303,7 @@ impl EmulationState {
         }
     }
 
-    /// Several memories: the thread's own time is the sum, and any of them, or a link, may hold it up.
+    /// Several memories: the thread's own time is the sum; any of them, or a link, may delay it.
     fn use_several(
         &self,
         costs: &AccessCosts,
@@ -337,8 +337,8 @@ impl EmulationState {
             undisturbed_ns: whole.undisturbed_ns * dilation,
         };
         let mut ended_ns = arrival_ns + work.undisturbed_ns.round() as u64;
-        // Others find it at each memory for its part of the time: shown at one of them, in turn, many threads in step
-        // would seem to be at one memory all together.
+        // Others see it at each memory for its part of the time. If it were shown at one memory after the other, many
+        // threads in step would seem to be at one memory together.
         let mut shown = Published {
             places: 0,
             kind: access.kind,
@@ -365,7 +365,7 @@ impl EmulationState {
         ended_ns
     }
 
-    /// Takes the memory and the links of an access; when it ends as far as these are concerned.
+    /// Occupies the memory and the links of an access; returns when the access ends on them.
     fn occupy(
         &self,
         costs: &AccessCosts,
@@ -441,7 +441,7 @@ impl EmulationState {
         ended_ns
     }
 
-    /// What the access costs beside such a crowd: what is cached comes from there, the rest from the memory.
+    /// Cost of the access with this crowd of threads: cached bytes come from the cache, the rest from the memory.
     pub(super) fn cost(
         &self,
         costs: &AccessCosts,
@@ -486,7 +486,7 @@ impl EmulationState {
     }
 }
 
-/// Whether the thread gave up its CPU other than in our sleeps since the last question.
+/// Whether the thread gave up its CPU other than in our sleeps since the last call.
 pub(super) fn blocked(thread: &EmulatedThread) -> bool {
     let switches = clock::voluntary_switches();
     let before = thread.switches.swap(switches, Relaxed);
@@ -515,14 +515,14 @@ fn first_free(cores: &[AtomicU64]) -> (&AtomicU64, u64) {
 #[derive(Clone, Copy)]
 struct Work {
     arrival_ns: u64,
-    /// Work is entered when it is asked for, though it arrives later (the computing in between is known but not over): so
-    /// the capacity before the arrival is left to others.
+    /// Work is entered when it is requested, though it arrives later (the computing in between is known but not over).
+    /// So others can use the capacity before its arrival.
     entered_ns: u64,
     undisturbed_ns: f64,
 }
 
 impl Work {
-    /// Takes one of them for a time of service; when the access ends as far as that one is concerned.
+    /// Occupies a core or medium for a service time; returns when the access ends on it.
     fn occupy(self, free_ns: &AtomicU64, service_ns: f64) -> u64 {
         let latency_ns = (self.undisturbed_ns - service_ns).max(0.0).round() as u64;
         let service_ns = service_ns.round() as u64;
@@ -535,9 +535,9 @@ impl Work {
     }
 }
 
-/// From where on a core or medium that is free at `free_ns` counts work that begins at
-/// `begin_ns`. Threads arrive out of order, for some lag; time that passed unused
-/// must not be lost to those, else lateness of the host would narrow the machine.
+/// From which time to count work that begins at `begin_ns` on a core or medium that is free at `free_ns`. Threads may
+/// arrive late and out of order. Unused time must not be lost to them; otherwise a slow host would reduce the
+/// machine's capacity.
 fn with_credit(free_ns: u64, begin_ns: u64) -> u64 {
     free_ns.max(begin_ns.saturating_sub(MAX_LAG_NS))
 }

@@ -1,4 +1,4 @@
-//! The host's clocks, and sleeping to a point on them.
+//! The host's clocks, and sleeping until a time on them.
 
 use libc::{clockid_t, timespec};
 
@@ -7,7 +7,7 @@ pub(super) fn now_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The same clock to a few milliseconds, nearly free.
+/// The monotonic clock with a resolution of a few milliseconds, nearly free.
 pub(super) fn coarse_now_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE)
 }
@@ -21,8 +21,7 @@ fn read(clock: clockid_t) -> u64 {
     crate::clock::now_ns(clock) as u64
 }
 
-/// Sleeps until host time `deadline_ns`, also when signals interrupt. Answers how often
-/// that gave up the CPU.
+/// Sleeps until host time `deadline_ns`, also when signals interrupt. Returns how often that gave up the CPU.
 pub(super) fn sleep_until(deadline_ns: u64) -> u64 {
     let time = timespec {
         tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
@@ -42,7 +41,7 @@ pub(super) fn sleep_until(deadline_ns: u64) -> u64 {
     }
 }
 
-/// How often this thread gave up the CPU by itself: slept, blocked.
+/// How often this thread gave up the CPU voluntarily: slept, blocked.
 pub(super) fn voluntary_switches() -> u64 {
     // SAFETY: all-zero is a valid rusage, filled by the call.
     unsafe {
@@ -52,13 +51,13 @@ pub(super) fn voluntary_switches() -> u64 {
     }
 }
 
-/// The default slack of 50 us would lengthen every wait of this thread.
+/// Sets the timer slack: the default of 50 us would lengthen every wait of this thread.
 pub(super) fn wake_precisely() {
     let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
 }
 
-/// What the emulation itself adds to the CPU time between two accesses, ns: reading
-/// clocks, with the caches as a sleep leaves them. Measured, in some milliseconds.
+/// CPU time that the emulation itself adds between two accesses, ns: for reading clocks, with the cold caches after a
+/// sleep. Measured, in some milliseconds.
 pub(super) fn own_cpu_cost_ns() -> u64 {
     let mut costs: Vec<u64> = (0..65)
         .map(|_| {

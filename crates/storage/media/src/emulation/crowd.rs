@@ -1,7 +1,7 @@
-//! Who is in the way of an access, told from the slots of the threads that access now.
+//! The threads that compete with an access, read from the slots of the threads that access memory now.
 //!
-//! This is what the model calls a crowd ([`egeria_machine::costs::Crowd`]): there the mean over time, here the moment. So
-//! nothing is counted that a killed thread could leave counted: its last access ends by itself.
+//! The model calls this a crowd ([`egeria_machine::costs::Crowd`]). There it is a mean over time, here the present
+//! state. A killed thread never stays counted: its last access ends by itself.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,18 +11,18 @@ use egeria_machine::costs::{AccessCosts, Beside};
 
 use super::state::{EmulatedThread, EmulationState, MAX_EMULATED_NODES, Slot};
 
-/// An accessor counts as one so long after its access: it may be waking up. Machine ns.
+/// An accessor still counts for this long after its access: it may be waking up. Machine ns.
 const LINGER_NS: f64 = 1_000.0;
-/// ... and at least so long, host ns.
+/// Minimum of the time in [`LINGER_NS`], host ns.
 const LINGER_HOST_NS: f64 = 50_000.0;
-/// A queue's wait goes this part of the way to what was found last, so that threads which look one after the other
-/// do not swing together.
+/// A queue's wait moves by this part toward the latest value, so that threads that check one after the other do not
+/// oscillate together.
 const STEP: f64 = 1.0 / 8.0;
 
 /// What others find of an access.
 #[derive(Clone, Copy)]
 pub(super) struct Published {
-    /// The memories, a bit each: of several each is accessed for its part of the time.
+    /// The memories, a bit each: if there are several, each is accessed for its part of the time.
     pub(super) places: u64,
     pub(super) kind: AccessKind,
     pub(super) from_ns: u64,
@@ -31,9 +31,9 @@ pub(super) struct Published {
     pub(super) lines: f64,
     /// Cache lines in all.
     pub(super) lines_moved: f64,
-    /// Time that a line takes which waits for nobody, machine ns.
+    /// Time that one line takes without contention, machine ns.
     pub(super) line_ns: f64,
-    /// Time of the access if nobody were in the way, machine ns.
+    /// Time of the access without contention, machine ns.
     pub(super) unwaited_ns: f64,
 }
 
@@ -53,12 +53,13 @@ struct Queue {
     others: u32,
 }
 
-/// Queues of one memory that are looked at: its controller's and its socket's.
+/// Queues of one memory to examine: its controller's and its socket's.
 const QUEUES: usize = 2;
 
 impl EmulationState {
-    /// Who is in the way of an access of a memory by this thread at a point in time, an access of so many memories in all. Of
-    /// each node no more than it has cores count as accessors, though more may have just ended.
+    /// The threads that compete with an access of a memory by this thread at a point in time; the access uses
+    /// `memories` memories in all. Of each node at most as many threads count as it has cores, though more may have
+    /// just ended.
     pub(super) fn crowd(
         &self,
         costs: &AccessCosts,
@@ -130,7 +131,7 @@ impl EmulationState {
         }
     }
 
-    /// What a line waits in a queue, ns: what was found so far, and a part of what is found now.
+    /// Wait of a line in a queue, ns: the earlier value, moved toward the present one.
     fn queue_wait_ns(&self, costs: &AccessCosts, number: usize, queue: &Queue) -> f64 {
         let Some(word) = self.queue_wait_ns.get(number) else {
             return 0.0;
@@ -158,7 +159,7 @@ impl EmulationState {
 }
 
 impl Published {
-    /// The part of the time that it is at one of its memories.
+    /// The part of the time that the access spends at one of its memories.
     fn part(&self) -> f64 {
         1.0 / f64::from(self.places.count_ones().max(1))
     }
@@ -186,7 +187,7 @@ impl Slot {
         self.until_ns.store(access.until_ns, Relaxed);
     }
 
-    /// The access that is under way at a point in time.
+    /// The access in progress at a point in time.
     fn read(&self, at_ns: u64, linger_ns: u64) -> Option<Published> {
         let (from_ns, until_ns) = (self.from_ns.load(Relaxed), self.until_ns.load(Relaxed));
         let is_there = until_ns != 0

@@ -1,4 +1,4 @@
-//! What threads that do nothing but access memory get of an emulated machine: for who measures it as one measures a real
+//! Throughput on an emulated machine of threads that only access memory: measures it as a benchmark measures a real
 //! machine.
 
 use std::io;
@@ -15,15 +15,15 @@ use super::clock;
 use super::machine::Emulation;
 use super::state::{EmulatedThread, EmulationState};
 
-/// So many accesses of each thread are measured at least.
+/// Minimum number of measured accesses per thread.
 const MIN_ACCESSES: u64 = 6;
-/// So many are enough, however little time they take.
+/// This many accesses are enough, however little time they take.
 const MAX_ACCESSES: u64 = 100_000;
 
 /// Threads of one node that access one memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Flow {
-    /// Position of the node on whose virtual cores they run.
+    /// Position of the node on which they run.
     pub home: usize,
     /// Position of the memory in [`egeria_machine::costs::AccessCosts::places`].
     pub place: usize,
@@ -31,13 +31,13 @@ pub struct Flow {
     pub threads: u32,
     /// Bytes of an access.
     pub bytes: u64,
-    /// Where an access lies beside the one before.
+    /// How the position of an access relates to the previous one.
     pub pattern: Pattern,
     /// What each thread does in turn.
     pub kinds: [AccessKind; 2],
     /// A thread does not wait for an access before it begins the next.
     pub at_once: bool,
-    /// The last-level cache of the threads' node serves all.
+    /// The last-level cache of the threads' node serves all accesses.
     pub is_cached: bool,
 }
 
@@ -61,13 +61,13 @@ impl Flow {
 pub struct Carried {
     /// Each of them, bytes/s of machine time.
     pub bytes_s: Vec<f64>,
-    /// Whether others took the host's CPUs for so long that the machine's clock stood still meanwhile.
+    /// Whether other programs took the host's CPUs for so long that the machine's clock stood still during the run.
     pub is_disturbed: bool,
 }
 
 impl Emulation {
-    /// Lets flows run beside each other for so long on the host, longer where accesses are slow, until `stop` is set. Nothing is
-    /// carried by flows whose node or memory does not exist, nor where accesses take no time.
+    /// Runs flows at the same time for this long on the host, longer where accesses are slow, until `stop` is set. A
+    /// flow carries nothing if its node or memory does not exist, or if accesses take no time.
     ///
     /// # Errors
     /// When a thread cannot be started (EAGAIN): then none runs any more.
@@ -106,7 +106,7 @@ impl Emulation {
             let mut handles = Vec::new();
             for (index, flow) in flows.iter().enumerate() {
                 for number in 0..flow.threads {
-                    // Half of them begin with the one kind, half with the other.
+                    // Half of the threads begin with one kind, half with the other.
                     let body = move || run.thread(flow, number.into());
                     let thread = thread::Builder::new().spawn_scoped(scope, body);
                     let thread = thread.inspect_err(|_| run.is_given_up.store(true, Relaxed))?;
@@ -128,7 +128,7 @@ impl Emulation {
 }
 
 impl EmulationState {
-    /// Nothing has time left that passed unused, which it keeps for threads that lag.
+    /// Removes unused past time, which is otherwise kept for threads that lag.
     fn use_up(&self) {
         let now_ns = self.now_ns();
         let free = self.memory_free_ns.iter().chain(&self.lane_free_ns);
@@ -138,20 +138,20 @@ impl EmulationState {
     }
 }
 
-/// Flows that run beside each other.
+/// Flows that run at the same time.
 struct Run<'a> {
     emulation: &'a Emulation,
     time: Duration,
-    /// Threads that have not accessed anything yet: so long nothing is measured.
+    /// Threads that have not accessed anything yet: until 0, nothing is measured.
     absent: AtomicU32,
-    /// Threads whose rate is not known yet: so long all go on.
+    /// Threads without a measured rate: until 0, all threads go on.
     unmeasured: AtomicU32,
-    /// One of them cannot be measured, so none goes on.
+    /// One of them cannot be measured, so all stop.
     is_given_up: AtomicBool,
     stop: &'a AtomicBool,
 }
 
-/// Gives up for all where a thread panics, for the others wait for it.
+/// Makes all threads give up when one panics, because they wait for it.
 struct Present<'a>(&'a AtomicBool);
 
 impl Drop for Present<'_> {
@@ -163,7 +163,7 @@ impl Drop for Present<'_> {
 }
 
 impl Run<'_> {
-    /// One thread: accesses per ns, not dilated, from when all others are there, too.
+    /// One thread: accesses per ns, not dilated, measured once all other threads have started.
     fn thread(&self, flow: &Flow, number: u64) -> f64 {
         let state = self.emulation;
         let own = EmulatedThread::default();
@@ -174,12 +174,12 @@ impl Run<'_> {
         let (mut first, mut rate) = (None, None);
         for turn in 0_u64.. {
             state.charge(&own, clock::now_ns(), flow.access(number + turn));
-            // That a thread wakes late is the host's matter.
+            // A late wake-up is caused by the host and does not count.
             let ended_ns = own.ended_ns.load(Relaxed);
             if turn == 0 {
                 self.absent.fetch_sub(1, Relaxed);
             }
-            // Where accesses take next to no time, no time passes.
+            // If accesses take almost no time, the clock does not advance.
             let is_enough = turn >= MAX_ACCESSES;
             match first {
                 None if self.absent.load(Relaxed) == 0

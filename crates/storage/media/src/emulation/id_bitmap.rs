@@ -18,7 +18,7 @@ pub(crate) fn take(used: &[AtomicU64]) -> Option<u32> {
     None
 }
 
-/// Give it back; what was stored under it is seen by its next owner.
+/// Give the number back; its next owner sees what was stored before.
 pub(crate) fn give_back(used: &[AtomicU64], number: u32) {
     let index = number as usize - 1;
     used[index / 64].fetch_and(!(1 << (index % 64)), Release);

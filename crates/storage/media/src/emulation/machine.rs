@@ -1,5 +1,5 @@
-//! An emulated machine as one process sees it: the shared state, and what accesses cost, which each process computes for
-//! itself from the machine's description in that state.
+//! An emulated machine as one process sees it: the shared state, and the costs of accesses. Each process computes the
+//! costs from the machine's description in that state.
 
 use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
@@ -60,8 +60,8 @@ impl Emulation {
         Some(self.moved_bytes[place].load(Relaxed))
     }
 
-    /// The memory that pools of a node lie on: the one of this kind, else as files of a real machine do, on its
-    /// persistent memory, or what else it has.
+    /// The memory that pools of a node lie on: the memory of this kind; without a kind the node's persistent memory,
+    /// or else what memory it has.
     pub fn place_of(&self, node: usize, kind: Option<MemoryKind>) -> Option<usize> {
         let costs = self.costs.as_ref()?;
         let usual = [

@@ -1,22 +1,21 @@
 //! Which node a thread runs on: state of the session, not of the host's scheduler.
 //!
-//! The kernel moves sleeping threads between CPUs hundreds of times a second, so the CPU
-//! a thread is on says nothing. A thread is placed at its first use, on the node with the
-//! fewest threads among those its affinity allows, and moved only when that changes.
+//! The kernel moves sleeping threads between CPUs hundreds of times per second, so a thread's present CPU means
+//! nothing. A thread is placed at its first use, on the node with the fewest threads among those its affinity allows.
+//! It is moved only when its affinity changes.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::state::{CPU_WORDS, EmulatedThread, EmulationState, MAX_EMULATED_NODES, Slot};
 use super::{clock, id_bitmap};
 
-/// So often a thread's affinity is looked at, host ns.
+/// How often a thread's affinity is read, host ns.
 const RECHECK_NS: u64 = 4_000_000;
-/// Whoever places a thread for longer than this died doing it, host ns.
+/// A process that takes longer than this to place a thread has died during it, host ns.
 const ABANDONED_NS: u64 = 20_000_000;
 
 impl EmulationState {
-    /// The emulated node the calling thread runs on, whose slot `thread` is. 0 when
-    /// nothing is emulated.
+    /// The emulated node of the calling thread, which owns the slot `thread`. 0 when nothing is emulated.
     #[inline]
     pub fn node_of_thread(&self, thread: &EmulatedThread) -> usize {
         if !self.is_configured() {
@@ -26,7 +25,8 @@ impl EmulationState {
         self.node_of_thread_at(thread, clock::coarse_now_ns(), allowed)
     }
 
-    /// The same at a given time; `allowed` is asked only when that may have changed.
+    /// The emulated node of the calling thread at a given time; `allowed` is called only when the affinity may have
+    /// changed.
     #[inline]
     pub(super) fn node_of_thread_at(
         &self,
@@ -41,7 +41,7 @@ impl EmulationState {
         self.place(thread, now_ns, allowed())
     }
 
-    /// Places the calling thread on a node for good, whatever its affinity.
+    /// Places the calling thread on a node permanently, whatever its affinity.
     pub fn pin_thread(&self, thread: &EmulatedThread, node: usize) {
         if !self.is_configured() || node >= self.node_count() {
             return;
@@ -52,17 +52,17 @@ impl EmulationState {
         if let Some(slot) = self.own_slot(thread) {
             slot.home.store(node as u32 + 1, Relaxed);
         }
-        // Never to be looked at again.
+        // Never checked again.
         thread.placed_ns.store(u64::MAX, Relaxed);
     }
 
-    /// The node a thread was placed on; for others than the thread itself.
+    /// The node that a thread was placed on; may be called by other threads.
     pub fn placed_node(&self, thread: &EmulatedThread) -> Option<usize> {
         (thread.home.load(Relaxed) as usize).checked_sub(1)
     }
 
-    /// Gives back what a thread occupies and makes its slot fresh; by the thread when it
-    /// ends, or by anybody when its process is dead.
+    /// Gives back what a thread occupies and resets its slot. Called by the thread when it ends, or by any process
+    /// when the thread's process is dead.
     pub fn release_thread(&self, thread: &EmulatedThread) {
         let index = thread.slot.swap(0, Relaxed) as usize;
         if let Some(slot) = self.slots.get(index.wrapping_sub(1)) {
@@ -96,7 +96,7 @@ impl EmulationState {
         thread.forget_cached();
     }
 
-    /// Keeps the thread where it is if it may be there, else finds it a node.
+    /// Keeps the thread on its node if that is allowed, else chooses another node.
     #[cold]
     pub(super) fn place(&self, thread: &EmulatedThread, now_ns: u64, allowed: u32) -> usize {
         thread.placed_ns.store(now_ns, Relaxed);
@@ -134,7 +134,7 @@ impl EmulationState {
             .get((thread.slot.load(Relaxed) as usize).wrapping_sub(1))
     }
 
-    /// A slot of its own while there are any; without one a thread is not counted.
+    /// Its own slot while there are free ones; a thread without a slot is not counted.
     fn claim_slot(&self, thread: &EmulatedThread) {
         if thread.slot.load(Relaxed) != 0 {
             return;
@@ -146,8 +146,8 @@ impl EmulationState {
     }
 }
 
-/// One thread is placed at a time, so that threads that start together spread. A lock
-/// that passes by itself: its holder may be killed.
+/// A lock: one thread is placed at a time, so that threads that start together are spread. It expires by itself,
+/// because its holder may be killed.
 struct Placing<'a> {
     state: &'a EmulationState,
     since_ns: u64,
@@ -192,7 +192,7 @@ fn affinity() -> [u64; CPU_WORDS] {
     }
 }
 
-/// A bit for each node one of whose CPUs is in the mask.
+/// A bit for each node that has a CPU in the mask.
 pub(super) fn allowed_nodes(state: &EmulationState, mask: &[u64; CPU_WORDS]) -> u32 {
     let mut allowed = 0;
     for (index, node) in state.nodes().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Measures, with a wall clock, that emulated accesses take what the profile says.
+//! Measures with a wall clock whether emulated accesses take the times of the profile.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Default for SelfTest {
     }
 }
 
-/// One measurement: threads of one node that access one node and do nothing else.
+/// One measurement: threads of one node that only access the memory of one node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// Threads, all on one node.
@@ -55,7 +55,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// How far the measured bandwidth is off, as a share: -0.03 is 3 % too slow.
+    /// Deviation of the measured bandwidth, as a share: -0.03 is 3 % too slow.
     pub fn deviation(&self) -> f64 {
         self.measured_bytes_s / self.expected_bytes_s - 1.0
     }
@@ -181,7 +181,7 @@ pub(super) fn drive(
         state.charge(&thread, clock::now_ns(), access);
         accesses += 1;
         let now_ns = state.now_ns();
-        // The start, when all begin at once, is left out.
+        // The start, when all threads begin at once, is left out.
         if now_ns >= began_ns + length_ns / 5 && first.is_none() {
             first = Some((now_ns, accesses));
         }

@@ -15,19 +15,19 @@ use crate::{PoolIndex, PoolOffset};
 /// Computing before each read, machine ns: the file-system code that the profile's
 /// calibration assumes.
 const SOFTWARE_NS: u64 = 300;
-/// Each kind is measured so often, in turns, and the median counts: where others take the
-/// host's CPUs for longer than is caught up with, that measurement is slow.
+/// Each kind is measured this often, in turns, and the median counts: a measurement is slow if other programs take the
+/// host's CPUs for too long.
 const TURNS: usize = 5;
 /// Bytes of a read.
 const BYTES: u64 = 4096;
 
-/// Two threads that read, and what they have in common.
+/// Two threads that read, and what they share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Readers {
     /// One file, both on its node: every other read finds its bytes cached.
     Together,
-    /// A file each, each on its file's node. Only the cache's part is missing here, not the
-    /// distance: what [`Readers::Together`] gains over this is NThread's 31.5 %.
+    /// One file per thread, on the thread's node. Only the cache sharing is missing here, not locality: the gain of
+    /// [`Readers::Together`] over this is NThread's 31.5 %.
     OwnFiles,
     /// One file, one of them on its node and one on another.
     OwnNodes,
@@ -43,25 +43,25 @@ pub struct SharingRow {
     pub expected_ns: f64,
     /// Mean time as measured, machine ns.
     pub measured_ns: f64,
-    /// How many times as fast reading together is, by the profile.
+    /// Speed-up of reading together, by the profile.
     pub expected_gain: f64,
     /// ... and as measured.
     pub measured_gain: f64,
 }
 
 impl SharingRow {
-    /// How far the measured speed is off, as a share: -0.03 is 3 % too slow.
+    /// Deviation of the measured speed, as a share: -0.03 is 3 % too slow.
     pub fn deviation(&self) -> f64 {
         self.expected_ns / self.measured_ns - 1.0
     }
 
-    /// How far the measured gain is off, as a share.
+    /// Deviation of the measured gain, as a share.
     pub fn gain_deviation(&self) -> f64 {
         self.measured_gain / self.expected_gain - 1.0
     }
 }
 
-/// Measures the three kinds of [`Readers`], in the median of five rows. Nothing where there is nothing to compare: fewer than
+/// Measures the three kinds of [`Readers`], in the median of five rows. Empty if nothing can be compared: fewer than
 /// two nodes, a node with one core or without an LLC, a medium that two readers exhaust, no timing.
 ///
 /// # Errors
@@ -103,7 +103,7 @@ pub fn sharing_test(machine: &Machine, test: &SelfTest) -> Result<Vec<SharingRow
     Ok(rows)
 }
 
-/// Whether two readers, one of them remote, ask more of the medium than it has.
+/// Whether two readers, one of them remote, exceed the medium's bandwidth.
 fn is_exhausted(node: &EmulatedNode) -> bool {
     let share = |remote| {
         let service_ns = node.service_ns(BYTES, AccessKind::Read, remote, 2);
@@ -129,23 +129,23 @@ pub(super) fn expected_ns((first, last): (&EmulatedNode, &EmulatedNode), readers
     }
 }
 
-/// What the reads of one thread are of.
+/// The positions that one thread reads.
 pub(super) struct Course<'a> {
     pub(super) home: usize,
     memory_node: usize,
     pool: PoolIndex,
-    /// Pieces given out so far, and how often each is.
+    /// Number of pieces given out so far, and how often each is read.
     given: &'a AtomicU64,
     times: u64,
 }
 
 impl Course<'_> {
-    /// The courses of both; pieces that both read are given to whoever comes.
+    /// The courses of both readers; pieces that both read go to the next reader that asks.
     pub(super) fn of(readers: Readers, last: usize, given: &[AtomicU64; 2]) -> [Course<'_>; 2] {
         let course = |home, memory_node, thread: usize, times| Course {
             home,
             memory_node,
-            // Pools of their own, so that what one kind left in the caches is nothing to the next.
+            // Separate pools, so that cache contents of one kind do not affect the next.
             pool: PoolIndex(readers as u8 * 2 + thread as u8),
             given: &given[thread],
             times,

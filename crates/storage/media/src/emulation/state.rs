@@ -1,4 +1,4 @@
-//! What is shared: the layout of an emulated machine in memory that all its processes map, and filling it once.
+//! Shared state: the layout of an emulated machine in memory that all its processes map, and its one-time setup.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -15,15 +15,15 @@ pub const MAX_EMULATED_NODES: usize = 16;
 pub const MAX_EMULATED_CORES: usize = 128;
 /// Most memories, of all nodes together.
 pub const MAX_EMULATED_MEMORIES: usize = 64;
-/// Most ways of links.
+/// Maximum number of directions of links.
 const MAX_LANES: usize = MAX_EMULATED_NODES * (MAX_EMULATED_NODES - 1);
 /// Most queues of memory controllers.
 const MAX_QUEUES: usize = 64;
 /// Largest description of a machine, bytes.
 const MAX_TEXT_BYTES: usize = 256 << 10;
-/// What the memory of an emulated machine begins with when it is complete.
+/// First word of the memory of an emulated machine when it is complete.
 const READY: u64 = 0x4547_4552_4941_454d;
-/// Threads that are told apart as accessors; more share.
+/// Threads counted as separate accessors; further threads share these slots.
 pub(super) const SLOTS: usize = 512;
 /// Words of a CPU mask; CPUs beyond belong to no emulated node.
 pub(super) const CPU_WORDS: usize = 16;
@@ -36,7 +36,7 @@ pub enum EmulationError {
         "machine {0} declares no emulated nodes: give --dilation, name another profile, or add [emulation] to its file"
     )]
     NotEmulated(String),
-    /// What was found in shared memory is none.
+    /// The content of shared memory is no valid machine.
     #[error(
         "the memory of the emulated machine is damaged or of another release: detach its volumes everywhere, then attach again"
     )]
@@ -66,28 +66,28 @@ pub struct EmulationState {
     node_count: AtomicU32,
     /// Slots below this one may be in use.
     pub(super) highest_slot: AtomicU32,
-    /// Changes whenever timing is switched: what threads remember is then void.
+    /// Changes whenever timing is switched: what threads recorded before is then void.
     epoch: AtomicU64,
     /// Bits of an `f64`.
     dilation: AtomicU64,
     started_ns: AtomicU64,
     /// Host time for which the machine's clock stood still since it was configured, ns.
     pub(super) stalled_ns: AtomicU64,
-    /// Latest time that observers saw, ns of [`EmulationState::now_ns`]: the clock goes back when it is stalled.
+    /// Latest time returned to observers, ns of [`EmulationState::now_ns`]: the clock goes back when it is stalled.
     observed_ns: AtomicU64,
     pub(super) own_cpu_cost_ns: AtomicU64,
-    /// Host time at which somebody began to place a thread, 0 when nobody does.
+    /// Host time at which a process began to place a thread, 0 when none does.
     pub(super) placing_since_ns: AtomicU64,
     pub(super) used_slots: [AtomicU64; SLOTS / 64],
     pub(super) slots: [Slot; SLOTS],
     nodes: [NodeState; MAX_EMULATED_NODES],
-    /// Time from which on each memory is free.
+    /// Time from which each memory is free.
     pub(super) memory_free_ns: [AtomicU64; MAX_EMULATED_MEMORIES],
-    /// Time from which on each way of each link is free.
+    /// Time from which each direction of each link is free.
     pub(super) lane_free_ns: [AtomicU64; MAX_LANES],
-    /// Bytes that went to or came from each memory, caches aside.
+    /// Bytes read from and written to each memory, without caches.
     pub(super) moved_bytes: [AtomicU64; MAX_EMULATED_MEMORIES],
-    /// What each queue keeps a line waiting, machine ns: bits of an `f64`.
+    /// Wait of a line in each queue, machine ns: bits of an `f64`.
     pub(super) queue_wait_ns: [AtomicU64; MAX_QUEUES],
     /// The machine as JSON.
     text_bytes: AtomicU64,
@@ -95,7 +95,7 @@ pub struct EmulationState {
     caches: [Cache; MAX_EMULATED_NODES],
 }
 
-/// What others see of a thread: where it lives and when it accesses which node.
+/// State of a thread that others read: its node, and when it accesses which memory.
 #[repr(C)]
 pub(super) struct Slot {
     /// Time of its present access: from.
@@ -108,13 +108,13 @@ pub(super) struct Slot {
     pub(super) home: AtomicU32,
     /// 1 for a write.
     pub(super) kind: AtomicU32,
-    /// Cache lines on their way at once, bits of an `f32`.
+    /// Cache lines in flight at the same time, bits of an `f32`.
     pub(super) lines: AtomicU32,
     /// Cache lines in all, bits of an `f32`.
     pub(super) lines_moved: AtomicU32,
-    /// Time that a line takes which waits for nobody, machine ns, bits of an `f32`.
+    /// Time that one line takes without contention, machine ns, bits of an `f32`.
     pub(super) line_ns: AtomicU32,
-    /// Time of the access if nobody were in the way, machine ns, bits of an `f32`.
+    /// Time of the access without contention, machine ns, bits of an `f32`.
     pub(super) unwaited_ns: AtomicU32,
 }
 
@@ -124,19 +124,19 @@ pub(super) struct NodeState {
     cores: AtomicU32,
     _padding: AtomicU32,
     pub(super) cpus: [AtomicU64; CPU_WORDS],
-    /// Time from which on each virtual core is free.
+    /// Time from which each virtual core is free.
     core_free_ns: [AtomicU64; MAX_EMULATED_CORES],
 }
 
-/// A thread's part of the emulation, in its slot in shared memory. All zeros: a thread
-/// that has not accessed anything yet. Only its own thread writes it while that lives.
+/// A thread's part of the emulation, in its slot in shared memory. All zeros: a thread without accesses so far. While
+/// the thread lives, only it writes this part.
 #[repr(C, align(64))]
 pub struct EmulatedThread {
     /// Its slot in the state, plus 1.
     pub(super) slot: AtomicU32,
     /// Its node, plus 1.
     pub(super) home: AtomicU32,
-    /// The thread (kernel's id) whose timer slack was set.
+    /// The thread (kernel's id) with its timer slack set.
     pub(super) precise_thread: AtomicU32,
     pub(super) _padding: AtomicU32,
     pub(super) epoch: AtomicU64,
@@ -149,25 +149,25 @@ pub struct EmulatedThread {
     /// Host time and CPU time at which the copy began, 0 when it has not.
     pub(super) entered_ns: AtomicU64,
     pub(super) entered_cpu_ns: AtomicU64,
-    /// Host time at which its affinity was last looked at.
+    /// Host time of the last check of its affinity.
     pub(super) placed_ns: AtomicU64,
-    /// How often it had given up the CPU when last looked at, and by our doing since.
+    /// How often it had given up the CPU at the last check, and how often because of us since.
     pub(super) switches: AtomicU64,
     pub(super) own_switches: AtomicU64,
     pub(super) busy_ns: AtomicU64,
     pub(super) computed_ns: AtomicU64,
     pub(super) queued_ns: AtomicU64,
     pub(super) accesses: AtomicU64,
-    /// Bytes of the access to come that the LLC holds, by the node whose memory they are of.
+    /// Bytes of the next access that the LLC holds, by the node that owns their memory.
     pub(super) cached: [AtomicU32; MAX_EMULATED_NODES],
     pub(super) cached_bytes: AtomicU64,
     /// Host time at which it went on.
     pub(super) woke_host_ns: AtomicU64,
     /// Where its last access of a pool ended, pool and offset.
     pub(super) last_end: AtomicU64,
-    /// 1 when the access to come begins there.
+    /// 1 when the next access begins there.
     pub(super) is_sequential: AtomicU32,
-    /// 1 when that is known of the access to come.
+    /// 1 when that is known of the next access.
     pub(super) is_touched: AtomicU32,
     _reserved: [AtomicU64; 5],
 }
@@ -175,7 +175,7 @@ pub struct EmulatedThread {
 const _: () = assert!(size_of::<EmulatedThread>() == 256);
 /// A slot has a bit for each memory.
 const _: () = assert!(MAX_EMULATED_MEMORIES <= u64::BITS as usize);
-/// Of which only pages in use take memory: the caches of nodes that exist, as large as declared.
+/// Only used pages take memory: caches of existing nodes, in their declared size.
 const _: () = assert!(size_of::<EmulationState>() <= 4 << 20);
 
 impl Default for EmulatedThread {
@@ -186,8 +186,8 @@ impl Default for EmulatedThread {
 }
 
 impl EmulatedThread {
-    /// CPU time the thread has used on the emulated machine, machine ns: what it computed
-    /// and what its accesses took. Waiting for a free core is not in it.
+    /// CPU time of the thread on the emulated machine, machine ns: computing and accesses, without waiting for a free
+    /// core.
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns.load(Relaxed)
     }
@@ -197,7 +197,7 @@ impl EmulatedThread {
         self.computed_ns.load(Relaxed)
     }
 
-    /// Machine ns it was ready to run and all virtual cores of its node were taken.
+    /// Machine ns in which it was ready to run, but all virtual cores of its node were busy.
     pub fn queued_ns(&self) -> u64 {
         self.queued_ns.load(Relaxed)
     }
@@ -212,7 +212,7 @@ impl EmulatedThread {
         self.cached_bytes.load(Relaxed)
     }
 
-    /// For the access to come.
+    /// Note cached bytes for the next access.
     pub(super) fn note_cached(&self, memory_node: usize, bytes: u64) {
         if let Some(cached) = self.cached.get(memory_node) {
             let sum = u64::from(cached.load(Relaxed)) + bytes;
@@ -220,13 +220,13 @@ impl EmulatedThread {
         }
     }
 
-    /// What was noted, once.
+    /// The noted bytes; reading resets them.
     pub(super) fn take_cached(&self, memory_node: usize) -> u64 {
         let cached = self.cached.get(memory_node);
         cached.map_or(0, |cached| u64::from(cached.swap(0, Relaxed)))
     }
 
-    /// Where the access to come begins beside where the last one ended, once.
+    /// Whether the next access begins where the last one ended; reading it resets it.
     pub(super) fn take_pattern(&self) -> Pattern {
         self.is_touched.store(0, Relaxed);
         match self.is_sequential.swap(0, Relaxed) {
@@ -235,7 +235,7 @@ impl EmulatedThread {
         }
     }
 
-    /// For the access to come: its first part says where it begins, its last where it ends.
+    /// For the next access: its first part sets where it begins, its last part where it ends.
     pub(super) fn note_place(&self, from: u64, end: u64) {
         if self.is_touched.swap(1, Relaxed) == 0 {
             let is_next = self.last_end.load(Relaxed) == from;
@@ -263,7 +263,7 @@ impl EmulationState {
         unsafe { Box::<EmulationState>::new_zeroed().assume_init() }
     }
 
-    /// Fills the state, once, before anybody else sees it.
+    /// Fills the state, once, before any other process sees it.
     ///
     /// # Errors
     /// [`EmulationError::NotEmulated`] when the machine declares no nodes, [`EmulationError::TooMany`] when more than there
@@ -327,10 +327,10 @@ impl EmulationState {
         Ok(())
     }
 
-    /// The machine that it was filled for.
+    /// The machine that the state was configured for.
     ///
     /// # Errors
-    /// [`EmulationError::Damaged`] when it was not, or is no machine.
+    /// [`EmulationError::Damaged`] when it was not configured, or is no machine.
     pub fn machine(&self) -> Result<Machine, EmulationError> {
         let bytes = self.text_bytes.load(Relaxed) as usize;
         if self.ready.load(Acquire) != READY || bytes > MAX_TEXT_BYTES {
@@ -349,7 +349,7 @@ impl EmulationState {
         fits.then_some(machine).ok_or(EmulationError::Damaged)
     }
 
-    /// As another process could, by accident.
+    /// Damages the description, as another process could by accident.
     #[cfg(test)]
     pub(super) fn spoil_description(&self) {
         let word = self.text[8].load(Relaxed);
@@ -368,7 +368,7 @@ impl EmulationState {
         self.configured.load(Acquire) != 0
     }
 
-    /// Empties last-level caches and lets threads begin anew: for who accessed memory without telling.
+    /// Empties last-level caches and resets the state of threads: called after accesses that were not charged.
     pub fn forget(&self) {
         if self.configured.load(Acquire) == 2 {
             self.caches().iter().for_each(Cache::clear);
@@ -376,7 +376,7 @@ impl EmulationState {
         }
     }
 
-    /// Switches timing for all volumes of the machine; caches are empty then. Stays off when the machine declares no
+    /// Switches timing for all volumes of the machine, with empty caches. Stays off when the machine declares no
     /// timing (or none is emulated).
     pub fn set_timing(&self, on: bool) {
         if self.configured.load(Acquire) == 2 {
@@ -396,8 +396,8 @@ impl EmulationState {
         if dilation >= 1.0 { dilation } else { 1.0 }
     }
 
-    /// Time on the emulated machine since it was configured, ns. It stands still while the host cannot keep up: rates on
-    /// the machine are to be taken by this clock, not by the host's and the dilation.
+    /// Time on the emulated machine since it was configured, ns. It stands still while the host cannot keep up:
+    /// measure rates on the machine by this clock, not by the host's clock and the dilation.
     pub fn machine_now_ns(&self) -> u64 {
         let now_ns = self.now_ns();
         let now_ns = now_ns.max(self.observed_ns.fetch_max(now_ns, Relaxed));
@@ -434,7 +434,7 @@ impl EmulationState {
 }
 
 impl NodeState {
-    /// Its virtual cores; one at least, for threads that find themselves on a node without any.
+    /// The node's virtual cores; at least one, for threads on a node without any.
     pub(super) fn cores(&self) -> &[AtomicU64] {
         let cores = (self.cores.load(Relaxed) as usize).clamp(1, MAX_EMULATED_CORES);
         &self.core_free_ns[..cores]

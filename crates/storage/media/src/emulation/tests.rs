@@ -114,7 +114,7 @@ fn operation_ns(
     operation_ns_over(200_000_000, threads, home, access, late)
 }
 
-/// The same over so much host time.
+/// Mean machine time of an access in such a run, over this much host time.
 fn operation_ns_over(
     length_ns: u64,
     threads: u32,
@@ -137,7 +137,7 @@ pub(super) fn assert_close(measured: f64, expected: f64, share: f64, what: &str)
     );
 }
 
-/// What a local access costs when nobody is in the way.
+/// Cost of a local access without contention.
 fn alone(bytes: u64, kind: AccessKind) -> Cost {
     let state = configured();
     let access = Access {
@@ -230,7 +230,7 @@ fn bandwidth_and_latency_are_the_profiles_for_1_to_8_threads() {
 
 #[test]
 fn waking_late_does_not_slow_the_machine() {
-    // Up to 300 us late, by no rhythm.
+    // Up to 300 us late, without a regular pattern.
     let late = |now_ns: u64| (now_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 300_000;
     for (threads, kind) in [
         (1, AccessKind::Read),
@@ -380,7 +380,7 @@ fn what_others_take_of_the_hosts_cpus_slows_no_thread() {
 #[test]
 fn sleeps_of_ours_are_told_from_others() {
     let thread = EmulatedThread::default();
-    // The host may block us for reasons of its own, hence several tries.
+    // The host may block us for other reasons, so several tries.
     let ours = (0..20).any(|_| {
         blocked(&thread);
         sleep(&thread, clock::now_ns() + 1_000_000);

@@ -1,4 +1,4 @@
-//! What last-level caches hold and what that is worth, in virtual time.
+//! What last-level caches hold and what time that saves, in virtual time.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,7 +33,7 @@ fn configured(llc_bytes: u64) -> Emulation {
 
 fn on(state: &Emulation, home: usize) -> EmulatedThread {
     let thread = EmulatedThread::default();
-    // In the future, so that the affinity of the test's own thread is never asked for.
+    // A time in the future, so that the affinity of the test's own thread is never read.
     assert_eq!(state.place(&thread, u64::MAX / 2, 1 << home), home);
     thread
 }
@@ -73,7 +73,7 @@ fn a_small_read_brings_in_what_the_medium_reads_at_once() {
     assert_eq!(found(&state, &thread, 4096 + 256, 256), 256);
     assert_eq!(found(&state, &thread, 4096, 256), 0);
     assert_eq!(found(&state, &thread, 4096, 4096), 512);
-    // Over the end of one block, of which the last 100 bytes are there, into a new one.
+    // From the end of one block, of which the last 100 bytes are cached, into an uncached one.
     assert_eq!(found(&state, &thread, 2 * 4096 - 100, 300), 100);
     assert_eq!(found(&state, &thread, 2 * 4096 - 100, 300), 300);
     assert_eq!(found(&state, &thread, 2 * 4096, 512), 256);

@@ -1,4 +1,4 @@
-//! What too few cores cost, and when moving a thread takes effect; in virtual time.
+//! Cost of having too few cores, and when moving a thread takes effect; in virtual time.
 
 use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, Machine};
@@ -27,7 +27,7 @@ fn speed(homes: &[usize], access: Access<'static>) -> f64 {
     run(&state, &mut loops, 200_000_000, |_| 0).iter().sum()
 }
 
-/// Of 64 bytes: the medium is idle, so that only cores can be short.
+/// A read of 64 bytes: the medium is idle, so only cores can be short.
 fn small_read(computed_ns: u64) -> Access<'static> {
     Access {
         place: 0,
@@ -94,7 +94,7 @@ fn a_new_affinity_takes_effect_within_milliseconds() {
     let thread = EmulatedThread::default();
     let at = |ms: u64, allowed: u32| state.node_of_thread_at(&thread, ms * 1_000_000, || allowed);
     assert_eq!(at(1_000, 0b01), 0);
-    // The kernel is asked every 4 ms, not at every access.
+    // The affinity is read every 4 ms, not at every access.
     assert_eq!(at(1_003, 0b10), 0);
     assert_eq!(at(1_004, 0b10), 1);
     assert_eq!(at(1_009, 0b01), 0);

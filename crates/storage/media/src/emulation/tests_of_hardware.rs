@@ -1,4 +1,4 @@
-//! Machines whose own memories are emulated: queues, links, several memories of a node; in virtual time.
+//! Machines with emulated memories of their own: queues, links, several memories of a node; in virtual time.
 
 use egeria_machine::costs::{self, AccessCosts, Beside, Pattern};
 use egeria_machine::{AccessKind, Machine, MemoryKind};
@@ -32,7 +32,7 @@ fn access(
     }
 }
 
-/// Accesses per machine ns of the last of these threads of node 0, beside the others.
+/// Accesses per machine ns of the last of these threads of node 0, while the other threads run.
 fn last_of(profile: &str, writers: usize, other: (MemoryKind, AccessKind)) -> f64 {
     let state = emulated(profile);
     let write = (AccessKind::Write, 4096);
@@ -54,7 +54,7 @@ fn slow_memory_blocks_the_fast_one_behind_the_same_controller() {
         beside_many < 0.5 * alone,
         "{beside_many} beside fourteen writers, {alone} alone"
     );
-    // On the other controller they only share what the socket has on its way (PATS §III-B5).
+    // On the other controller they share only the socket's lines in flight (PATS §III-B5).
     let apart = last_of("optane-1s-dimc", 14, dram) / last_of("optane-1s-dimc", 0, dram);
     let together = beside_many / alone;
     assert!(apart > 1.5 * together, "{apart} {together}");
@@ -171,7 +171,7 @@ fn striped_accesses_of_many_threads_use_all_memories_at_once() {
         .collect();
     let rates = run(&state, &mut loops, LENGTH_NS * 8, |_| 0);
     let striped_bytes_s = rates.iter().sum::<f64>() * (8 * bytes) as f64;
-    // The same bytes, each thread at the memory of one node, from the nodes that the stripes come from.
+    // An equal number of bytes, each thread at the memory of one node, from the nodes that the stripes come from.
     let state = emulated("odin-8s");
     let single = |thread: usize| {
         let write = (AccessKind::Write, 8 * bytes);
@@ -187,7 +187,7 @@ fn striped_accesses_of_many_threads_use_all_memories_at_once() {
     let single_bytes_s = rates.iter().sum::<f64>() * (8 * bytes) as f64;
     let of_single = striped_bytes_s / single_bytes_s;
     assert!(of_single > 0.6, "{of_single}: all nodes work at once");
-    // All in step: each is at one memory for an eighth of the time, so four are at each, as in the model.
+    // All threads in step: each is at one memory for an eighth of the time, so four are at each, as in the model.
     let costs = state.costs().unwrap();
     let service_ns = |home: usize| {
         let write = (AccessKind::Write, bytes);
@@ -204,7 +204,7 @@ fn striped_accesses_of_many_threads_use_all_memories_at_once() {
     assert_close(striped_bytes_s, bound_bytes_s, 0.05, "four at each memory");
 }
 
-/// Rates are those of the machine's clock, however busy the host is.
+/// Rates are by the machine's clock, however busy the host is.
 #[test]
 fn a_flow_carries_what_one_thread_reads_until_it_is_stopped() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Which node a thread stands on, and which machines can be emulated.
+//! Which node a thread is placed on, and which machines can be emulated.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! Which bytes of an access the caches of the nodes have.
+//! Which bytes of an access are in the caches of the nodes.
 
 use super::AccessKind;
 use super::cache::pieces;
@@ -6,10 +6,9 @@ use super::state::{EmulatedThread, EmulationState};
 use crate::{PoolIndex, PoolOffset};
 
 impl EmulationState {
-    /// Tells that the thread reads or writes bytes of a pool that lies on `memory_node`; before
-    /// [`EmulationState::access`] charges them. Reads that find bytes in the LLC of the
-    /// thread's node make that access cheaper and bring in the rest; writes go past caches, and throw
-    /// what they replace out of every node's.
+    /// Notes that the thread reads or writes bytes of a pool that lies on `memory_node`. Called before
+    /// [`EmulationState::access`] charges them. Reads that find bytes in the LLC of the thread's node make that access
+    /// cheaper and load the rest. Writes bypass caches, and remove the replaced bytes from every node's cache.
     #[inline]
     pub fn touch(
         &self,

@@ -1,4 +1,4 @@
-//! Installing the fault handler before another one, and calling that one as the kernel would.
+//! Installs the fault handler in front of the existing one, and calls that one as the kernel would.
 
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-/// The handlers that were there before, for SIGSEGV and SIGBUS. Never freed: a
-/// handler may be reading one at any time. Null is the default action.
+/// The earlier handlers for SIGSEGV and SIGBUS. Never freed, because a handler may be reading one at any time. Null is
+/// the default action.
 static BEFORE: [AtomicPtr<sigaction>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 
 /// Installs the handler for SIGSEGV and SIGBUS in front of what is installed now.
@@ -35,7 +35,7 @@ pub fn install() -> io::Result<()> {
         let answer = unsafe {
             let mut action: sigaction = zeroed();
             action.sa_sigaction = on_fault as *const () as usize;
-            // Not SA_NODEFER: a fault inside the chain then ends the process, as without us.
+            // Without SA_NODEFER: a fault inside the chain then ends the process, as it would without our handler.
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             libc::sigaction(signal, &action, ptr::null_mut())
         };
@@ -89,7 +89,7 @@ unsafe fn chain(signal: c_int, information: *mut siginfo_t, context: *mut c_void
                     // Pending until we return; then the default action.
                     libc::raise(signal);
                 }
-                // Otherwise the instruction runs again and faults for good.
+                // Otherwise the instruction runs again and faults fatally.
             }
             Some((_, action)) => call(action, signal, information, context),
         }
@@ -132,7 +132,7 @@ unsafe fn call(
     }
 }
 
-/// Past libc, whose `signal` and `sigaction` may be interposed by the library we are part of.
+/// Bypasses libc: its `signal` and `sigaction` may be interposed by the library that contains this code.
 fn reset_to_default(signal: c_int) {
     // The kernel's own sigaction on x86-64: handler, flags, restorer, mask; zeros are SIG_DFL.
     let default = [0usize; 4];

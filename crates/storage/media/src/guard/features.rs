@@ -1,8 +1,8 @@
-//! What a CPU says that the standard library does not report in full.
+//! Features of a CPU that the standard library does not report in full.
 
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-/// Instructions that this CPU has, or has fast.
+/// Instructions that this CPU has, or executes fast.
 pub(super) struct Features {
     pub(super) clwb: bool,
     pub(super) clflushopt: bool,

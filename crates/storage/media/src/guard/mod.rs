@@ -1,14 +1,12 @@
-//! Faults in pool memory and in callers' buffers become errors, not deaths.
+//! Turns faults in pool memory and in callers' buffers into errors, so that they do not kill the process.
 //!
-//! A pool's file may be truncated under its mapping, media may be bad, and the
-//! buffers of an interposed `read` or `write` may be anything. Every access to
-//! either goes through a few routines (`routines.rs`). When one of them faults,
-//! [`handle`] sends it to its end with the faulting address as its answer, and
-//! the caller tells pool from buffer by that address. Every other fault goes on to
-//! the handler that was installed before, with the semantics it was installed with.
+//! A pool's file may be truncated under its mapping, media may fail, and the buffers of an interposed `read` or
+//! `write` may be invalid. Every access to either goes through a few routines (`routines.rs`). When one of them
+//! faults, [`handle`] makes it return the faulting address. The caller tells from that address whether pool or buffer
+//! failed. Every other fault is passed to the earlier handler, with the semantics it was installed with.
 //!
-//! A synchronous fault while its signal is blocked kills the process whatever the
-//! handler: who masks signals around accesses must leave out SIGSEGV and SIGBUS.
+//! A synchronous fault while its signal is blocked kills the process whatever the handler: a thread that masks signals
+//! around accesses must leave out SIGSEGV and SIGBUS.
 
 mod chain;
 mod features;
@@ -22,8 +20,8 @@ pub use routines::{FlushInstruction, flush_instruction};
 /// The signals that faults arrive as.
 pub const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// Takes a fault that one of the guarded routines met: true when it was ours, and
-/// the handler must then return at once. False: it is somebody else's.
+/// Takes a fault that one of the guarded routines met: true when it was ours, and the handler must then return at
+/// once. False: the fault did not come from our routines.
 /// Async-signal-safe. For handlers installed by others; [`install`] uses it too.
 ///
 /// # Safety
@@ -53,7 +51,7 @@ pub unsafe fn handle(signal: c_int, information: *mut siginfo_t, context: *mut c
     true
 }
 
-/// Where a routine that faulted at an instruction goes on; `None` outside of them.
+/// Where a routine that faulted at an instruction continues; `None` outside of the routines.
 fn end_of(instruction: usize) -> Option<usize> {
     let at = |symbol: unsafe extern "C" fn()| symbol as usize;
     if !(at(routines::egeria_media_guard_start)..at(routines::egeria_media_guard_end))

@@ -1,8 +1,7 @@
 //! The only instructions that touch pool memory or a caller's buffer.
 //!
-//! All lie between two symbols, use no stack, and answer in `rax`: 0, or the
-//! address that faulted, put there by the signal handler (`super::handle`),
-//! which sends a faulting routine to one of the two ends below. Bytes before the
+//! All are between two symbols, use no stack, and return in `rax` 0 or the faulting address. The signal handler
+//! (`super::handle`) stores the address and makes the routine continue at one of the two ends below. Bytes before the
 //! fault may have been copied.
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -30,7 +29,7 @@ global_asm!(
     ".globl egeria_media_guard_start",
     ".hidden egeria_media_guard_start",
     "egeria_media_guard_start:",
-    // Where faulting routines are sent; the handler has set rax.
+    // Faulting routines continue here; the handler has set rax.
     ".globl egeria_media_guard_end_sse",
     ".hidden egeria_media_guard_end_sse",
     "egeria_media_guard_end_sse:",
@@ -205,7 +204,7 @@ global_asm!(
     "jnz egeria_media_guard_stream_sse",
     "xor eax, eax",
     "ret",
-    // From here on routines that leave the upper halves of vector registers dirty.
+    // The following routines leave the upper halves of vector registers dirty.
     ".globl egeria_media_guard_avx",
     ".hidden egeria_media_guard_avx",
     ".p2align 6",
@@ -283,7 +282,7 @@ global_asm!(
     "sub rdi, rax",
     "sub rsi, rax",
     "7:",
-    // Few instructions a line: what is in flight at once is bounded by those, too.
+    // Few instructions per line, because they also limit how many lines are in flight.
     "sub rdx, 512",
     "jb 3f",
     ".p2align 5",
@@ -414,10 +413,10 @@ pub(crate) struct Routines {
     pub(crate) copy: Copy,
     /// Copies `string_bytes` and more.
     pub(crate) copy_large: Copy,
-    /// From where on the string instruction is the faster one.
+    /// Length from which the string instruction is faster.
     pub(crate) string_bytes: usize,
-    /// From where on it is faster to memory that is not in the caches: it knows that whole lines are stored, and does
-    /// not read them first.
+    /// Length from which it is faster when the destination is not in the caches: it stores whole lines and does not
+    /// read them first.
     pub(crate) string_store_bytes: usize,
     /// Non-temporal; destination and bytes multiples of 64, bytes > 0.
     pub(crate) stream: Copy,
@@ -436,8 +435,8 @@ pub enum FlushInstruction {
     Clflush,
 }
 
-/// Calls a copy routine. All of them keep to a few registers, so that the caller's values can stay
-/// in the others: a read has more of those than a C call preserves.
+/// Calls a copy routine. The routines use only a few registers, so that the caller's values can stay in the others: a
+/// read has more live values than a C call preserves.
 ///
 /// # Safety
 /// `copy` is one of [`Routines`]; at most one side may be invalid memory, which becomes the answer.
@@ -479,15 +478,14 @@ unsafe fn call_copy_lightly(copy: Copy, to: *mut u8, from: *const u8, bytes: usi
     fault
 }
 
-/// Chosen once: by what the CPU has, and by measurement where it has several
-/// (vectors beat `rep movsb` below 8 KiB, or 2 KiB where short strings are fast, and
-/// lose above: it reads no lines that it overwrites; non-temporal stores cost less
-/// than ordinary ones plus flushes from one line on).
+/// Chosen once: by the CPU's features, and by measurement where there are several. Vectors beat `rep movsb` below 8
+/// KiB (2 KiB with fast short strings) and lose above, because it does not read the lines it overwrites. Non-temporal
+/// stores cost less than ordinary stores plus flushes from one line on.
 pub(crate) fn routines() -> Routines {
     static CHOSEN: OnceLock<Routines> = OnceLock::new();
     *CHOSEN.get_or_init(|| {
         let features = features();
-        // Short fast strings mark the CPUs whose 512-bit moves slow nothing else down.
+        // Short fast strings identify the CPUs on which 512-bit moves do not slow down other code.
         let wide = features.fast_short_strings && is_x86_feature_detected!("avx512f");
         let (copy, stream): (Copy, Copy) = if wide {
             (
@@ -574,8 +572,8 @@ pub(crate) fn all() -> (Vec<Copy>, Vec<Copy>, Vec<Flush>) {
     (copies, streams, flushes)
 }
 
-/// Asks for the lines of a range that is about to be stored. Stores commit in their order: without it, each waits for
-/// its own line.
+/// Prefetches the lines of a range that will be stored to soon. Stores commit in order: without it, each waits for its
+/// own line.
 #[inline(always)]
 pub(crate) fn prefetch_lines(start: *mut u8, bytes: usize) {
     for offset in (0..bytes).step_by(64) {
@@ -585,7 +583,7 @@ pub(crate) fn prefetch_lines(start: *mut u8, bytes: usize) {
     }
 }
 
-/// Asks for the lines of a range that is about to be read.
+/// Prefetches the lines of a range that will be read soon.
 #[inline(always)]
 pub(crate) fn prefetch_lines_to_read(start: *const u8, bytes: usize) {
     for offset in (0..bytes).step_by(64) {

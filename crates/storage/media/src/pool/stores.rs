@@ -1,4 +1,4 @@
-//! Stores to a mapped pool, through the caches and past them. Bounds were checked by the caller.
+//! Stores to a mapped pool, through the caches or bypassing them. The caller has checked bounds.
 
 use crate::address::{CACHE_LINE_BYTES, PoolOffset};
 use crate::caller::CallerSource;
@@ -37,7 +37,7 @@ impl Pool {
         }
     }
 
-    /// Copy to the pool through the caches, where the lines most likely are not.
+    /// Copy to the pool through the caches; its lines are most likely uncached.
     ///
     /// # Safety
     /// `to` lies in the pool, as do the bytes from there on; `from` may be read, as far as it is mapped.
@@ -51,7 +51,7 @@ impl Pool {
         unsafe { routines::call_copy(self.routines.copy_large, to, from, bytes) }
     }
 
-    /// As `stream_in`, of a range right behind the last one. The bounds were checked.
+    /// As `stream_in`, for a range directly after the last one. The bounds were checked.
     #[inline(always)]
     pub(super) fn stream_in_order(
         &self,
@@ -72,7 +72,8 @@ impl Pool {
         }
     }
 
-    /// Whole lines past the cache; the unaligned head and tail through it, flushed. The bounds were checked.
+    /// Whole lines bypass the cache; the unaligned head and tail go through it and are flushed. The bounds were
+    /// checked.
     #[inline]
     pub(super) fn stream_in(
         &self,
@@ -115,13 +116,13 @@ impl Pool {
         }
     }
 
-    /// Where nothing has to reach the medium, what is short is better left in the caches.
+    /// Without durability, short data is better left in the caches.
     #[inline(always)]
     pub(super) fn goes_through_cache(&self, bytes: usize) -> bool {
         !self.is_durable && bytes < MIN_STREAMED_BYTES
     }
 
-    /// Lines that went past the caches are seen before all later stores. Durable pools have that from their fence.
+    /// Orders lines that bypassed the caches before all later stores. In durable pools the fence does this.
     #[inline(always)]
     pub(super) fn order_streamed(&self) {
         if !self.is_durable {
@@ -167,13 +168,13 @@ impl Pool {
         if fault == 0 {
             Ok(())
         } else {
-            // Nobody else's memory is touched here.
+            // Only pool memory is accessed here, so the fault is the pool's.
             self.note_failure(fault);
             Err(AccessFault::Pool)
         }
     }
 
-    /// The range lies inside the pool. Memory that is gone has nothing to write back.
+    /// The range lies inside the pool. Failed memory has nothing to write back.
     #[inline]
     pub(super) fn flush_lines(&self, at: PoolOffset, bytes: u64) {
         if bytes == 0 || !self.is_durable {

@@ -1,4 +1,4 @@
-//! Which of the possible crash images to look at: all when few, else a seeded sample.
+//! Selects crash images to test: all possible ones if there are few, else a sample by a seed.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -40,10 +40,10 @@ impl PossibleSteps {
     }
 }
 
-/// At most `limit` different choices, beginning with as little arrived as is wanted.
+/// At most `limit` different choices; those with the fewest arrived stores come first.
 ///
-/// All combinations when they are at most `limit`; else all that cut no store in two, when
-/// those are, filled up with a sample of the others; else a sample.
+/// All combinations if there are at most `limit`. Otherwise all that cut no store in two, if those are at most
+/// `limit`, filled up with a sample of the others. Otherwise a sample.
 pub(super) fn choose(lines: &[PossibleSteps], seed: u64, limit: usize) -> Vec<Choice> {
     let whole_stores: Vec<Vec<u32>> = lines.iter().map(PossibleSteps::whole_stores).collect();
     let all: Vec<Vec<u32>> = lines
@@ -98,8 +98,8 @@ impl Sample {
         }
     }
 
-    /// Nothing, everything, and for some lines: it alone arrived, it alone did not. Most
-    /// bugs of missing flushes and fences need no more.
+    /// Choices: nothing arrived, everything arrived, and for some lines: only this line arrived, only this line did
+    /// not. These find most bugs of missing flushes and fences.
     fn add_single_lines(&mut self, lines: &[PossibleSteps], seed: u64) {
         let least: Vec<u32> = lines.iter().map(|line| line.least).collect();
         let full: Vec<u32> = lines.iter().map(PossibleSteps::full).collect();
@@ -145,7 +145,7 @@ impl Sample {
     }
 }
 
-/// The same seed gives the same sample for ever.
+/// The same seed always gives the same sample.
 struct Random(SplitMix64);
 
 impl Random {

@@ -69,7 +69,7 @@ impl PoolSet {
     }
 }
 
-/// A pool in memory with the same content; what is all zeros takes no memory.
+/// A pool in memory with the same content; pages of zeros take no memory.
 pub(super) fn copy_of(pool: &Pool) -> io::Result<Pool> {
     let copy = Pool::anonymous(pool.bytes());
     for_each_chunk(pool, |at, chunk| {

@@ -28,14 +28,14 @@ pub enum Event {
         at: PoolOffset,
         /// Length of the range.
         bytes: u64,
-        /// Who asked for it.
+        /// Source location of the flush.
         caller: &'static Location<'static>,
     },
     /// What the thread flushed before is durable from here on.
     Fence {
         /// The kernel's id of the thread.
         thread: u32,
-        /// Who asked for it.
+        /// Source location of the fence.
         caller: &'static Location<'static>,
     },
     /// A place the test marked, as "operation 7 returned".

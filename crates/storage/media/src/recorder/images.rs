@@ -17,9 +17,9 @@ use crate::pool::Pool;
 
 /// Walks a recording and builds crash images, one at a time.
 ///
-/// One set of pools in memory holds the durable content and is moved forward event by event. An image
-/// adds the lines that arrived, and when it goes, what was stored to it is taken back: it costs what
-/// differs and what recovery writes, not the size of the pools.
+/// One set of pools in memory holds the durable content and is moved forward event by event. An image adds the lines
+/// that arrived. When it is dropped, all stores to it are taken back. So an image costs what differs and what recovery
+/// writes, not the size of the pools.
 pub struct CrashImages {
     recording: Recording,
     pools: PoolSet,
@@ -29,7 +29,7 @@ pub struct CrashImages {
     point: usize,
     /// What became durable since the base.
     persisted: Undo,
-    /// Of the difference to the base; independent of the way there.
+    /// Of the difference to the base; independent of the order of events.
     hash: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct PendingLine {
     pub pool: PoolIndex,
     /// First byte of the line.
     pub at: PoolOffset,
-    /// Aligned words stored to it, one after another: 0 to so many of them arrived.
+    /// Aligned words stored to it, in order: the first 0 to `steps` of them arrived.
     pub steps: u32,
 }
 
@@ -49,8 +49,7 @@ pub struct CrashState<'a> {
     images: &'a mut CrashImages,
 }
 
-/// One crash image: a pool for each recorded one, writable. What is stored to them is taken back when
-/// this goes.
+/// One crash image: a writable pool for each recorded one. Stores to them are taken back when this is dropped.
 pub struct CrashImage<'a> {
     images: &'a CrashImages,
     hash: u64,
@@ -72,7 +71,7 @@ impl CrashImages {
         Ok(images)
     }
 
-    /// Over pools that hold the durable content of recordings to come. They are this value's from now on.
+    /// Uses pools that hold the durable base content of future recordings, and owns them.
     pub fn over(pools: PoolSet) -> CrashImages {
         let watch = Recorder::reversible();
         pools.follow(&watch);
@@ -96,7 +95,7 @@ impl CrashImages {
         self.hash = 0;
     }
 
-    /// Begins at point 0 of a recording that was made of this image, whose base is the same as ours.
+    /// Begins at point 0 of a recording that was made of this image. The image has the same base as this value.
     pub fn restart_from(&mut self, image: &CrashImage<'_>, recording: Recording) {
         self.restart(recording);
         for key in image.differing_lines() {
@@ -161,7 +160,7 @@ impl CrashState<'_> {
         self.images.point
     }
 
-    /// The lines whose last stores may be missing, in order.
+    /// The pending lines: lines with a last store that may be missing, in order.
     pub fn pending(&self) -> Vec<PendingLine> {
         let lines = self.images.lines.pending.iter();
         lines
@@ -173,14 +172,14 @@ impl CrashState<'_> {
             .collect()
     }
 
-    /// At most `limit` ways the pending lines may have arrived: all when there are no
-    /// more, else a sample that `seed` decides. The first is: nothing of them.
+    /// At most `limit` combinations of arrived lines: all if there are no more, else a sample by `seed`. The first
+    /// one: no line arrived.
     pub fn choices(&self, seed: u64, limit: usize) -> Vec<Choice> {
         choose(&self.possible_steps(None), seed, limit)
     }
 
-    /// As [`CrashState::choices`], but when the last event is a store to one line, only those with a part
-    /// of that store: the others were possible before it.
+    /// As [`CrashState::choices`]. But when the last event is a store to one line, returns only those with a part of
+    /// that store: the others were possible before it.
     pub fn new_choices(&self, seed: u64, limit: usize) -> Vec<Choice> {
         choose(&self.possible_steps(self.last_store()), seed, limit)
     }
@@ -214,7 +213,7 @@ impl CrashState<'_> {
         lines.map(steps_of).collect()
     }
 
-    /// The lines that differ from what is durable when so much of each pending line arrived.
+    /// The lines that differ from the durable content after this choice.
     fn arrived(&self, choice: &Choice) -> Vec<(LineKey, Line, Line)> {
         let images = &self.images;
         let mut arrived = Vec::new();
@@ -236,7 +235,7 @@ impl CrashState<'_> {
         arrived
     }
 
-    /// A hash of the image's content: images over the same base are the same when theirs are.
+    /// A hash of the image's content: images over one base are equal when their hashes are.
     pub fn hash(&self, choice: &Choice) -> u64 {
         self.hash_with(&self.arrived(choice))
     }
@@ -248,8 +247,7 @@ impl CrashState<'_> {
         changes.fold(self.images.hash, |hash, change| hash ^ change)
     }
 
-    /// The image in which so much of each pending line arrived. Lines the choice does
-    /// not name did not arrive.
+    /// The image after this choice. Lines that the choice does not name did not arrive.
     pub fn image(&mut self, choice: &Choice) -> CrashImage<'_> {
         let arrived = self.arrived(choice);
         let hash = self.hash_with(&arrived);
@@ -282,7 +280,7 @@ impl CrashImage<'_> {
         self.hash
     }
 
-    /// What was stored to the image, flushed and fenced since the last time this was asked.
+    /// Events in the image (stores, flushes, fences) since the last call.
     pub fn drain(&self) -> Recording {
         self.images.watch.drain().into()
     }
@@ -303,7 +301,7 @@ impl CrashImage<'_> {
         lines
     }
 
-    /// Writes a pool of the image to a new file, for those who open pools by path.
+    /// Writes a pool of the image to a new file, for programs that open pools by path.
     ///
     /// # Errors
     /// `EEXIST` when the file exists, `ENOENT` when there is no such pool, else what `open` or `write` failed with

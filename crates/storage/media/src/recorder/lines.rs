@@ -25,13 +25,13 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Aligned words the part touches: so often it can be cut short.
+    /// Aligned words that the part touches: the number of places at which it can be cut.
     pub(super) fn steps(&self) -> u32 {
         let last = (self.at.0 + self.bytes as u64 - 1) / WORD_BYTES;
         (last - self.at.0 / WORD_BYTES + 1) as u32
     }
 
-    /// The part as far as its first `steps` words.
+    /// The part up to its first `steps` words.
     pub(super) fn cut(&self, steps: u32) -> Piece {
         let end = (self.at.0 / WORD_BYTES + u64::from(steps)) * WORD_BYTES;
         Piece {
@@ -64,7 +64,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Takes one event; `persist` is given each piece that became durable, in order.
+    /// Processes one event; `persist` gets each piece that became durable, in order.
     pub(super) fn step(
         &mut self,
         index: usize,

@@ -9,13 +9,12 @@
 //!        choices(seed, limit) ──▶ image(choice) ──▶ pools to recover from
 //! ```
 //!
-//! Flushes and fences are known by their [`Place`] in the program; [`Recording::without`] leaves one
-//! place out, and who explores crashes must then find something wrong, else he proves nothing.
+//! Flushes and fences are known by their [`Place`] in the program; [`Recording::without`] leaves one place out. A
+//! crash test must then find an error; otherwise it proves nothing about this place.
 //!
-//! What may have arrived follows the media assumptions (DESIGN.md): of each line, any
-//! prefix of the stores to it since it last persisted, cut between aligned 8-byte words;
-//! lines in any order. A line persists up to a flush of it when *the thread that
-//! flushed* fences. A copy that bypasses the cache counts as store + flush.
+//! The possible crash images follow the media assumptions (DESIGN.md): of each line, any prefix of the stores since it
+//! last persisted, cut between aligned 8-byte words; lines in any order. A line persists up to a flush of it when *the
+//! thread that flushed* fences. A copy that bypasses the cache counts as store + flush.
 
 mod choices;
 mod content;
@@ -56,7 +55,7 @@ struct Log {
     bases: Vec<Base>,
     events: Vec<Event>,
     ended: bool,
-    /// What stood where bytes were stored, for who wants to take stores back.
+    /// The bytes before each store, for users that take stores back.
     before: Option<Undo>,
 }
 
@@ -73,16 +72,16 @@ impl Recorder {
         Recorder::default()
     }
 
-    /// A recorder that keeps what stood where bytes are stored, see [`Recorder::undo`].
+    /// A recorder that keeps the old bytes of stores, see [`Recorder::undo`].
     pub fn reversible() -> Recorder {
         let recorder = Recorder::default();
         recorder.lock().before = Some(Undo::default());
         recorder
     }
 
-    /// Takes the pool's present content as its durable base and records it from now
-    /// on. Other threads must not store to the pool meanwhile. Stores of other
-    /// processes, or through other mappings of the same file, are not seen.
+    /// Takes the pool's present content as its durable base and records it from now on. During this call other threads
+    /// must not store to the pool. Stores of other processes, or through other mappings of the same file, are not
+    /// seen.
     ///
     /// # Errors
     /// `EIO` when the pool cannot be read.
@@ -96,7 +95,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// As [`Recorder::attach`], for who has the pool's present content elsewhere.
+    /// As [`Recorder::attach`], for callers that have the pool's present content elsewhere.
     pub fn follow(&self, index: PoolIndex, pool: &Pool) {
         *pool.attachment().inner() = Some((self.clone(), index));
         pool.set_recorded(true);
@@ -113,7 +112,7 @@ impl Recorder {
         self.lock().push(Event::Mark(id));
     }
 
-    /// Ends recording and hands over what was recorded.
+    /// Ends recording and returns the recording.
     pub fn take(&self) -> Recording {
         let mut log = self.lock();
         log.ended = true;
@@ -123,8 +122,8 @@ impl Recorder {
         }
     }
 
-    /// From now on every thread passes this gate after each of its events: it may make them wait for each
-    /// other, and so decide who goes on.
+    /// From now on every thread passes this gate after each of its events. The gate may make threads wait for each
+    /// other, and so decide which thread goes on.
     pub fn set_gate(&self, gate: Option<Gate>) {
         *self
             .gate
@@ -143,12 +142,12 @@ impl Recorder {
         }
     }
 
-    /// Hands over what was recorded since the last time, and goes on.
+    /// Returns the events since the last call, and goes on.
     pub fn drain(&self) -> Vec<Event> {
         std::mem::take(&mut self.lock().events)
     }
 
-    /// Takes back all that a reversible recorder saw stored to these pools, and forgets it.
+    /// Takes back all stores to these pools that a reversible recorder saw, and drops them from the record.
     pub fn undo(&self, pools: &PoolSet) {
         let mut log = self.lock();
         log.events.clear();
@@ -181,7 +180,7 @@ impl PoolSet {
     }
 }
 
-/// A pool's side of the recorder; empty when nobody records.
+/// A pool's side of the recorder; empty when the pool is not recorded.
 #[derive(Default)]
 pub(crate) struct Attachment(Mutex<Option<(Recorder, PoolIndex)>>);
 
@@ -196,8 +195,8 @@ impl Attachment {
         self.inner().clone()
     }
 
-    /// Does a store and records what is there afterwards, as one step: the record
-    /// has the order in which the stores became visible.
+    /// Makes a store and records the new content in one step, so that the record has the order in which stores became
+    /// visible.
     pub(crate) fn stored<E>(
         &self,
         memory: &Pool,
@@ -264,7 +263,7 @@ impl Attachment {
     }
 }
 
-/// What a recorder saw: the pools as they were, and everything since.
+/// A recording: the pools at the beginning, and all events since.
 #[derive(Clone)]
 pub struct Recording {
     bases: Vec<Base>,
@@ -282,8 +281,8 @@ impl Recording {
         0..=self.events.len()
     }
 
-    /// The points that suffice: before each fence (what can be found at an earlier
-    /// point since the fence before, can be found there too), after each mark, the end.
+    /// The points that are sufficient to test: before each fence (it covers all earlier points since the previous
+    /// fence), after each mark, and the end.
     pub fn telling_points(&self) -> Vec<usize> {
         let mut points: Vec<usize> = self
             .events
@@ -315,7 +314,7 @@ impl Recording {
         self.events.iter().filter_map(Place::of).collect()
     }
 
-    /// The same, had the program had no flush or fence at this place.
+    /// This recording as if the program had no flush or fence at this place.
     #[must_use]
     pub fn without(&self, place: &Place) -> Recording {
         let mut recording = self.clone();
@@ -330,7 +329,7 @@ impl Recording {
     }
 }
 
-/// Events of pools whose base is known elsewhere, see [`Recorder::follow`].
+/// Events of pools with a base that is known elsewhere, see [`Recorder::follow`].
 impl From<Vec<Event>> for Recording {
     fn from(events: Vec<Event>) -> Recording {
         let bases = Vec::new();

@@ -1,4 +1,4 @@
-//! Where in the program a flush or a fence stands.
+//! Where in the program a flush or a fence is.
 
 use std::fmt;
 use std::panic::Location;
@@ -8,13 +8,13 @@ use super::event::Event;
 /// What stands at a place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PlaceKind {
-    /// Lines are written back; also by a store that bypasses the cache.
+    /// Lines are written back, also by a store that bypasses the cache.
     Flush,
     /// What was written back before is durable.
     Fence,
 }
 
-/// A flush or fence of the program, however often it is run.
+/// A flush or fence in the program's source, however often it runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
     /// Which of the two.

@@ -1,14 +1,14 @@
-//! Taking stores back: what stood there before, newest first.
+//! Taking stores back: restores the old bytes, newest store first.
 
 use super::content::PoolSet;
 use crate::address::{PoolIndex, PoolOffset};
 use crate::pool::Pool;
 
-/// What stood where bytes were stored, in order of the stores.
+/// The old bytes at each store, in order of the stores.
 #[derive(Default)]
 pub(super) struct Undo {
     stores: Vec<Stored>,
-    /// The bytes of all, one behind the other.
+    /// The old bytes of all stores, one after the other.
     bytes: Vec<u8>,
 }
 

@@ -1,13 +1,13 @@
-//! Long accesses of striped files, made by delegates of all pools at once (OdinFS §4.1, §4.2): the caller leaves the runs of
-//! each pool with threads that stay on the pool's node, and waits.
+//! Long accesses of striped files, made by delegates of all pools in parallel (OdinFS §4.1, §4.2). The caller hands
+//! the runs of each pool to threads that stay on the pool's node, and waits.
 //!
-//! * Delegates are threads of the same process: they die with the caller, and neither the caller's memory nor a block is
-//!   touched after the caller went on, because it waits until each job has ended (`job`).
-//! * Whoever finds no free job, or whose jobs nobody takes, accesses the pools himself. A failure of a delegate is none yet:
-//!   the caller then makes the whole access himself, and finds out.
+//! * Delegates are threads of the same process, so they die with the caller. The caller waits until each job has ended
+//!   (`job`). So neither its memory nor a block is used after it went on.
+//! * A caller that finds no free job, or gets no delegate for its jobs, accesses the pools itself. A delegate's
+//!   failure is not reported: the caller repeats the whole access itself and gets its own result.
 //! * Callers hold no place at a pool (`session::admission`) while they wait; delegates ask for one.
-//! * Which accesses are delegated, and to how many, a planner or a person sets for the session; each process learns from how
-//!   long they take where that is no good (`learned`).
+//! * A planner or a person sets for the session which accesses are delegated, and to how many delegates. Each process
+//!   measures how long accesses take and learns where delegation does not help (`learned`).
 
 mod worker;
 
@@ -30,11 +30,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Jobs that one access waits for at most; what is more, the caller does.
+/// Maximum number of jobs that one access waits for; the caller accesses the rest itself.
 const MAX_POSTED: usize = 128;
-/// How often a caller looks whether delegates get on.
+/// How often a caller checks the progress of delegates.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Delegates that end no job for this long, and some times what their jobs take, get no CPU.
+/// Delegates that end no job for this long, and for some multiple of the duration of their jobs, get no CPU.
 const MIN_PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_JOBS: u32 = 4;
 
@@ -45,15 +45,15 @@ pub(crate) use crate::session::delegation::board::MAX_DELEGATES;
 pub struct DelegationRule {
     /// Threads per pool and process that access it for others, at most 16.
     pub delegates: NonZeroU8,
-    /// Reads of so many bytes and more.
+    /// Reads of at least this many bytes.
     pub min_read_bytes: u32,
-    /// Writes of so many bytes and more.
+    /// Writes of at least this many bytes.
     pub min_write_bytes: u32,
-    /// Whether also those that would be faster without.
+    /// Whether accesses that would be faster without delegates are delegated too.
     pub always: bool,
 }
 
-/// An access whose runs are delegated.
+/// An access with delegated runs.
 pub(crate) struct Delegation<'a> {
     volume: &'a Volume,
     me: Me<'a>,
@@ -113,7 +113,7 @@ impl<'a> Delegation<'a> {
         true
     }
 
-    /// Hand over what was added for a pool.
+    /// Post the runs collected for a pool.
     fn post(&self, pool: usize) {
         let Some(place) = self.filling[pool].replace(0).checked_sub(1) else {
             return;
@@ -123,7 +123,7 @@ impl<'a> Delegation<'a> {
         self.posted.borrow_mut().push((pool as u8, place));
         let someone_sleeps = of_pool.ring();
         if !someone_sleeps && of_pool.worker_count() < self.delegates {
-            // Where none can be started, the job is taken back when it is waited for.
+            // If no delegate can be started, the job is taken back when it is waited for.
             let may_start = self.volume.delegates.may_start.get();
             if may_start.is_none_or(|may| may()) {
                 (self.volume).start_delegate(self.board, pool, self.delegates);
@@ -172,7 +172,7 @@ impl DelegatedCopy for Delegation<'_> {
         self.add(pool, at, from.address(), from.bytes())
     }
 
-    /// From then on no delegate uses the caller's memory.
+    /// Wait for all posted jobs. Afterwards no delegate uses the caller's memory.
     fn settle(&self) -> bool {
         for pool in 0..self.board.pools.len() {
             self.post(pool);
@@ -205,7 +205,7 @@ impl Drop for Delegation<'_> {
     }
 }
 
-/// While a thread waits for delegates, its slot says of which pools.
+/// While a thread waits for delegates, its slot names their pools.
 struct Awaiting<'a>(&'a ThreadSlot);
 
 impl<'a> Awaiting<'a> {
@@ -222,7 +222,7 @@ impl Drop for Awaiting<'_> {
     }
 }
 
-/// A long access of a striped file while accesses are delegated: made one way or the other, and timed.
+/// A long access of a striped file while accesses are delegated: made by delegates or by the caller, and timed.
 pub(crate) struct LongAccess<'a> {
     volume: &'a Volume,
     kind: AccessKind,
@@ -266,7 +266,7 @@ fn unpack(word: u64) -> Option<DelegationRule> {
     })
 }
 
-/// Whatever was learned.
+/// Delegate regardless of what was learned.
 const ALWAYS: u64 = 1 << 62;
 /// Set by a person: no planner changes it.
 const BY_HAND: u64 = 1 << 63;
@@ -279,7 +279,7 @@ impl Volume {
             && self.session.header().delegation.load(Ordering::Relaxed) & !BY_HAND != 0
     }
 
-    /// An access of such a file, unless it is too short.
+    /// Begin a long access of such a file, unless it is too short.
     pub(crate) fn long_access<'a>(
         &'a self,
         me: Me<'a>,
@@ -313,7 +313,7 @@ impl Volume {
         })
     }
 
-    /// Which accesses of striped files are delegated from now on, for all processes of the session; `None`: none.
+    /// Set which accesses of striped files are delegated from now on, for all processes of the session; `None`: none.
     ///
     /// # Errors
     /// `EINVAL` for more than 16 delegates; `EBUSY` for a planner where a person set it.
@@ -328,8 +328,8 @@ impl Volume {
         set.map(|_| ()).map_err(|_| Errno(libc::EBUSY))
     }
 
-    /// What was [set by hand](Volume::set_delegation) ends, and what was before is back, unless somebody else has changed it
-    /// meanwhile.
+    /// Ends a rule [set by hand](Volume::set_delegation) and restores the rule before it, unless another process has
+    /// changed the rule since then.
     pub fn give_delegation_back(
         &self,
         ours: Option<DelegationRule>,
@@ -341,8 +341,8 @@ impl Volume {
         let _ = word.compare_exchange(ours, before, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// In this process, delegates are started only when this answers `true`: a library in somebody else's process may be
-    /// called where no thread may be made. Once.
+    /// In this process, start delegates only when this function returns `true`: a library inside another program may
+    /// be called where no thread may be created. Can be set once.
     pub fn start_delegates_if(&self, may_start: fn() -> bool) {
         let _ = self.delegates.may_start.set(may_start);
     }

@@ -1,7 +1,7 @@
 //! Delegates: threads of this process, one or a few per pool, that stay on the pool's node and access it for others.
 //!
-//! They begin when there is something to do, sleep while there is not, and end after [`IDLE`]. They hold nothing of the
-//! volume while they sleep.
+//! They start when there is work, sleep while there is none, and end after [`IDLE`]. While they sleep, they hold no
+//! part of the volume.
 
 use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
@@ -19,9 +19,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Who had nothing to do for so long ends.
+/// A delegate without work for this long ends.
 const IDLE: Duration = Duration::from_secs(30);
-/// A delegate calls nothing deep, but the program's static thread-local memory must fit as well.
+/// A delegate needs little stack, but the program's static thread-local memory must fit as well.
 const STACK_BYTES: usize = 512 << 10;
 
 /// What a delegate has of the process.
@@ -33,7 +33,7 @@ struct Worker {
 }
 
 impl Volume {
-    /// Start a delegate of a pool, if there are fewer than `limit`. Whether there is one at all.
+    /// Start a delegate of a pool if there are fewer than `limit`. Returns whether there is any.
     pub(super) fn start_delegate(&self, board: &Arc<Board>, pool: usize, limit: usize) -> bool {
         let of_pool = &board.pools[pool];
         if board.is_ending() {
@@ -48,7 +48,7 @@ impl Volume {
             pool,
             place,
         };
-        // The program's signals are for the program's threads.
+        // Signals for the program must be handled by the program's own threads.
         let before = block_signals();
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
         let started = builder
@@ -61,7 +61,7 @@ impl Volume {
         started.is_ok() || of_pool.worker_count() > 0
     }
 
-    /// Do a job of a pool that was taken.
+    /// Do a job of a pool after taking it.
     pub(super) fn do_job(&self, me: Me<'_>, pool: usize, job: &Job) -> Outcome<()> {
         let (kind, runs) = (job.kind(), job.runs());
         let bytes = runs.iter().map(|run| run.bytes as u64).sum();
@@ -76,7 +76,8 @@ impl Volume {
             do_run(&mut access, pool, kind, run)?;
         }
         if kind == AccessKind::Write {
-            // What this thread stored is durable before the caller commits: his fence waits for his own stores only.
+            // What this thread stored is made durable before the caller commits: the caller's fence waits for its own
+            // stores only.
             self.pool(pool)?.fence();
         }
         access.charge();
@@ -92,7 +93,7 @@ fn do_run(access: &mut Access<'_>, pool: PoolIndex, kind: AccessKind, job: JobRu
     };
     match kind {
         AccessKind::Read => {
-            // SAFETY: made of a `CallerDestination` whose owner waits until the job has ended; as good as that one.
+            // SAFETY: made from a `CallerDestination` with an owner that waits until the job has ended; equally valid.
             let to = unsafe { CallerDestination::new(job.address as *mut u8, job.bytes) };
             access.run(run, |pool| pool.copy_out(run.at, to).map_err(Errno::from))
         }
@@ -132,7 +133,7 @@ impl Worker {
                 }
             }
         }
-        // Its slot is given back with those of the process.
+        // Its slot is given back with the other slots of the process.
         of_pool.set_worker(self.place, 0);
     }
 
@@ -150,7 +151,7 @@ impl Worker {
         let job = of_pool.job(place);
         let begun = Instant::now();
         let outcome = || {
-            // The caller waits inside a call of the volume, so this is never the last one who has it.
+            // The caller waits inside a call of the volume, so this is never the last reference to it.
             let volume = self.volume.upgrade().ok_or(Errno(libc::ENODEV))?;
             volume.do_job(volume.me()?, self.pool, job)
         };
@@ -177,7 +178,7 @@ impl Worker {
 }
 
 impl Volume {
-    /// The calling thread runs on a pool's node from now on, as far as its owner allows.
+    /// Bind the calling thread to a pool's node, as far as it is allowed.
     fn stay_at_pool(&self, me: Me<'_>, pool: usize) {
         if self.is_emulated() {
             let node = self.node_position(pool);
@@ -195,13 +196,13 @@ impl Volume {
             }
         }
         if wanted.count() > 0 {
-            // Where it may not, it runs where the process runs.
+            // If this is refused, it runs on the CPUs of the process.
             let _ = rustix::thread::sched_setaffinity(None, &wanted);
         }
     }
 }
 
-/// Block all signals of this thread, but those that faults raise; what was blocked before.
+/// Block all signals of this thread except those raised by faults; returns the mask before.
 fn block_signals() -> libc::sigset_t {
     let mut all = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();

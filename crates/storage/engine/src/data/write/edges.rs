@@ -1,4 +1,4 @@
-//! The blocks at the ends of a write, of which it covers a part.
+//! The blocks at the ends of a write, which it covers only in part.
 
 use super::{Write, zero};
 use crate::format::*;
@@ -10,7 +10,7 @@ use egeria_media::{CallerSource, PoolIndex, PoolOffset};
 use std::ops::Range;
 
 impl Write<'_, '_> {
-    /// The part of the write that lies in one block it does not cover.
+    /// Write a part of a block.
     pub(super) fn copy_edge(
         &mut self,
         locked: &Locked<'_>,
@@ -32,12 +32,12 @@ impl Write<'_, '_> {
             return self.copy_edge_with_sum(locked, size, file_block, source, within);
         }
         if word.has_data() && from >= size {
-            // Nobody can see these bytes before the commit moves the size.
+            // These bytes are not visible before the commit moves the size.
             return self.copy_part(word.pool(), word.block().offset() + within, source);
         }
         let taken = self.take_block(file_block)?;
         let new = (taken.pool, taken.block.offset());
-        // Old bytes behind the end of file are not the file's: only those before it are kept.
+        // Old bytes behind the end of file do not belong to the file: only those before it are kept.
         let kept = if word.has_data() {
             size.saturating_sub(block_start).min(BLOCK as u64)
         } else {
@@ -83,7 +83,7 @@ impl Write<'_, '_> {
             .run(run, |pool| pool.copy_in(at, from).map_err(Errno::from))
     }
 
-    /// As `copy_edge` where blocks have checksums: the whole block anew, also behind the end of file.
+    /// Copy an edge in a file with checksums: write the whole block again, also behind the end of file.
     fn copy_edge_with_sum(
         &mut self,
         locked: &Locked<'_>,
@@ -95,7 +95,7 @@ impl Write<'_, '_> {
         let word = locked.index().load(file_block);
         let kept = size.saturating_sub(file_block * BLOCK as u64) as usize;
         let mut block = [0u8; BLOCK];
-        // Damage that nothing is kept of is no hindrance.
+        // A damaged block does not matter if none of its bytes are kept.
         if word.has_data() && (within.start.min(kept) > 0 || within.end < kept.min(BLOCK)) {
             self.volume
                 .old_block(locked, file_block, word, &mut block)?;

@@ -1,4 +1,4 @@
-//! What a rename changes in its one or two directories.
+//! The changes of a rename in its one or two directories.
 
 use crate::format::*;
 use crate::log::staging::Staged;

@@ -58,7 +58,7 @@ fn moves_of_files_wait_only_for_their_directories() {
     assert_eq!(moves_at_once(one, two, b"inner"), Some(Ok(())));
 }
 
-/// Each thread moves its own file round, whatever the tree looks like; another moves the directories.
+/// Each thread moves its own file around, whatever the tree looks like; another thread moves the directories.
 #[test]
 fn files_and_directories_move_all_at_once() {
     const THREADS: usize = 3;

@@ -86,7 +86,7 @@ type Seen = (
     Vec<Vec<Vec<u8>>>,
 );
 
-/// All that can be seen of the two without changing them.
+/// All that a reader can see of the two.
 fn look(volume: &Volume, file: FileReference, directory: InodeNumber) -> Seen {
     let mut names = Vec::new();
     volume
@@ -125,7 +125,7 @@ fn look(volume: &Volume, file: FileReference, directory: InodeNumber) -> Seen {
     )
 }
 
-/// As when whoever changes them is stopped between any two stores.
+/// Simulates a writer that is stopped between any two stores.
 #[test]
 fn unlocked_reads_ignore_a_stopped_writer() {
     for has_sums in [false, true] {
@@ -168,7 +168,7 @@ fn damage_is_told_beside_a_stopped_writer() {
     changing.end();
 }
 
-/// Whose turn it is: of a child that takes an instruction, of who looks after each, or of nobody any more.
+/// Whose turn it is: the child executes an instruction, then the reader checks; or the test has ended.
 static TURN: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 const STEPS: u32 = 0;
 const LOOKS: u32 = 1;
@@ -182,7 +182,7 @@ fn turn() -> &'static AtomicU32 {
 extern "C" fn let_others_look(_: i32) {
     turn().store(LOOKS, Ordering::SeqCst);
     while turn().load(Ordering::SeqCst) == LOOKS {
-        // Beside other programs whoever waits would keep the CPU from whose turn it is.
+        // On a busy machine the waiting process would keep the CPU that the other one needs.
         // SAFETY: a call without operands, which a signal handler may make.
         unsafe { libc::sched_yield() };
     }
@@ -215,7 +215,7 @@ fn between_instructions(volume: &Volume, act: impl Fn(&Volume), mut look: impl F
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(0) };
     }
-    // A look that fails must not leave it behind, waiting.
+    // A failed check must not leave the child behind, waiting.
     struct Child(i32);
     impl Drop for Child {
         fn drop(&mut self) {
@@ -240,13 +240,13 @@ fn between_instructions(volume: &Volume, act: impl Fn(&Volume), mut look: impl F
         }
     }
     let mut status = 0;
-    // SAFETY: an out-parameter; the child is nobody else's.
+    // SAFETY: an out-parameter; the child belongs to this process.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     std::mem::forget(killed_at_last);
     assert_eq!(status, 0);
 }
 
-/// Between its commit and the load of the table, the new log has names at other places than the table says.
+/// Between the commit and the load of the table, the names' places in the new log differ from those in the table.
 #[test]
 fn looks_beside_compaction_find_all_names() {
     const NAMES: usize = 3;

@@ -1,20 +1,21 @@
-//! How many threads are at a pool that has no limit, for who would set one. Marks in the threads' own slots: nobody
-//! waits, so nobody needs to see exactly who is there.
+//! How many threads use a pool without a limit, as input for setting one. Threads set marks in their own slots. No
+//! thread waits, so an exact count is not needed.
 
 use crate::format::MAX_POOLS;
 use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
 use crate::session::volume::Volume;
 use std::sync::atomic::Ordering;
 
-/// Of so many requests of a thread to a pool, one counts the threads that are there: looking at all slots each time would
-/// cost more than many a request.
+/// One of this many requests of a thread to a pool counts the threads that are there: reading all slots each time
+/// would cost more than many requests do.
 const COUNTED_REQUESTS: u64 = 64;
 
-/// A thread is at a pool without a limit, until this is dropped. Of a thread that died there, the mark goes with its slot.
+/// A thread uses a pool without a limit, until this is dropped. If the thread dies there, its mark is cleared with its
+/// slot.
 pub(crate) struct Accessing<'a>(&'a ThreadSlot);
 
 impl<'a> Accessing<'a> {
-    /// `None`: it is at one already, as in a signal handler.
+    /// `None`: the thread is at a pool already, as in a signal handler.
     pub(super) fn begin(slot: &'a ThreadSlot, pool: usize) -> Option<Accessing<'a>> {
         if slot.accessed_pool.load(Ordering::Relaxed) != 0 {
             return None;
@@ -31,7 +32,7 @@ impl Drop for Accessing<'_> {
 }
 
 impl AdmissionGate {
-    /// So many threads were at the pool at once, or wanted to be.
+    /// Note that this many threads were at the pool at the same time, or waited for it.
     pub(super) fn note_demand(&self, threads: u32) {
         let threads = u64::from(threads);
         if self.max_demand.load(Ordering::Relaxed) < threads {
@@ -41,7 +42,8 @@ impl AdmissionGate {
 }
 
 impl Volume {
-    /// A thread is at a pool without a limit with its request of this number: count who else is, now and then.
+    /// A thread makes its request of this number to a pool without a limit: at intervals, count the other threads
+    /// there.
     #[inline]
     pub(super) fn note_open_demand(&self, gate: &AdmissionGate, pool: usize, request: u64) {
         if request.is_multiple_of(COUNTED_REQUESTS) || gate.max_demand.load(Ordering::Relaxed) == 0
@@ -50,7 +52,8 @@ impl Volume {
         }
     }
 
-    /// Threads that are at each pool without a limit now, or wait for its delegates: each would be there without them.
+    /// Threads that use each pool without a limit now, or wait for its delegates: without delegates they would use it
+    /// themselves.
     pub(super) fn threads_at_pools(&self) -> [u32; MAX_POOLS] {
         let mut threads = [0; MAX_POOLS];
         let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;

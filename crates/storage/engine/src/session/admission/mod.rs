@@ -1,12 +1,12 @@
-//! How many threads access the memory of a pool at once (PATS §IV, Algorithm 1): the Selector of `egeria_admission` over
-//! words that all processes share, one per pool and thread slot.
+//! Limits how many threads access the memory of a pool at once (PATS §IV, Algorithm 1): the Selector of
+//! `egeria_admission` over words that all processes share, one per pool and thread slot.
 //!
-//! A thread asks before it holds anything, and ends after it has let everything go. Nobody waits without end:
+//! A thread asks before it takes any lock, and ends after it has released all locks. Every wait ends:
 //!
 //! * a dead thread's word is cleared with its slot;
-//! * the place of a thread that has held it for longer than its request takes (it may be stopped) is lent to others by
-//!   whoever waits ([`MAX_HELD_MS`]);
-//! * releasing waiters is nobody's duty alone (`turn`), and waiters look again every [`LOOK_AGAIN`].
+//! * the place of a thread that holds it longer than its request takes (it may be stopped) is lent to others by the
+//!   waiting threads ([`MAX_HELD_MS`]);
+//! * any thread may release waiters (`turn`), and waiters check again every [`LOOK_AGAIN`].
 //!
 //! A thread that asks while it is admitted already, as in a signal handler, goes on at once.
 
@@ -30,24 +30,24 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a waiter sleeps at most before it looks at those who hold places.
+/// How long a waiter sleeps at most before it checks for overdue holders of places.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// For so long a thread keeps its place over several requests while others wait: to wake the next one takes as long as
-/// many a request. A place that its holder does not come back to is free at the latest after [`LOOK_AGAIN`].
+/// For this long a thread keeps its place over several requests while others wait: waking the next thread takes as
+/// long as many requests. A place that its holder does not use again is free after [`LOOK_AGAIN`] at the latest.
 const MAX_TURN_NS: u64 = 250_000;
 /// A thread that has held its place for this long, and for the time that its bytes may take, lends it.
 const MAX_HELD_MS: u64 = 100;
-/// The slowest memory, for that.
+/// The slowest memory assumed for the time that a request's bytes may take.
 const MIN_BYTES_MS: u64 = 100_000;
-/// Who has waited this long goes on without a place.
+/// A thread that has waited this long goes on without a place.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// The bits of a word of `AdmissionGate::seen` that are a time.
+/// Number of bits for the time in a word of `AdmissionGate::seen`.
 const TIME_BITS: u32 = 36;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 /// The limit of a pool that has none.
 const NO_LIMIT: u32 = THREAD_SLOTS as u32;
 
-/// The limit of a pool, and who is there now.
+/// The limit of a pool, and how many threads use or wait for it now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolAdmission {
     /// Threads that may access it at once; `None`: any number.
@@ -56,13 +56,13 @@ pub struct PoolAdmission {
     pub admitted: u32,
     /// Threads that wait for one.
     pub waiting: u32,
-    /// The most threads that held a place or waited for one since this was asked with `reset`.
+    /// The most threads that held a place or waited for one since the last reset.
     pub max_demand: u32,
-    /// Places that were lent because their holders did not go on, ever.
+    /// Places lent so far because their holders did not go on.
     pub lent: u64,
 }
 
-/// Who sets a limit.
+/// What sets a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitedBy {
     /// A person: no planner changes it.
@@ -76,7 +76,7 @@ pub enum LimitedBy {
 pub(crate) enum Admitted<'a> {
     /// Of a pool with a limit.
     Place(Place<'a>),
-    /// Of one without, while its demand is measured.
+    /// Access of a pool without a limit, while its demand is measured.
     Mark(Accessing<'a>),
 }
 
@@ -113,7 +113,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The session's words; sequentially consistent, as the Selector wants them.
+/// The session's words; sequentially consistent, as the Selector requires.
 struct SessionWords<'a>(&'a [AtomicU64]);
 
 impl Words for SessionWords<'_> {
@@ -192,7 +192,7 @@ impl Volume {
     /// To be called with no lock held.
     ///
     /// # Errors
-    /// `EAGAIN` within [`crate::within_patience`], when that ends first; `ino` is what the thread is then told to wait for.
+    /// `EAGAIN` within [`crate::within_patience`], when that ends first; the thread is then asked to wait for `ino`.
     #[cold]
     pub(crate) fn admit<'a>(
         &'a self,
@@ -249,8 +249,8 @@ impl Volume {
         }
     }
 
-    /// Wait until this thread may read so much of an inode's blocks, if access is limited; by the pool that its record is in,
-    /// which has most of them.
+    /// Wait until this thread may read this many bytes of an inode, if access is limited. Uses the pool of the inode's
+    /// record, which has most of its blocks.
     ///
     /// # Errors
     /// As [`Volume::admit`].
@@ -350,7 +350,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Who set the limit of a pool; `None` without a limit, or such a pool.
+    /// What set the limit of a pool; `None` when there is no limit or no such pool.
     pub fn limited_by(&self, pool: PoolIndex) -> Option<LimitedBy> {
         let gate = self.session.gates().get(pool.0 as usize)?;
         let by = self
@@ -362,7 +362,7 @@ impl Volume {
             .find(|each| *each as u64 == by)
     }
 
-    /// Lift all limits that a planner set.
+    /// Remove all limits that a planner set.
     ///
     /// # Errors
     /// As [`Volume::limit_admission`].
@@ -378,7 +378,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether requests are counted although no pool has a limit: what a planner sets limits by.
+    /// Whether requests are counted although no pool has a limit; planners base limits on these counts.
     ///
     /// # Errors
     /// `ENOMEM` when the session's memory has no room.
@@ -392,7 +392,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether somebody measures.
+    /// Whether demand is measured.
     pub fn measures_admission(&self) -> bool {
         self.session
             .header()
@@ -412,7 +412,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Threads ask while there is a limit or somebody measures.
+    /// Threads ask for admission while there is a limit or demand is measured.
     fn set_limited(&self) {
         let header = self.session.header();
         let has_gates = header.has_gates.load(Ordering::Acquire) != 0;
@@ -424,12 +424,12 @@ impl Volume {
                 .path_mode
                 .fetch_or(PathMode::LIMITED.0, Ordering::AcqRel)
         } else {
-            // Who waits looks at it soon.
+            // Waiting threads check it soon.
             (header.path_mode).fetch_and(!PathMode::LIMITED.0, Ordering::AcqRel)
         };
     }
 
-    /// The limits of all pools and who is there now; with `reset`, their largest demands begin anew.
+    /// The limits of all pools and the threads that use or wait for them now; `reset` restarts the maxima of demand.
     pub fn admission(&self, reset: bool) -> Vec<PoolAdmission> {
         let is_limited = self.path_mode().is_limited();
         let at_pools = if is_limited {
@@ -466,14 +466,14 @@ impl Volume {
     }
 }
 
-/// Sleep while the low half of a thread's word is this, no longer than `limit`.
+/// Sleep while the low half of a thread's word is `low`, no longer than `limit`.
 fn sleep_while(gate: &AdmissionGate, thread: ThreadId, low: u32, limit: Duration) {
     let limit = futex::Timespec {
         tv_sec: limit.as_secs() as i64,
         tv_nsec: limit.subsec_nanos().into(),
     };
     if let Some(word) = word_of(gate, thread) {
-        // Woken, changed or late: the caller looks again.
+        // Woken, changed or timed out: the caller checks again.
         let _ = futex::wait(word, futex::Flags::empty(), low, Some(&limit));
     }
 }

@@ -43,7 +43,7 @@ fn no_more_threads_than_the_limit_are_admitted() {
                 for round in 0..300 {
                     let place = ask(volume).expect("a place");
                     let beside = inside.fetch_add(1, Ordering::SeqCst);
-                    // One that got no CPU for a while lends its place.
+                    // A thread that got no CPU for some time lends its place.
                     let lent = volume.admission(false)[0].lent;
                     assert!(
                         u64::from(beside) < 2 + lent,
@@ -183,7 +183,7 @@ fn a_planner_leaves_limits_that_were_set_by_hand() {
     assert_eq!(volume.admission(false)[0].limit, limit(2));
     volume.lift_planned_limits().expect("lifted");
     assert_eq!(volume.admission(false)[0].limit, None);
-    // Nothing is counted without limits, unless somebody measures.
+    // Without limits nothing is counted, unless demand is measured.
     let asked = || volume.counters().asked[0].requests;
     let before = asked();
     volume.write(file, 0, &[2; 4096]).expect("write");
@@ -197,7 +197,7 @@ fn a_planner_leaves_limits_that_were_set_by_hand() {
     assert_eq!(asked(), before + 1);
 }
 
-/// A volume whose pool has no limit, while its demand is measured.
+/// A volume without a limit on its pool, while demand is measured.
 fn measured() -> (std::sync::Arc<Volume>, tempfile::TempDir) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let (volume, _) = new_volume(&directory);
@@ -225,7 +225,7 @@ fn threads_at_a_pool_without_a_limit_are_its_demand() {
         assert_eq!(volume.admission(true)[0].max_demand, THREADS as u32);
         there.wait();
     });
-    // The first that comes counts, though nobody looks meanwhile.
+    // The first thread counts, although no other thread reads the demand at that time.
     volume.admission(true);
     drop(ask(&volume).expect("no error"));
     assert_eq!(volume.admission(true)[0].max_demand, 1);
@@ -238,7 +238,7 @@ fn of_a_long_row_of_requests_some_count_the_others() {
     let held = ask(&volume).expect("no error");
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            // Somebody counted one thread before.
+            // Another thread stored a demand of one thread before.
             volume.session.gates()[0]
                 .max_demand
                 .store(1, Ordering::Relaxed);

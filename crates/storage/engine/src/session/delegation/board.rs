@@ -1,5 +1,5 @@
-//! Where the callers of a process leave jobs for its delegates: some places per pool, taken and given back without locks,
-//! and never freed while anybody may look at them.
+//! Where the callers of a process leave jobs for its delegates: some places per pool, taken and given back without
+//! locks, and never freed while a thread may read them.
 
 use super::job::JobWord;
 use super::learned::Learned;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Most delegates of a pool, in one process.
 pub(crate) const MAX_DELEGATES: usize = 16;
-/// Jobs of a pool at once; who finds no free one accesses the pool himself.
+/// Jobs of a pool at once; a caller that finds no free one accesses the pool itself.
 const JOBS: usize = 64;
 /// Runs of one job: 2 MiB over eight pools in stripes of 32 KiB are 8 each.
 pub(crate) const RUNS: usize = 32;
@@ -29,7 +29,7 @@ pub(crate) struct JobRun {
     pub(crate) bytes: usize,
 }
 
-/// One job. Its owner, as its word says, alone touches the rest.
+/// One job. Only its owner, named by its word, accesses the other fields.
 pub(crate) struct Job {
     pub(crate) word: JobWord,
     is_write: AtomicU32,
@@ -45,7 +45,7 @@ pub(crate) struct PoolBoard {
     sleeping: AtomicU32,
     /// Jobs that ended, ever.
     pub(crate) ended: AtomicU64,
-    /// How long the longest of the last jobs took.
+    /// Duration of the longest of the last jobs.
     pub(crate) long_ns: AtomicU64,
     /// Ids of the delegates, 0: none.
     workers: [AtomicU32; MAX_DELEGATES],
@@ -73,7 +73,7 @@ impl Job {
         self.count.store(0, Ordering::Relaxed);
     }
 
-    /// Adds a run; whether the job is full now.
+    /// Adds a run; returns whether the job is full now.
     pub(crate) fn add(&self, run: JobRun) -> bool {
         let count = self.count.load(Ordering::Relaxed) as usize;
         if let Some([at, address, bytes]) = self.runs.get(count) {
@@ -117,7 +117,7 @@ impl PoolBoard {
         }
     }
 
-    /// A free job, begun; threads begin their search at different places.
+    /// Reserve a free job for filling; threads begin their search at different places.
     pub(crate) fn reserve(&self, hint: usize) -> Option<u8> {
         let places = (0..JOBS).map(|turn| (hint + turn) % JOBS);
         let mut free = places.filter(|place| self.jobs[*place].word.reserve());
@@ -128,16 +128,16 @@ impl PoolBoard {
         &self.jobs[place as usize % JOBS]
     }
 
-    /// A job that nobody does is taken; `after` where the last one was.
+    /// Take an open job; `after` is the place of the last one taken.
     pub(crate) fn take(&self, after: usize) -> Option<u8> {
         let mut places = (1..=JOBS).map(|turn| (after + turn) % JOBS);
         let taken = places.find(|place| self.jobs[*place].word.take())?;
         Some(taken as u8)
     }
 
-    /// Wake a delegate for what was posted. Whether one sleeps.
+    /// Wake a delegate for a posted job. Returns whether one sleeps.
     pub(crate) fn ring(&self) -> bool {
-        // In one order with the sleeper's: it says that it sleeps, then looks at the bell.
+        // In one total order with the sleeper: it publishes that it sleeps, then reads the bell.
         self.bell.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let sleeps = self.sleeping.load(Ordering::SeqCst) > 0;
@@ -147,12 +147,12 @@ impl PoolBoard {
         sleeps
     }
 
-    /// What the bell says, to be asked for before looking for jobs.
+    /// The bell's value, to be read before looking for jobs.
     pub(crate) fn bell(&self) -> u32 {
         self.bell.load(Ordering::SeqCst)
     }
 
-    /// Sleep until the bell says something else, or it was too long. Whether it was.
+    /// Sleep until the bell changes or the limit is over. Returns whether the limit was over.
     pub(crate) fn sleep(&self, seen: u32, limit: Duration) -> bool {
         self.sleeping.fetch_add(1, Ordering::SeqCst);
         let outcome = wait(&self.bell, seen, limit);
@@ -160,7 +160,7 @@ impl PoolBoard {
         matches!(outcome, Err(rustix::io::Errno::TIMEDOUT))
     }
 
-    /// Delegates there are, or that are being started.
+    /// Number of delegates that exist or are being started.
     pub(crate) fn worker_count(&self) -> usize {
         let is_there = |worker: &&AtomicU32| worker.load(Ordering::Acquire) != 0;
         self.workers.iter().filter(is_there).count()
@@ -185,12 +185,12 @@ impl PoolBoard {
         self.jobs.iter().any(|job| job.word.is_open())
     }
 
-    /// Give the place back, unless a job came meanwhile.
+    /// Give the place back, unless a job was posted in the meantime.
     pub(crate) fn end_worker(&self, place: usize) -> bool {
         let own = self.workers[place].swap(0, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let worker = &self.workers[place];
-        // Who posted before it saw the place empty has started nobody.
+        // A caller that posted before it saw the place empty has started no worker.
         let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
         !(self.has_open() && worker.compare_exchange(0, own, order, failed).is_ok())
     }
@@ -218,13 +218,14 @@ impl Board {
         self.ending.load(Ordering::Acquire) != 0
     }
 
-    /// In the child after fork, which has one thread: no delegate is left, and no caller but that one, which has no job.
-    /// Only stores.
+    /// Called in the child after fork, which has one thread: no delegate is left, and the only caller has no job. Only
+    /// stores.
     pub(crate) fn reset_after_fork(&self) {
         self.pools.iter().for_each(PoolBoard::reset);
     }
 
-    /// End all delegates and wait until the kernel has forgotten them: who makes namespaces must be alone.
+    /// End all delegates and wait until the kernel has removed them: a process that creates namespaces must have one
+    /// thread only.
     pub(crate) fn end(&self) {
         self.ending.store(1, Ordering::SeqCst);
         let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
@@ -254,7 +255,7 @@ impl Board {
 /// A process's part in delegation.
 #[derive(Default)]
 pub(crate) struct Delegates {
-    /// Never waited for: a fork child would wait for a thread that is not there.
+    /// Never waited for: a fork child would wait for a thread that does not exist there.
     pub(crate) board: OnceBox<Arc<Board>>,
     pub(crate) learned: Learned,
     pub(crate) may_start: OnceLock<fn() -> bool>,

@@ -1,13 +1,13 @@
-//! The word of a job: who may touch the job's memory and the caller's.
+//! The word of a job: which thread may access the job's memory and the caller's memory.
 //!
 //! ```text
 //! free ─reserve─▶ filling ─post─▶ open ─take─▶ running ─end─▶ done | failed ─free─▶ free
 //!   caller          caller                 delegate            caller
 //! ```
 //!
-//! From `take` to `end` the caller's memory is the delegate's; from `end` on the delegate touches nothing of it, so that
-//! the caller may return. An open job can be taken by its caller, too. Whoever dies takes the other with him: both are
-//! threads of one process.
+//! From `take` to `end` the delegate uses the caller's memory. After `end` the delegate no longer uses it, so the
+//! caller may return. The caller itself can take an open job, too. If one of the two threads dies, both die: they
+//! belong to one process.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
@@ -45,7 +45,7 @@ impl JobWord {
         self.0.store(OPEN, Ordering::Release);
     }
 
-    /// Do it, if nobody else does.
+    /// Take the job, if no other thread has taken it.
     pub(crate) fn take(&self) -> bool {
         // Its caller may begin to sleep on it in between.
         self.is_open()
@@ -53,7 +53,7 @@ impl JobWord {
                 || self.change(OPEN | AWAITED, RUNNING | AWAITED, Ordering::Acquire))
     }
 
-    /// It was done, and nothing of the caller's is touched any more. Whether the caller is to be woken.
+    /// End the job: the delegate no longer uses the caller's memory. Returns whether the caller is to be woken.
     pub(crate) fn end(&self, end: JobEnd) -> bool {
         let end = match end {
             JobEnd::Done => DONE,
@@ -72,7 +72,7 @@ impl JobWord {
         }
     }
 
-    /// What the word says while it is neither done nor failed, with the note that somebody sleeps on it.
+    /// The word to sleep on, with the note that a thread sleeps on it; `None` when the job is done or failed.
     pub(crate) fn sleep_on(&self) -> Option<u32> {
         let found = self.0.load(Ordering::Relaxed);
         match found {
@@ -89,7 +89,7 @@ impl JobWord {
         self.0.store(FREE, Ordering::Release);
     }
 
-    /// Whether somebody could take it.
+    /// Whether a thread could take it.
     pub(crate) fn is_open(&self) -> bool {
         self.0.load(Ordering::Relaxed) & !AWAITED == OPEN
     }

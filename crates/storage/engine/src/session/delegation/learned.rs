@@ -1,16 +1,16 @@
-//! Whether delegates or the caller are faster, learned from how long accesses of each size took.
+//! Learns from the duration of accesses of each size whether delegates or the caller are faster.
 //!
-//! The slower way is tried again now and then, for a small part of the time that such accesses take.
+//! The slower way is tried again at intervals, for a small part of the time that such accesses take.
 
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Sizes are told apart by their power of two, up to here.
+/// Sizes are grouped by their power of two, up to here.
 const SIZES: usize = 32;
-/// A measurement counts for so much of what is known: 1 / 2^3.
+/// Weight of a new measurement in the average: 1 / 2^3.
 const SHIFT: u32 = 3;
-/// The caller accesses the pools when that takes less than this share of the time: delegates keep the pools from
-/// crowds of threads, which one caller does not notice (OdinFS).
+/// The caller accesses the pools when that takes less than this share of the time. Delegates protect the pools from
+/// many concurrent threads; a single caller does not notice this benefit (OdinFS).
 const DIRECT_SHARE: (u64, u64) = (4, 5);
 /// The other way is tried after this many times the time it took when it was tried last.
 const TRY_AFTER: u64 = 64;
@@ -23,7 +23,7 @@ pub(crate) enum Way {
     Delegated,
 }
 
-/// What is known about accesses of one size, us; 0: nothing. Lost updates of racing threads do no harm.
+/// What is known about accesses of one size, us; 0: nothing. Lost updates of racing threads are harmless.
 #[derive(Default)]
 struct Known {
     direct_us: AtomicU32,
@@ -91,12 +91,12 @@ impl Learned {
         }
     }
 
-    /// Which way the next access of this size goes.
+    /// The way for the next access of this size.
     pub(crate) fn choose(&self, kind: AccessKind, bytes: usize) -> Way {
         self.known(kind, bytes).choose()
     }
 
-    /// An access took so long.
+    /// Note how long an access took.
     pub(crate) fn learn(&self, kind: AccessKind, bytes: usize, way: Way, took_us: u32) {
         self.known(kind, bytes).learn(way, took_us);
     }
@@ -108,7 +108,7 @@ mod tests {
 
     const KIND: AccessKind = AccessKind::Read;
 
-    /// How often each way was chosen in so many accesses that take so long.
+    /// How often each way was chosen in this many accesses with these times.
     fn chosen(learned: &Learned, accesses: usize, took_us: impl Fn(Way) -> u32) -> [usize; 2] {
         let mut chosen = [0; 2];
         for _ in 0..accesses {

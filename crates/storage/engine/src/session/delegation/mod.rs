@@ -1,4 +1,4 @@
-//! The board of delegates of a process: jobs that callers post, and what was learned of their speed.
+//! The board of delegates of a process: jobs that callers post, and the learned speed of delegates.
 
 pub(crate) mod board;
 pub(crate) mod job;

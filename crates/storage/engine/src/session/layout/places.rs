@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Where everything lies, from the sizes of the pools; the same in every process.
+/// Offsets of all parts, computed from the sizes of the pools; equal in every process.
 #[derive(Clone, Debug)]
 pub struct SessionLayout {
     /// [`ProcessSlot`]s.
@@ -25,9 +25,9 @@ pub struct SessionLayout {
     pub inode_maps: Vec<usize>,
     /// [`SessionInode`]s, one array per pool.
     pub inodes: Vec<usize>,
-    /// Bit map of the pages before it that have memory.
+    /// Bit map of the preceding pages that have memory.
     pub backed: usize,
-    /// For each arena page, the link of a free one.
+    /// The link of each free arena page.
     pub arena_links: usize,
     /// Arena pages.
     pub arena: usize,
@@ -71,8 +71,8 @@ impl SessionLayout {
         let pages_before = take(0) / BLOCK;
         let backed = take(pages_before.div_ceil(64) * 8);
         let total_blocks: u64 = pools.iter().map(|(blocks, _)| blocks).sum();
-        // Sparse: a page costs memory once touched. Indexes take 8 bytes a block, directories up to
-        // 16 bytes a name; the rest is room for many small trees.
+        // Sparse: a page costs memory once touched. Indexes take 8 bytes per block, directories up to 16 bytes per
+        // name; the rest is room for many small trees.
         let arena_pages = (total_blocks as usize / 2).max(1 << 16);
         let arena_links = take(arena_pages * 8);
         let arena = take(arena_pages * BLOCK);

@@ -1,4 +1,4 @@
-//! Leases beside a mount that is played.
+//! Leases with a simulated mount.
 
 use super::*;
 use crate::test_volume::{FILE, Stopped, new_volume};
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
 
-/// Run `body` beside a mount that ends every lease it is asked for; how many recalls there were.
+/// Run `body` while a simulated mount ends every lease it is asked to end; returns the number of recalls.
 fn beside_a_mount(volume: &Volume, body: impl FnOnce()) -> usize {
     let mount = LeaseMount(volume.session.header().lease_mount.load(Ordering::Relaxed));
     let is_over = std::sync::atomic::AtomicBool::new(false);
@@ -45,7 +45,7 @@ fn new_file(volume: &Volume) -> InodeNumber {
     volume.attributes(made).expect("attributes").ino
 }
 
-/// Create a file as a mount does that keeps these references.
+/// Create a file like a mount that keeps these references.
 fn create_for_kernel(volume: &Volume, mount: LookupReferences, name: &[u8]) {
     std::thread::scope(|scope| {
         let create = scope.spawn(|| {
@@ -171,7 +171,7 @@ fn another_mount_recalls_as_everybody_does() {
     assert!(volume.lease(ROOT, true));
     let by_other = || create_for_kernel(&volume, other, b"one");
     assert_eq!(beside_a_mount(&volume, by_other), 1);
-    // Its end ends nothing of the one that grants.
+    // The end of another mount does not end the leases of the granting mount.
     assert!(volume.lease(ROOT, true));
     volume.drop_lookup_references(other);
     let two = || _ = volume.create(ROOT, b"two", &FILE).expect("create");

@@ -1,4 +1,4 @@
-//! Pockets: the few runs of free blocks that each thread keeps, so that the common write touches no shared line.
+//! Pockets: the few runs of free blocks that each thread keeps, so that the common write uses no shared cache line.
 
 use super::*;
 
@@ -24,10 +24,10 @@ impl Volume {
         let extent = self
             .search_groups(me, pool, want)?
             .ok_or(Errno(libc::ENOSPC))?;
-        // Named twice for a moment (incoming and pocket): reaping drops the copy.
+        // For a moment two words name it (incoming and pocket): reaping drops the copy.
         me.slot.pocket[pool][entry].store(extent.encode(), Ordering::Release);
         me.slot.incoming.store(0, Ordering::Release);
-        // A process that fills one pocket may write a little file and end; who fills a second goes on.
+        // A process that fills one pocket may write a small file and end; one that fills a second pocket writes more.
         if is_large || self.has_refilled.load(Ordering::Relaxed) {
             let blocks = extent.count.min(MAX_MAPPED_BLOCKS);
             if let Ok(pool) = self.pool(extent.pool) {
@@ -39,7 +39,7 @@ impl Volume {
         Ok(entry)
     }
 
-    /// Look where this thread last found room, then further on; threads begin in different groups.
+    /// Search where this thread last found room, then further on; threads begin in different groups.
     pub(super) fn search_groups(
         &self,
         me: Me<'_>,
@@ -62,7 +62,7 @@ impl Volume {
             .map(|group| (group, (true, Wait::No)));
         let any = || order.clone().filter(|group| free(group) > 0);
         let some = any().map(|group| (group, (false, Wait::No)));
-        // When somebody holds all that have room, they are waited for in turn: one of them may be stopped.
+        // When all groups with room are locked, they are waited for in turn: one of the holders may be stopped.
         let waiting = std::iter::repeat_with(|| any().collect::<Vec<usize>>())
             .take_while(|groups| !groups.is_empty())
             .flatten()
@@ -95,7 +95,7 @@ impl Volume {
         })
     }
 
-    /// `EBUSY`: what is left stays there.
+    /// `EBUSY`: the rest stays there.
     fn give_back_pocket_entry(
         &self,
         index: usize,
@@ -110,7 +110,7 @@ impl Volume {
         word.store(0, Ordering::Release);
         let given = self.give_back(index, slot);
         if given.is_err() {
-            // Named twice for a moment, as by `refill`.
+            // For a moment two words name it, as in `refill`.
             word.store(slot.outgoing.load(Ordering::Relaxed), Ordering::Release);
             slot.outgoing.store(0, Ordering::Release);
         }
@@ -120,7 +120,7 @@ impl Volume {
     /// Give all pockets of a slot back to the maps.
     ///
     /// # Errors
-    /// `EBUSY` when somebody holds parts of them, who may be stopped: what is left stays in the pockets.
+    /// `EBUSY` when a thread that may be stopped holds parts of the maps: the rest stays in the pockets.
     pub(crate) fn empty_pockets(&self, slot: &ThreadSlot) -> Outcome<()> {
         let index = self.index_of_slot(slot);
         let mut all = Ok(());
@@ -135,8 +135,8 @@ impl Volume {
         (slot as *const ThreadSlot as usize - base) / size_of::<ThreadSlot>()
     }
 
-    /// Take up to `want` blocks, first from the preferred pool, then from any that has room. `record`
-    /// stores the run as pending before it leaves the pocket.
+    /// Take up to `want` blocks, first from the preferred pool, then from any pool with room. `record` stores the run
+    /// as pending before it leaves the pocket.
     pub(crate) fn take_blocks(
         &self,
         me: Me<'_>,
@@ -183,8 +183,8 @@ impl Volume {
                 .iter()
                 .map(|word| Extent::decode(word.load(Ordering::Relaxed)).count)
         };
-        // The shortest that is long enough: runs just freed are used again first, so that overwriting
-        // needs no group and touches no new memory.
+        // The shortest sufficient run: recently freed runs are reused first, so that overwriting needs no group and
+        // touches no new memory.
         let mut fitting: Option<(usize, u64)> = None;
         for (entry, count) in counts().enumerate() {
             if count == want {
@@ -231,7 +231,7 @@ impl Volume {
     }
 }
 
-/// Put a run into a pocket entry when it is empty or a neighbour.
+/// Add a run to a pocket entry that is empty or adjacent.
 fn merge(held: Extent, freed: Extent) -> Option<Extent> {
     if held.count == 0 {
         return Some(freed);

@@ -1,4 +1,4 @@
-//! Free space beside holders that are stopped.
+//! Free space while holders of its locks are stopped.
 
 use super::*;
 use crate::test_volume::{FILE, Stopped, new_volume};
@@ -6,7 +6,7 @@ use crate::types::InodeNumber;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
 
-/// A process that holds this group, and is stopped.
+/// A stopped process that holds this group.
 fn holding(volume: &Volume, group: usize) -> Stopped {
     Stopped::in_child(volume, |volume| {
         let locked = volume.lock_group(0, group, Wait::No);
@@ -88,7 +88,7 @@ fn a_group_that_is_let_go_is_taken_beside_a_held_one() {
     std::thread::scope(|scope| {
         let taking = scope.spawn(|| {
             let me = volume.me().expect("a slot");
-            // It looks at the first one first.
+            // The search begins at the first group.
             me.slot.last_group[0].store(1, Ordering::Relaxed);
             volume.search_groups(me, 0, 1)
         });
@@ -101,7 +101,7 @@ fn a_group_that_is_let_go_is_taken_beside_a_held_one() {
     stopped.kill();
 }
 
-/// Space is wanted more often than numbers are.
+/// Waits for space are more frequent than waits for numbers.
 #[test]
 fn a_late_number_is_given_back_after_late_runs() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
