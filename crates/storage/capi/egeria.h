@@ -124,8 +124,8 @@ const char *egeria_message(void);
 const char *egeria_version(void);
 
 /*
- Attach a volume by the path of any of its pools: join those who have it attached, or recover it first. NULL: it
- failed. Flags: 0 or EGERIA_READ_ONLY.
+ Attach a volume by the path of any of its pools: join its session if it is attached, otherwise recover it first.
+ NULL: it failed. Flags: 0 or EGERIA_READ_ONLY.
 
  What the caller sees to: `pool` is NULL or a string.
  */
@@ -167,14 +167,14 @@ int egeria_close(egeria_file *file);
 /*
  Read from a place in the file: how many bytes, fewer than asked for at its end.
 
- What the caller sees to: The handle is NULL or valid; nobody else uses the buffer meanwhile.
+ What the caller sees to: The handle is NULL or valid; no other thread uses the buffer during the call.
  */
 ssize_t egeria_pread(const egeria_file *file, void *buffer, size_t bytes, off_t at);
 
 /*
  Write to a place in the file: how many bytes, durable. Fewer than given only when space ran out after some.
 
- What the caller sees to: The handle is NULL or valid; nobody changes the buffer meanwhile.
+ What the caller sees to: The handle is NULL or valid; no other thread changes the buffer during the call.
  */
 ssize_t egeria_pwrite(const egeria_file *file,
                       const void *buffer,
@@ -184,7 +184,8 @@ ssize_t egeria_pwrite(const egeria_file *file,
 /*
  Write at the end of file, wherever that is by then: how many bytes, durable. `at`, unless NULL, gets the place.
 
- What the caller sees to: The handle is NULL or valid; nobody changes the buffer meanwhile; `at` is NULL or has room for an offset.
+ What the caller sees to: The handle is NULL or valid; no other thread changes the buffer during the call; `at` is NULL or has room for an
+ offset.
  */
 ssize_t egeria_append(const egeria_file *file,
                       const void *buffer,
@@ -194,7 +195,7 @@ ssize_t egeria_append(const egeria_file *file,
 /*
  Read into several buffers, one after the other; each is a read of its own.
 
- What the caller sees to: The handle is NULL or valid; `buffers` is NULL or has `count` of them; nobody else uses them meanwhile.
+ What the caller sees to: The handle is NULL or valid; `buffers` is NULL or has `count` of them; no other thread uses them during the call.
  */
 ssize_t egeria_preadv(const egeria_file *file,
                       const struct iovec *buffers,
@@ -204,7 +205,8 @@ ssize_t egeria_preadv(const egeria_file *file,
 /*
  Write several buffers, one after the other; each is a write of its own.
 
- What the caller sees to: The handle is NULL or valid; `buffers` is NULL or has `count` of them; nobody changes them meanwhile.
+ What the caller sees to: The handle is NULL or valid; `buffers` is NULL or has `count` of them; no other thread changes them during the
+ call.
  */
 ssize_t egeria_pwritev(const egeria_file *file,
                        const struct iovec *buffers,
@@ -247,7 +249,7 @@ ssize_t egeria_fwhere(const egeria_file *file, egeria_part *parts, size_t room);
 int egeria_stat(const egeria_volume *volume, const char *file, struct stat *found);
 
 /*
- The same; of a symbolic link at the end of the path, what is known of the link.
+ What is known of a file, or of a symbolic link at the end of the path. st_dev is 0.
 
  What the caller sees to: As `egeria_stat`.
  */
