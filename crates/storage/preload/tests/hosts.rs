@@ -1,4 +1,4 @@
-//! Hosts that are hard on an interposed library, and readers beside it.
+//! Programs that are difficult for an interposed library, and readers that run at the same time.
 
 mod common;
 

@@ -65,6 +65,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let text = fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
     let order: Order = toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))?;
     let mut wrong = wrong_crates(root, &order)?;
+    wrong.extend(missing_folders(root, &order)?);
     for (name, graph) in modules::graphs(root)? {
         if let Some(folders) = order.crates.iter().find(|folders| folders.name == name) {
             let edges = graph.edges().map(|((from, to), place)| {
@@ -108,6 +109,27 @@ fn wrong_crates(root: &Path, order: &Order) -> Result<Vec<String>, String> {
         edges.into_iter(),
         &order.exceptions,
     ));
+    Ok(wrong)
+}
+
+/// Crates and folders that the order names and that do not exist: what they were renamed to would not be checked.
+fn missing_folders(root: &Path, order: &Order) -> Result<Vec<String>, String> {
+    let crates = files::crates(root).map_err(|error| format!("crates: {error}"))?;
+    let mut wrong = Vec::new();
+    for Folders { name, folders, .. } in &order.crates {
+        let Some(path) = crates.get(name) else {
+            wrong.push(format!("{FILE}: there is no crate {name}; remove it"));
+            continue;
+        };
+        let source = path.join("src");
+        let is_there = |folder: &&String| {
+            *folder == "crate"
+                || source.join(folder).is_dir()
+                || source.join(format!("{folder}.rs")).is_file()
+        };
+        let missing = folders.iter().filter(|folder| !is_there(folder));
+        wrong.extend(missing.map(|folder| format!("{FILE}: {name} has no {folder}; remove it")));
+    }
     Ok(wrong)
 }
 

@@ -72,3 +72,13 @@ fn what_has_no_place_and_what_nothing_needs_is_found() {
     let vain = format!("{LAYERS}[[exception]]\nfrom = \"base\"\nto = \"user\"\nreason = \"why\"\n");
     assert!(wrong(tree(&vain, "").path())[0].contains("does not use `user` any more"));
 }
+
+#[test]
+fn crates_and_folders_that_do_not_exist_are_found() {
+    let gone = format!("{LAYERS}[[crate]]\nname = \"gone\"\nfolders = []\n");
+    assert!(wrong(tree(&gone, "").path())[0].contains("there is no crate gone"));
+    let folders = "[[crate]]\nname = \"base\"\nfolders = [\"a\", \"b\", \"c\"]\n";
+    let found = wrong(tree(&format!("{LAYERS}{folders}"), "").path());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("base has no c"));
+}

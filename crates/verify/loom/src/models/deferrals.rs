@@ -76,7 +76,7 @@ impl Process {
         assert_eq!(self.kernel[number].load(Ordering::Relaxed), FILE);
     }
 
-    /// As `preload::files::numbers` closes a number that no call is under way by; somebody else gets it.
+    /// As `preload::files::numbers` closes a number that no call uses; another thread gets it.
     fn close(&self, number: usize) {
         let word = &self.table[number];
         let closed = word.compare_exchange(OURS, CLOSED, Ordering::AcqRel, Ordering::Acquire);

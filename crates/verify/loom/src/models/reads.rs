@@ -1,4 +1,4 @@
-//! `engine::session::seqlock` and `engine::session::index`: reads without the lock beside one who changes the file under it.
+//! `engine::session::seqlock` and `engine::session::index`: reads without the lock, while another thread changes the file under it.
 
 use crate::check::check;
 use crate::format::BlockWord;
