@@ -372,7 +372,7 @@ impl File {
     pub fn metadata(&self) -> Result<Metadata> {
         self.checked("ask for attributes", || {
             let attributes = self.volume.inner.attributes(self.reference.ino())?;
-            Ok(Metadata::of(&attributes))
+            Ok(Metadata::of(&self.volume.inner, &attributes))
         })
     }
 

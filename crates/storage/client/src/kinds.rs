@@ -1,6 +1,6 @@
 //! Descriptions of files, directories, data and space.
 
-use egeria_engine::{Attributes, ExtentReport, FileKind, InodeNumber, Outcome};
+use egeria_engine::{Attributes, ExtentReport, FileKind, InodeNumber, Outcome, Volume};
 use std::ffi::OsString;
 
 /// What a file is.
@@ -44,7 +44,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    pub(crate) fn of(attributes: &Attributes) -> Metadata {
+    pub(crate) fn of(volume: &Volume, attributes: &Attributes) -> Metadata {
+        volume.note_times_shown(attributes.ino);
         Metadata {
             inode: attributes.ino.0,
             mode: attributes.mode,

@@ -40,7 +40,7 @@ impl Volume {
     fn stat(&self, path: &Path, follows: bool) -> Result<Metadata> {
         self.on_path(path, |volume, path| {
             let found = walk(volume, path, follows)?.existing()?;
-            Ok(Metadata::of(&found))
+            Ok(Metadata::of(volume, &found))
         })
     }
 

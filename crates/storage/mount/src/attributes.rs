@@ -21,7 +21,10 @@ impl Adapter {
         let held = self.known.hold(&self.volume, ino)?;
         let (attributes, granted) = self.leased_attributes(held.ino, false, asker)?;
         let validity = leases::attribute_validity(granted.is_some(), &attributes);
-        Ok((convert::file_attributes(&attributes), validity))
+        Ok((
+            convert::file_attributes(&self.volume, &attributes),
+            validity,
+        ))
     }
 
     /// Attributes of an inode, and whether the kernel may remember them. `is_new`: the kernel does not have it yet.
@@ -71,7 +74,7 @@ impl Adapter {
             self.coherence
                 .changed_then(ino, held.file, range, move || drop(keeping));
         }
-        Ok(convert::file_attributes(&attributes))
+        Ok(convert::file_attributes(&self.volume, &attributes))
     }
 
     /// Change attributes. If the size changes, merge the change with stores through mappings.

@@ -1,7 +1,7 @@
 //! Conversions between the types of FUSE and of the engine.
 
 use crate::failures;
-use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, Outcome, TimeChange};
+use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, Outcome, TimeChange, Volume};
 use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -38,9 +38,9 @@ pub(crate) struct Entry {
     pub generation: Generation,
 }
 
-pub(crate) fn entry(attributes: &Attributes) -> Entry {
+pub(crate) fn entry(volume: &Volume, attributes: &Attributes) -> Entry {
     Entry {
-        attributes: file_attributes(attributes),
+        attributes: file_attributes(volume, attributes),
         generation: Generation(u64::from(attributes.generation)),
     }
 }
@@ -77,7 +77,9 @@ pub(crate) fn file_type(kind: FileKind) -> FileType {
     }
 }
 
-pub(crate) fn file_attributes(attributes: &Attributes) -> FileAttr {
+/// Attributes for the kernel, which shows their times to programs.
+pub(crate) fn file_attributes(volume: &Volume, attributes: &Attributes) -> FileAttr {
+    volume.note_times_shown(attributes.ino);
     FileAttr {
         ino: INodeNo(attributes.ino.0),
         size: attributes.size_bytes,

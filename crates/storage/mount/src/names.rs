@@ -5,7 +5,9 @@ use crate::convert::{self, Entry};
 use crate::known::Held;
 use crate::leases::{self, Asker, Epoch};
 use crate::privilege::Caller;
-use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode};
+use egeria_engine::{
+    Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode, Volume,
+};
 use fuser::RenameFlags;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -39,9 +41,9 @@ pub(crate) struct Found {
 
 impl Found {
     /// An answer that must not be cached.
-    pub(crate) fn once(attributes: &Attributes) -> Found {
+    pub(crate) fn once(volume: &Volume, attributes: &Attributes) -> Found {
         Found {
-            entry: convert::entry(attributes),
+            entry: convert::entry(volume, attributes),
             name_validity: Duration::ZERO,
             attribute_validity: Duration::ZERO,
         }
@@ -107,7 +109,7 @@ impl Adapter {
         let note = |epoch| self.leases.note_answer(parent, epoch);
         let is_granted = may_be_remembered && granted.is_some_and(note);
         Ok(Found {
-            entry: convert::entry(&attributes),
+            entry: convert::entry(&self.volume, &attributes),
             name_validity: leases::name_validity(is_granted),
             attribute_validity: leases::attribute_validity(of_file.is_some(), &attributes),
         })
@@ -130,10 +132,10 @@ impl Adapter {
             |found: &Attributes| (found.ino, found.generation) == (made.ino, made.generation);
         let found = granted.and_then(|_| self.volume.lookup(parent, name).ok());
         let Some(found) = found.filter(is_same) else {
-            return Ok(Found::once(made));
+            return Ok(Found::once(&self.volume, made));
         };
         self.remembered((parent, name), granted, (&found, is_new), asker)
-            .or_else(|_| Ok(Found::once(made)))
+            .or_else(|_| Ok(Found::once(&self.volume, made)))
     }
 
     pub(crate) fn make(
@@ -285,7 +287,7 @@ impl Adapter {
     /// The answer about an inode that the kernel now remembers until it forgets it.
     fn entry(&self, attributes: &Attributes) -> Outcome<Found> {
         self.known.add_lookup(&self.volume, attributes)?;
-        Ok(Found::once(attributes))
+        Ok(Found::once(&self.volume, attributes))
     }
 }
 

@@ -144,7 +144,7 @@ impl Adapter {
         self.volume.close(ino);
         let (held, attributes) = added?;
         let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
-        Ok((Found::once(&attributes), handle))
+        Ok((Found::once(&self.volume, &attributes), handle))
     }
 
     /// The kernel let go of an open directory.

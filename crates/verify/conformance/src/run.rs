@@ -131,6 +131,11 @@ fn run_one(place: &Path, case: &Case) -> Outcome {
         Ending::Skipped(why) => ("skipped", why),
         Ending::Badly(words) => ("failed", words),
     };
+    if outcome == "failed" {
+        // What it leaves must not fail later cases, which may need the room. What cannot be removed is told at
+        // the end, when the whole place is cleared.
+        let _ = clear(&own);
+    }
     Outcome {
         name,
         outcome,

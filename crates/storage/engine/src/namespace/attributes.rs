@@ -36,8 +36,7 @@ impl Volume {
         inode: impl Into<InodeHandle>,
         change: &AttributeChange,
     ) -> Outcome<Attributes> {
-        let shown = |locked: &Locked<'_>| locked.attributes();
-        self.change_attributes(inode.into(), change, WriteRules::default(), shown)
+        self.change_attributes(inode.into(), change, WriteRules::default())
     }
 
     /// Change attributes in one commit, by a process that bypasses the kernel.
@@ -49,16 +48,16 @@ impl Volume {
         inode: impl Into<InodeHandle>,
         change: &AttributeChange,
     ) -> Outcome<()> {
-        self.change_attributes(inode.into(), change, WriteRules::DIRECT, |_| ())
+        self.change_attributes(inode.into(), change, WriteRules::DIRECT)
+            .map(drop)
     }
 
-    fn change_attributes<T>(
+    fn change_attributes(
         &self,
         inode: InodeHandle,
         change: &AttributeChange,
         rules: WriteRules,
-        shown: impl FnOnce(&Locked<'_>) -> T,
-    ) -> Outcome<T> {
+    ) -> Outcome<Attributes> {
         self.writable()?;
         let has_new_owner = change.uid.is_some() || change.gid.is_some();
         let locked = if has_new_owner {
@@ -114,7 +113,7 @@ impl Volume {
             Ok(())
         })?;
         operation.finish();
-        Ok(shown(&locked))
+        Ok(locked.attributes())
     }
 
     /// In a file with checksums: write the block of the new end again, with zeros behind that end.

@@ -79,10 +79,7 @@ impl Volume {
         *into = self.read_unlocked(
             ino.0,
             |inode, _| Ok(inode.attributes(ino.0)),
-            || {
-                inode.note_times_shown();
-                self.committed_attributes(ino.0)
-            },
+            || self.committed_attributes(ino.0),
         )?;
         Ok(())
     }

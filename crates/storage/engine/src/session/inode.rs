@@ -295,7 +295,6 @@ impl SessionInode {
     /// Attributes as `stat` shows them, of a loaded inode.
     #[inline(always)]
     pub(crate) fn attributes(&self, ino: u64) -> Attributes {
-        self.note_times_shown();
         let mode = self.mode.load(Ordering::Relaxed);
         let directory = FileKind::from_mode(mode) == Some(FileKind::Directory);
         let time = |word: &AtomicU64| word.load(Ordering::Relaxed) as i64;

@@ -479,7 +479,7 @@ pub struct SessionInode {
     pub log_pages: AtomicU32,
     /// 1 when an extended attribute was ever set.
     pub has_xattr: AtomicU8,
-    /// 1 when its times were read since their last change (see `stamps`).
+    /// 1 when its times were shown to a program since their last change (see `stamps`).
     pub times_shown: AtomicU8,
     /// 1 while a direct writer holds the lock and has already checked `kernel_cached`.
     pub committing: AtomicU8,

@@ -8,24 +8,28 @@
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
 use crate::session::volume::Volume;
+use crate::types::InodeNumber;
 use egeria_media::clock;
 use std::sync::atomic::Ordering;
 
 /// More than a tick. A fine time further ahead than this is from before the clock was set back.
 const MAX_TICK_NS: i64 = 20_000_000;
 
-impl SessionInode {
-    /// A process reads its times. Called before they are read.
-    #[inline(always)]
-    pub(crate) fn note_times_shown(&self) {
+impl Volume {
+    /// The times of an inode are about to be shown to a program: its next change gets a later time. A caller that
+    /// looks at attributes for decisions of its own does not call this. What changes between the caller's look and
+    /// this call counts as a change before the look.
+    #[inline]
+    pub fn note_times_shown(&self, ino: InodeNumber) {
+        let Ok(inode) = self.inode(ino.0) else {
+            return;
+        };
         // Usually it is set already, and the line stays shared.
-        if self.times_shown.load(Ordering::Relaxed) == 0 {
-            self.times_shown.store(1, Ordering::Relaxed);
+        if inode.times_shown.load(Ordering::Relaxed) == 0 {
+            inode.times_shown.store(1, Ordering::Relaxed);
         }
     }
-}
 
-impl Volume {
     /// Now, ns since the epoch, by the kernel's tick.
     #[inline]
     pub(crate) fn now_ns(&self) -> i64 {

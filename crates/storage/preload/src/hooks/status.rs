@@ -70,6 +70,7 @@ fn shown<T: Copy>(
     // What was stored through mappings is in the kernel's pages first, and counts.
     let has_stores = || way.volume.has_kernel_pages(attributes.ino);
     if is_plain(attributes) && !has_stores() {
+        way.volume.note_times_shown(attributes.ino);
         CallerPlace(into).fill(&[make(way, attributes)])
     } else {
         Answer::Kernel

@@ -285,6 +285,15 @@ fn each_change_after_a_look_has_a_later_time() {
         0 => link(c"f", c"g").unwrap(),
         _ => unlink(c"g").unwrap(),
     });
+    // The look follows the creation at once: its times come with the answer to the creation.
+    for round in 0..100 {
+        let f = make(c"new");
+        let made = times(&fstat(f.0).unwrap())[CONTENT];
+        assert_eq!(pwrite(f.0, b"x", 0), Ok(1));
+        let written = times(&fstat(f.0).unwrap())[CONTENT];
+        assert!(written > made, "round {round}: {written} after {made}");
+        unlink(c"new").unwrap();
+    }
     let names = [c"d/one", c"d/two"];
     drop(make(names[0]));
     later_after_each_look(c"d", CONTENT, |round| {
