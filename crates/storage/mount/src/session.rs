@@ -1,14 +1,15 @@
 //! A mount from its making to its end.
 
-use crate::adapter::Adapter;
-use crate::coherence::{Coherence, Invalidations, Range, send_invalidations};
-use crate::endpoint::{self, Endpoint};
-use crate::error::MountError;
-use crate::notify::Kernel;
-use crate::recalls::Recalls;
-use crate::request_counts::RequestCounts;
-use crate::requests::Requests;
-use crate::{LeaseTiming, MountOptions, helper, unmount};
+use crate::kernel::notify::Kernel;
+use crate::options::{LeaseTiming, MountOptions};
+use crate::point::endpoint::{self, Endpoint};
+use crate::point::error::MountError;
+use crate::point::{helper, unmount};
+use crate::replies::request_counts::RequestCounts;
+use crate::serving::recalls::Recalls;
+use crate::serving::requests::Requests;
+use crate::state::adapter::Adapter;
+use crate::state::coherence::{Coherence, Invalidations, Range, send_invalidations};
 use egeria_engine::{FileReference, InodeNumber, Volume};
 use fuser::{Config, Session, SessionACL};
 use std::io;
@@ -123,7 +124,7 @@ impl MountHandle {
     /// lists its holders, and the mount point is detached all the same.
     ///
     /// # Errors
-    /// Those of [`crate::unmount`], and the error with which serving failed.
+    /// Those of [`crate::point::unmount`], and the error with which serving failed.
     pub fn unmount(mut self) -> Result<(), MountError> {
         match unmount::unmount(&self.directory) {
             Ok(()) | Err(MountError::NotMounted(_)) => self.wait(),

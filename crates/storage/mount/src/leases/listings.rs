@@ -1,7 +1,7 @@
 //! Leases on listings of directories (see module `listing`).
 
 use super::{LOOK_AGAIN, Leases};
-use crate::notify::Kernel;
+use crate::kernel::notify::Kernel;
 use egeria_engine::InodeNumber;
 use std::time::{Duration, Instant};
 

@@ -31,8 +31,8 @@ mod paged;
 mod pages;
 mod recall;
 
-use crate::LeaseTiming;
-use crate::notify::Kernel;
+use crate::kernel::notify::Kernel;
+use crate::options::LeaseTiming;
 use egeria_engine::{
     Attributes, FileKind, InodeNumber, LeaseMount, LookupReferences, Recall, Volume,
 };

@@ -1,7 +1,7 @@
 //! Recalls: make the kernel drop cached data before another process changes it.
 
 use super::{LOOK_AGAIN, Leases, Pages};
-use crate::notify::{Forgetting, Kernel, Name};
+use crate::kernel::notify::{Forgetting, Kernel, Name};
 use egeria_engine::{DirectoryEntry, FileKind, InodeNumber, Recall};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;

@@ -1,15 +1,15 @@
 //! The state from which requests are answered.
 
-use crate::LeaseTiming;
-use crate::coherence::Coherence;
-use crate::failures::Failures;
-use crate::identity::Identity;
-use crate::known::KnownInodes;
+use crate::kernel::notify::Kernel;
 use crate::leases::Leases;
-use crate::notify::Kernel;
-use crate::open_files::OpenFiles;
-use crate::request_counts::RequestCounts;
-use crate::tickets::Tickets;
+use crate::options::LeaseTiming;
+use crate::point::identity::Identity;
+use crate::replies::failures::Failures;
+use crate::replies::request_counts::RequestCounts;
+use crate::state::coherence::Coherence;
+use crate::state::known::KnownInodes;
+use crate::state::open_files::OpenFiles;
+use crate::state::tickets::Tickets;
 use egeria_engine::Volume;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

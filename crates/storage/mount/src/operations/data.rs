@@ -1,19 +1,17 @@
 //! Reading and writing.
 
-use crate::adapter::Adapter;
-use crate::coherence::{Range, Writing};
-use crate::failures::Operation;
-use crate::merge::{Keeping, Merge};
-use crate::open_files::OpenFile;
-use crate::privilege::Caller;
+use crate::kernel::negotiation::REQUEST_BYTES;
+use crate::replies::failures::Operation;
+use crate::state::adapter::Adapter;
+use crate::state::coherence::{Range, Writing};
+use crate::state::merge::{Keeping, Merge};
+use crate::state::open_files::OpenFile;
+use crate::state::privilege::Caller;
 use egeria_engine::{AllocateMode, Errno, FileReference, InodeNumber, Outcome, within_patience};
 use fuser::WriteFlags;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Most bytes one request may carry: the maximum requested from the kernel at the start.
-pub(crate) const REQUEST_BYTES: usize = 1 << 20;
 
 /// Most bytes one COPY_FILE_RANGE copies before it answers; the caller asks again.
 const COPY_BYTES: u64 = 64 << 20;

@@ -1,6 +1,6 @@
 //! What is mounted where, from `/proc/self/mountinfo`.
 
-use crate::error::MountError;
+use crate::point::error::MountError;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;

@@ -2,8 +2,8 @@
 //!
 //! The kernel may keep the listing of a directory that has a lease.
 
-use crate::adapter::Adapter;
-use crate::convert;
+use crate::replies::convert;
+use crate::state::adapter::Adapter;
 use egeria_engine::{DirectoryEntry, Outcome};
 use fuser::{INodeNo, ReplyDirectory};
 use std::ffi::OsStr;

@@ -4,7 +4,7 @@
 //! Programs may try again without end, so the number of lines per interval is limited. Further ones are counted, and
 //! the count is logged.
 
-use crate::request_counts::{ErrorCause, RequestCounts, RequestKind};
+use crate::replies::request_counts::{ErrorCause, RequestCounts, RequestKind};
 use egeria_engine::{Errno, FailureCause, Volume, forget_failure_cause};
 use std::any::Any;
 use std::cell::Cell;

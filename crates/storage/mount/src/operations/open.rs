@@ -1,13 +1,13 @@
 //! Open files and directories.
 
-use crate::adapter::Adapter;
-use crate::coherence::Mark;
-use crate::convert;
-use crate::known::Held;
 use crate::leases::Asker;
-use crate::names::Found;
-use crate::open_files::OpenFile;
-use crate::privilege::Caller;
+use crate::operations::names::Found;
+use crate::replies::convert;
+use crate::state::adapter::Adapter;
+use crate::state::coherence::Mark;
+use crate::state::known::Held;
+use crate::state::open_files::OpenFile;
+use crate::state::privilege::Caller;
 use egeria_engine::control::NumberTicket;
 use egeria_engine::{Errno, FileKind, InodeNumber, NewInode, Outcome};
 use fuser::FopenFlags;
@@ -98,7 +98,7 @@ impl Adapter {
         Ok((found, handle))
     }
 
-    /// The inode of a ticket, which is a name in the root ([`Tickets`](crate::tickets::Tickets)).
+    /// The inode of a ticket, which is a name in the root ([`Tickets`](crate::state::tickets::Tickets)).
     fn number_to_open(
         &self,
         parent: InodeNumber,

@@ -1,6 +1,6 @@
 //! Processes that keep a mount busy, from `/proc`.
 
-use crate::error::Holder;
+use crate::point::error::Holder;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 

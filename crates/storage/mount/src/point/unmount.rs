@@ -1,8 +1,8 @@
 //! Taking a mount away.
 
-use crate::error::MountError;
-use crate::place::Place;
-use crate::{helper, holders, mountinfo};
+use crate::point::error::MountError;
+use crate::point::place::Place;
+use crate::point::{helper, holders, mountinfo};
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use std::ffi::{CString, OsString};

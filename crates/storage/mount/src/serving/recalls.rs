@@ -2,8 +2,8 @@
 //! process that holds the directory, which may be stopped. So there is always one more thread than there are recalls,
 //! up to a limit.
 
-use crate::adapter::Adapter;
-use crate::error::MountError;
+use crate::point::error::MountError;
+use crate::state::adapter::Adapter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

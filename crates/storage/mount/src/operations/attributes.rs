@@ -1,12 +1,12 @@
 //! `stat`, and changing attributes.
 
-use crate::adapter::Adapter;
-use crate::coherence::Range;
-use crate::convert;
-use crate::known::Held;
 use crate::leases::{self, Asker, Epoch};
-use crate::merge::Keeping;
-use crate::privilege::Caller;
+use crate::replies::convert;
+use crate::state::adapter::Adapter;
+use crate::state::coherence::Range;
+use crate::state::known::Held;
+use crate::state::merge::Keeping;
+use crate::state::privilege::Caller;
 use egeria_engine::{AttributeChange, Attributes, FileReference, InodeNumber, Outcome};
 use fuser::FileAttr;
 use std::time::Duration;

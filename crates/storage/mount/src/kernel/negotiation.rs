@@ -1,7 +1,9 @@
 //! Features that the mount and the kernel agree on when the connection begins.
 
-use crate::data::REQUEST_BYTES;
 use fuser::{InitFlags, KernelConfig};
+
+/// Most bytes one request may carry: the maximum requested from the kernel at the start.
+pub(crate) const REQUEST_BYTES: usize = 1 << 20;
 
 /// Features requested from the kernel, if it has them.
 ///

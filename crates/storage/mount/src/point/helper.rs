@@ -1,7 +1,7 @@
 //! `fusermount3`, the set-user-id helper that mounts and unmounts for users other than root.
 
-use crate::MountOptions;
-use crate::error::MountError;
+use crate::options::MountOptions;
+use crate::point::error::MountError;
 use rustix::io::FdFlags;
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -1,11 +1,11 @@
 //! Requests: served at once, or on a thread that may wait, and answered.
 
-use crate::adapter::Adapter;
-use crate::convert::{self, NO_TIME, errno};
-use crate::failures::Operation;
-use crate::names::{Found, LookedUp};
-use crate::open::DIRECT;
-use crate::waiting;
+use crate::operations::names::{Found, LookedUp};
+use crate::operations::open::DIRECT;
+use crate::replies::convert::{self, NO_TIME, errno};
+use crate::replies::failures::Operation;
+use crate::serving::waiting;
+use crate::state::adapter::Adapter;
 use egeria_engine::{InodeNumber, Outcome};
 use fuser::{
     FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen,

@@ -1,7 +1,7 @@
 //! Control calls: `ioctl` on a descriptor of the mount, by which a program learns how to bypass the kernel.
 
-use crate::adapter::Adapter;
-use crate::privilege::Caller;
+use crate::state::adapter::Adapter;
+use crate::state::privilege::Caller;
 use egeria_engine::control::{
     CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, MARK_REQUEST, NO_DESCRIPTION_SLOT, NumberTicket,
     TICKET_REQUEST,

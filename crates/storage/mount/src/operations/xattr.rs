@@ -1,8 +1,8 @@
 //! Extended attributes.
 
-use crate::adapter::Adapter;
-use crate::convert;
-use crate::privilege::Caller;
+use crate::replies::convert;
+use crate::state::adapter::Adapter;
+use crate::state::privilege::Caller;
 use egeria_engine::{Errno, InodeNumber, Outcome, XattrMode};
 use fuser::ReplyXattr;
 use std::ffi::OsStr;

@@ -1,8 +1,8 @@
 //! Requests that must wait for the holder of an inode, which may be a stopped process. Each waits on a thread of its
 //! own, so that the few threads that serve requests never all wait.
 
-use crate::adapter::Adapter;
-use crate::failures::{self, Operation};
+use crate::replies::failures::{self, Operation};
+use crate::state::adapter::Adapter;
 use egeria_engine::{Errno, Outcome, within_patience};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

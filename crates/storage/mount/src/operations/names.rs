@@ -1,10 +1,10 @@
 //! Names: finding, making, linking, renaming and removing them.
 
-use crate::adapter::Adapter;
-use crate::convert::{self, Entry};
-use crate::known::Held;
 use crate::leases::{self, Asker, Epoch};
-use crate::privilege::Caller;
+use crate::replies::convert::{self, Entry};
+use crate::state::adapter::Adapter;
+use crate::state::known::Held;
+use crate::state::privilege::Caller;
 use egeria_engine::{
     Attributes, Errno, FileKind, InodeNumber, NewInode, Outcome, RenameMode, Volume,
 };

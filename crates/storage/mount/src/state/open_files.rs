@@ -1,6 +1,6 @@
 //! The kernel's open file descriptions.
 
-use crate::coherence::Mark;
+use crate::state::coherence::Mark;
 use egeria_engine::{DescriptionSlot, Errno, FileReference, InodeNumber, Outcome};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Conversions between the types of FUSE and of the engine.
 
-use crate::failures;
+use crate::replies::failures;
 use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, Outcome, TimeChange, Volume};
 use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
 use std::ffi::OsStr;

@@ -4,10 +4,11 @@
 //! unmounted and its path was mounted again. It also hides the kernel's reasons in texts. So this crate mounts itself,
 //! and gives fuser the descriptor.
 
-use crate::data::REQUEST_BYTES;
-use crate::error::MountError;
-use crate::place::Place;
-use crate::{MountOptions, helper, mountinfo, unmount};
+use crate::kernel::negotiation::REQUEST_BYTES;
+use crate::options::MountOptions;
+use crate::point::error::MountError;
+use crate::point::place::Place;
+use crate::point::{helper, mountinfo, unmount};
 use rustix::mount::MountFlags;
 use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};

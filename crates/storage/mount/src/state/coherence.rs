@@ -25,9 +25,9 @@
 //! Other users of the engine in this process call [`Coherence::changed`] ([`crate::MountHandle::invalidate`]). Changes
 //! by other processes are noticed by time stamps ([`Coherence::watch`], twice a second).
 
+use crate::kernel::notify::Kernel;
 use crate::leases::Leases;
-use crate::merge::Merge;
-use crate::notify::Kernel;
+use crate::state::merge::Merge;
 use egeria_engine::{
     FileReference, InodeNumber, Outcome, Volume, lock_within_patience, wait_within_patience,
     within_patience,

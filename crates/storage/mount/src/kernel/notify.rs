@@ -1,7 +1,7 @@
 //! Notifications that make the kernel forget cached data. Those of fuser neither expire an entry nor report whether
 //! the kernel knew the inode, so they are written here.
 
-use crate::notifiers::{MAX_BATCH_BYTES, Notifiers};
+use crate::kernel::notifiers::{MAX_BATCH_BYTES, Notifiers};
 use egeria_engine::InodeNumber;
 use rustix::io::Errno;
 use std::io;

@@ -4,18 +4,20 @@
 //! of them: FLUSH and FSYNC (what returned is durable; the kernel still writes its own dirty
 //! pages back), ACCESS (the kernel checks), locks (the kernel keeps them), BMAP, POLL.
 
-use crate::adapter::Adapter;
-use crate::coherence::Range;
-use crate::control::ControlCall;
-use crate::convert::{self, errno, inode};
-use crate::data::{Copy, WriteManner, Written};
-use crate::failures::Operation;
+use crate::kernel::negotiation;
 use crate::leases::Asker;
-use crate::names::new_inode;
-use crate::privilege::Caller;
-use crate::request_counts::RequestKind;
-use crate::requests::*;
-use crate::{negotiation, waiting, xattr};
+use crate::operations::control::ControlCall;
+use crate::operations::data::{Copy, WriteManner, Written};
+use crate::operations::names::new_inode;
+use crate::operations::xattr;
+use crate::replies::convert::{self, errno, inode};
+use crate::replies::failures::Operation;
+use crate::replies::request_counts::RequestKind;
+use crate::serving::requests::*;
+use crate::serving::waiting;
+use crate::state::adapter::Adapter;
+use crate::state::coherence::Range;
+use crate::state::privilege::Caller;
 use egeria_engine::{AttributeChange, Outcome};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,

@@ -1,0 +1,9 @@
+//! One file per family of requests.
+
+pub(crate) mod attributes;
+pub(crate) mod control;
+pub(crate) mod data;
+pub(crate) mod directory;
+pub(crate) mod names;
+pub(crate) mod open;
+pub(crate) mod xattr;

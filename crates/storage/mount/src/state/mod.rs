@@ -1,0 +1,9 @@
+//! The state from which requests are answered.
+
+pub(crate) mod adapter;
+pub(crate) mod coherence;
+pub(crate) mod known;
+pub(crate) mod merge;
+pub(crate) mod open_files;
+pub(crate) mod privilege;
+pub(crate) mod tickets;
