@@ -30,9 +30,6 @@ use clap::{CommandFactory, Parser};
 const ATTACH_PATIENCE: &str = "EGERIA_ATTACH_PATIENCE_MS";
 
 fn main() -> ExitCode {
-    // A pool that shrinks while it is mapped is an error, not the end. Without the guard it would be
-    // the end, as it is for any program; nothing else changes.
-    let _ = egeria_media::guard::install();
     caller::keep_status_of_children();
     let patience = std::env::var(ATTACH_PATIENCE).ok();
     if let Some(limit_ms) = patience.and_then(|limit| limit.parse().ok()) {

@@ -55,7 +55,6 @@ impl Volume {
     }
 
     fn attach_as(pool: &Path, mode: AttachMode) -> Result<Volume> {
-        egeria_media::guard::install().map_err(unprepared)?;
         let attached = lineage::attach(|| {
             let options = AttachOptions::default();
             egeria_engine::Volume::attach(pool, mode, &options).map_err(Failure::Volume)

@@ -101,7 +101,7 @@ impl fmt::Display for RecoveryReport {
     }
 }
 
-/// Options of the session that only its creator decides; ignored by processes that join it.
+/// Options of an attach. Those of the session are decided by its creator, and ignored by processes that join it.
 #[derive(Clone, Debug, Default)]
 pub struct AttachOptions {
     /// Emulated or declared machine; None: this one.
@@ -114,6 +114,33 @@ pub struct AttachOptions {
     pub memory: Option<egeria_machine::MemoryKind>,
     /// Where new data goes.
     pub allocation: Option<AllocationPolicy>,
+    /// Which code of this process handles faults of pool memory.
+    pub faults: FaultHandling,
+}
+
+/// Which code handles SIGBUS and SIGSEGV of pool memory, which become `EIO` of the call: for instance if a pool shrinks
+/// while it is mapped. Other faults go to the handler that was installed before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultHandling {
+    /// The engine installs a handler with the first attach ([`egeria_media::guard::install`]).
+    #[default]
+    Engine,
+    /// The caller has handlers of its own that call [`egeria_media::guard::handle`].
+    Caller,
+}
+
+impl FaultHandling {
+    pub(crate) fn prepare(self) -> Result<(), VolumeError> {
+        if self == FaultHandling::Caller {
+            return Ok(());
+        }
+        egeria_media::guard::install().map_err(|error| {
+            failure(
+                error.raw_os_error().unwrap_or(libc::EIO),
+                format!("cannot catch faults of pool memory: {error}; see whether sigaction is forbidden here"),
+            )
+        })
+    }
 }
 
 /// Counters of one thread or summed over many, all since the session began. Indexed by pool.

@@ -198,11 +198,6 @@ impl Server {
         counts: Arc<RequestCounts>,
     ) -> Result<Server, MountError> {
         volume.works_on_behalf();
-        egeria_media::guard::install().map_err(|source| MountError::System {
-            what: "cannot catch faults of pool memory".to_owned(),
-            hint: "see whether sigaction is forbidden here",
-            source,
-        })?;
         let read_only = options.read_only || volume.is_read_only();
         let options = MountOptions {
             read_only,

@@ -38,8 +38,7 @@ impl Volume {
     /// Attach by any pool's path. A second attach in one process gives the same `Volume`, unless one of
     /// them is [`AttachMode::ReadOnly`] and the other is not.
     ///
-    /// Call `egeria_media::guard::install()` first, once per process: then a failing medium gives `EIO`, and otherwise
-    /// SIGBUS.
+    /// A failing medium gives `EIO` ([`AttachOptions::faults`]).
     ///
     /// # Errors
     /// `ENOENT` when no process has it attached ([`AttachMode::Join`]) or there is no pool; `EAGAIN` while it is being
@@ -51,6 +50,7 @@ impl Volume {
         mode: AttachMode,
         options: &AttachOptions,
     ) -> Result<Arc<Volume>, VolumeError> {
+        options.faults.prepare()?;
         lock::prepare();
         let found = find_pools(pool)?;
         let mut here = ATTACHED_HERE.lock().map_err(|_| {

@@ -19,6 +19,7 @@ pub fn create_volume(
     pools: &[PoolRequest],
     options: &CreateOptions,
 ) -> Result<uuid::Uuid, VolumeError> {
+    FaultHandling::Engine.prepare()?;
     check_request(pools)?;
     for pool in pools {
         prepare_file(pool, options.force)?;

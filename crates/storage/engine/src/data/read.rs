@@ -41,15 +41,15 @@ impl Volume {
             return Ok(bytes);
         }
         if self.may_delegate(file) {
-            self.read_long(me, file, offset_bytes, to)
+            self.read_by_delegates(me, file, offset_bytes, to)
         } else {
-            self.read_admitted(me, file, offset_bytes, to)
+            self.read_without_delegates(me, file, offset_bytes, to)
         }
     }
 
     /// A read of a striped file while long reads are delegated.
     #[cold]
-    fn read_long(
+    fn read_by_delegates(
         &self,
         me: Me<'_>,
         file: FileReference,
@@ -57,10 +57,10 @@ impl Volume {
         to: CallerDestination<'_>,
     ) -> Outcome<usize> {
         let Some(long) = self.long_access(me, AccessKind::Read, to.bytes()) else {
-            return self.read_admitted(me, file, offset, to);
+            return self.read_without_delegates(me, file, offset, to);
         };
         let Some(delegation) = &long.delegation else {
-            let outcome = self.read_admitted(me, file, offset, to);
+            let outcome = self.read_without_delegates(me, file, offset, to);
             return outcome.inspect(|_| long.end());
         };
         for _ in 0..OPTIMISTIC_TRIES {
@@ -78,7 +78,7 @@ impl Volume {
 
     /// Read without delegates, as soon as this thread may access the pools.
     #[inline(always)]
-    fn read_admitted(
+    fn read_without_delegates(
         &self,
         me: Me<'_>,
         file: FileReference,

@@ -55,6 +55,15 @@ impl Target {
     }
 }
 
+/// A write as its caller asks for it.
+#[derive(Clone, Copy)]
+struct WriteCall<'a> {
+    file: FileReference,
+    target: Target,
+    from: CallerSource<'a>,
+    rules: WriteRules,
+}
+
 /// A write in progress: the blocks copied and where to map them.
 struct Write<'a, 'o> {
     volume: &'a Volume,
@@ -85,7 +94,7 @@ impl Volume {
         offset_bytes: u64,
         from: CallerSource<'_>,
     ) -> Outcome<usize> {
-        self.write_by(file, Target::At(offset_bytes), from, WriteRules::default())
+        self.write_with_rules(file, Target::At(offset_bytes), from, WriteRules::default())
             .map(|(_, bytes)| bytes)
     }
 
@@ -98,7 +107,7 @@ impl Volume {
         file: FileReference,
         from: CallerSource<'_>,
     ) -> Outcome<(u64, usize)> {
-        self.write_by(file, Target::End, from, WriteRules::default())
+        self.write_with_rules(file, Target::End, from, WriteRules::default())
     }
 
     /// As `write_from`, by a process that bypasses the kernel, after it checked [`Volume::may_have_privileges`].
@@ -112,7 +121,7 @@ impl Volume {
         from: CallerSource<'_>,
     ) -> Outcome<usize> {
         let rules = WriteRules::DIRECT;
-        self.write_by(file, Target::At(offset_bytes), from, rules)
+        self.write_with_rules(file, Target::At(offset_bytes), from, rules)
             .map(|(_, bytes)| bytes)
     }
 
@@ -126,10 +135,11 @@ impl Volume {
         from: CallerSource<'_>,
     ) -> Outcome<(u64, usize)> {
         let rules = WriteRules::DIRECT;
-        self.write_by(file, Target::End, from, rules)
+        self.write_with_rules(file, Target::End, from, rules)
     }
 
-    pub(crate) fn write_by(
+    /// Every write: to a striped file perhaps by delegates, else by this thread.
+    pub(crate) fn write_with_rules(
         &self,
         file: FileReference,
         target: Target,
@@ -139,99 +149,117 @@ impl Volume {
         if self.is_read_only() {
             return Err(Errno(libc::EROFS));
         }
+        let call = WriteCall {
+            file,
+            target,
+            from,
+            rules,
+        };
         if self.may_delegate(file) {
-            self.write_long(file, target, from, rules)
+            self.write_by_delegates(call)
         } else {
-            self.write_delegated(file, target, from, rules, None)
+            self.write_by_fastest(call, None)
         }
     }
 
     /// A write to a striped file while long accesses are delegated.
     #[cold]
-    fn write_long(
-        &self,
-        file: FileReference,
-        target: Target,
-        from: CallerSource<'_>,
-        rules: WriteRules,
-    ) -> Outcome<(u64, usize)> {
+    fn write_by_delegates(&self, call: WriteCall<'_>) -> Outcome<(u64, usize)> {
         let me = self.me()?;
-        let long = self.long_access(me, AccessKind::Write, from.bytes());
+        let long = self.long_access(me, AccessKind::Write, call.from.bytes());
         let delegation = long.as_ref().and_then(|long| long.delegation.as_ref());
-        let outcome = self.write_delegated(file, target, from, rules, delegation);
+        let outcome = self.write_by_fastest(call, delegation);
         if let (Ok(_), Some(long)) = (&outcome, long) {
             long.end();
         }
         outcome
     }
 
+    /// Try the fast paths, then write in commits; after admission, where accesses are limited. Delegates ask for
+    /// admission themselves.
     #[inline(always)]
-    fn write_delegated(
+    fn write_by_fastest(
         &self,
-        file: FileReference,
-        target: Target,
-        from: CallerSource<'_>,
-        rules: WriteRules,
+        call: WriteCall<'_>,
         delegation: Option<&Delegation<'_>>,
     ) -> Outcome<(u64, usize)> {
-        // Delegates ask for themselves.
-        let is_limited = || delegation.is_none() && self.path_mode().is_limited();
-        let in_place = |offset| {
-            if file.inode().is_written_in_place() {
-                self.overwrite_in_place(file, offset, from, rules, delegation)
-            } else {
-                None
-            }
-        };
-        if let Target::At(offset) = target
-            && !is_limited()
-            && let Some(outcome) = in_place(offset)
-        {
-            return outcome.map(|bytes| (offset, bytes));
+        if delegation.is_none() && self.path_mode().is_limited() {
+            return self.write_admitted(call);
         }
-        if let (Target::At(offset), BLOCK) = (target, from.bytes())
-            && let Some(outcome) = self.overwrite_block(file, offset, from, rules, PathMode::NORMAL)
-        {
-            return outcome.map(|bytes| (offset, bytes));
+        if let Some(outcome) = self.try_fast_paths(call, delegation, PathMode::NORMAL) {
+            return outcome;
         }
+        self.write_in_commits(call, delegation)
+    }
+
+    #[cold]
+    fn write_admitted(&self, call: WriteCall<'_>) -> Outcome<(u64, usize)> {
         // Held until this returns.
-        let admitted = if is_limited() {
-            self.admit_write(file, target, from.bytes())?
-        } else {
-            None
+        let admitted = self.admit_write(call.file, call.target, call.from.bytes())?;
+        if admitted.is_some()
+            && let Some(outcome) = self.try_fast_paths(call, None, PathMode::LIMITED)
+        {
+            return outcome;
+        }
+        self.write_in_commits(call, None)
+    }
+
+    /// The ways to write at a given offset that take no inode lock, or allocate nothing. `None`: neither applies.
+    #[inline(always)]
+    fn try_fast_paths(
+        &self,
+        call: WriteCall<'_>,
+        delegation: Option<&Delegation<'_>>,
+        mode: PathMode,
+    ) -> Option<Outcome<(u64, usize)>> {
+        let WriteCall {
+            file, from, rules, ..
+        } = call;
+        let Target::At(offset) = call.target else {
+            return None;
         };
-        if admitted.is_some()
-            && let Target::At(offset) = target
-            && let Some(outcome) = in_place(offset)
+        if file.inode().is_written_in_place()
+            && let Some(outcome) = self.overwrite_in_place(file, offset, from, rules, delegation)
         {
-            return outcome.map(|bytes| (offset, bytes));
+            return Some(outcome.map(|bytes| (offset, bytes)));
         }
-        if admitted.is_some()
-            && let (Target::At(offset), BLOCK) = (target, from.bytes())
-            && let Some(outcome) =
-                self.overwrite_block(file, offset, from, rules, PathMode::LIMITED)
-        {
-            return outcome.map(|bytes| (offset, bytes));
+        if from.bytes() != BLOCK {
+            return None;
         }
+        let outcome = self.overwrite_block(file, offset, from, rules, mode)?;
+        Some(outcome.map(|bytes| (offset, bytes)))
+    }
+
+    /// Write in one commit, or in several if the data is long or the space is fragmented.
+    fn write_in_commits(
+        &self,
+        call: WriteCall<'_>,
+        delegation: Option<&Delegation<'_>>,
+    ) -> Outcome<(u64, usize)> {
         let mut landed = None;
         let mut done = 0;
         let mut at_once = MAX_COMMIT_BYTES;
-        let mut may_reap = !rules.replaces;
+        let mut may_reap = !call.rules.replaces;
         loop {
-            let target = match (target, landed) {
+            let target = match (call.target, landed) {
                 (Target::At(offset), _) => Target::At(offset + done as u64),
                 (_, None) => Target::End,
                 (_, Some(start)) => Target::Rest(start + done as u64),
             };
-            let some = from.after(done).first(at_once);
-            match self.write_some(file, target, some, rules, delegation) {
+            let from = call.from.after(done).first(at_once);
+            let part = WriteCall {
+                target,
+                from,
+                ..call
+            };
+            match self.write_one_commit(part, delegation) {
                 Ok((offset, written)) => {
                     landed.get_or_insert(offset);
                     done += written;
                 }
                 // The data took the last block, or run of blocks, and left none for the log: write less data.
-                Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if some.bytes() > BLOCK => {
-                    at_once = (some.bytes() / 2).next_multiple_of(BLOCK);
+                Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if from.bytes() > BLOCK => {
+                    at_once = (from.bytes() / 2).next_multiple_of(BLOCK);
                 }
                 Err(Errno(libc::ENOSPC)) if may_reap && self.reap_for_space() => {
                     (may_reap, at_once) = (false, MAX_COMMIT_BYTES);
@@ -239,7 +267,7 @@ impl Volume {
                 Err(errno) if done == 0 => return Err(errno),
                 Err(_) => break,
             }
-            if done >= from.bytes() {
+            if done >= call.from.bytes() {
                 break;
             }
         }
@@ -264,14 +292,17 @@ impl Volume {
     }
 
     /// One commit: of all data, or of as much as one commit can map in a fragmented pool.
-    fn write_some(
+    fn write_one_commit(
         &self,
-        file: FileReference,
-        target: Target,
-        source: CallerSource<'_>,
-        rules: WriteRules,
+        call: WriteCall<'_>,
         delegation: Option<&Delegation<'_>>,
     ) -> Outcome<(u64, usize)> {
+        let WriteCall {
+            file,
+            target,
+            from: source,
+            rules,
+        } = call;
         let bytes = source.bytes();
         let early = if bytes <= COPY_UNDER_LOCK_BYTES {
             Some(self.lock(file.ino.0)?.regular()?)

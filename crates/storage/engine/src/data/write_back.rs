@@ -25,7 +25,7 @@ impl Volume {
     /// The first of the errors of `write_from`.
     pub fn write_back(&self, file: FileReference, offset_bytes: u64, data: &[u8]) -> Outcome<()> {
         let rules = WriteRules::default();
-        let written = self.write_by(file, Target::At(offset_bytes), data.into(), rules);
+        let written = self.write_with_rules(file, Target::At(offset_bytes), data.into(), rules);
         let mut done = match written {
             Ok((_, written)) => written,
             Err(errno) if patience::is_expiry(errno) => return Err(errno),
@@ -52,7 +52,7 @@ impl Volume {
             replaces: true,
             ..WriteRules::default()
         };
-        match self.write_by(file, Target::At(offset), part.into(), rules) {
+        match self.write_with_rules(file, Target::At(offset), part.into(), rules) {
             Ok((_, written)) if written == part.len() => Ok(()),
             Ok(_) => Err(Errno(libc::EIO)),
             Err(Errno(libc::ENOSPC)) => self.write_where_it_lies(file, offset, part),

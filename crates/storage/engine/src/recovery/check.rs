@@ -33,6 +33,7 @@ pub fn check_volume<'a>(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CheckReport, VolumeError> {
     let repair = repair.into();
+    FaultHandling::Engine.prepare()?;
     let found = find_pools(pool)?;
     let _locks = lock_for_check(&found)?;
     let mut report = CheckReport::default();

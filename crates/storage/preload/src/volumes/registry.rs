@@ -7,7 +7,7 @@ use crate::system::libc_threads;
 use crate::thread::{self, endings};
 use crate::trust::{admission, settings};
 use egeria_engine::control::ControlReply;
-use egeria_engine::{AttachMode, AttachOptions, Volume};
+use egeria_engine::{AttachMode, AttachOptions, FaultHandling, Volume};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,7 +75,11 @@ fn attach(reply: &ControlReply) -> Option<&'static Known> {
     if !path.is_absolute() || !prepare_process() {
         return None;
     }
-    let outcome = Volume::attach(path, AttachMode::Join, &AttachOptions::default());
+    let options = AttachOptions {
+        faults: FaultHandling::Caller,
+        ..AttachOptions::default()
+    };
+    let outcome = Volume::attach(path, AttachMode::Join, &options);
     let attached = match outcome {
         Ok(volume) => {
             volume.leave_used_names_to_kernel();

@@ -54,8 +54,6 @@ enum Command {
 
 fn main() -> ExitCode {
     output::set_program("egeria-torture");
-    // A pool that shrinks while it is mapped is an error, not the end of the process.
-    let _ = egeria_media::guard::install();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage::refuse(&error, &Arguments::command()),
