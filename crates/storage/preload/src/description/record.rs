@@ -4,11 +4,12 @@
 use super::deferral::{Deferral, Openings};
 use super::private_offset::PrivateOffset;
 use super::read_position::Reading;
+use crate::description::reply::PASS;
 use crate::system::{errno, raw};
 use crate::trust::{Place, settings};
 use egeria_engine::control::NO_DESCRIPTION_SLOT;
 use egeria_engine::{
-    CallerDestination, DescriptionSlot, Errno, FileReference, InodeNumber, Outcome, Volume,
+    CallerDestination, DescriptionSlot, FileReference, InodeNumber, Outcome, Volume,
     WriteBackErrors,
 };
 use libc::c_int;
@@ -18,9 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// The most that one call moves, as in the kernel (`MAX_RW_COUNT`).
 pub const MAX_BYTES: usize = 0x7fff_f000;
-
-/// "The kernel must do this one": what the engine says of inodes with pages in the kernel's cache.
-pub const PASS: Errno = Errno(libc::EAGAIN);
 
 /// Records whose file the kernel has not opened.
 pub static OPENINGS: Openings = Openings::new();

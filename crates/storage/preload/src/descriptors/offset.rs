@@ -10,8 +10,8 @@
 //! it is published to the kernel when that ends, and stays there.
 
 use super::late_open;
-use crate::description::record::{MAX_BYTES, PASS, Record, is_beyond};
-use crate::description::reply::Reply;
+use crate::description::record::{MAX_BYTES, Record, is_beyond};
+use crate::description::reply::{PASS, Reply};
 use crate::system::raw;
 use egeria_engine::Outcome;
 use libc::c_int;
@@ -50,9 +50,9 @@ pub fn moving(
     };
     let moved = record.volume().description_locked(slot, || {
         if record.is_kernel_cached() {
-            return Reply::Kernel(kernel());
+            return Reply::Asked(kernel());
         }
-        moving_in_kernel(record, fd, taking, direct).unwrap_or_else(|| Reply::Kernel(kernel()))
+        moving_in_kernel(record, fd, taking, direct).unwrap_or_else(|| Reply::Asked(kernel()))
     });
     moved.unwrap_or(Reply::Pass)
 }
@@ -69,13 +69,13 @@ fn moving_private(
         .with(|offset_bytes| match direct(*offset_bytes, usize::MAX) {
             Ok((after, value)) => {
                 *offset_bytes = after;
-                Some(Reply::Direct(value as isize))
+                Some(Reply::Done(value as isize))
             }
             Err(PASS) => {
                 publish_locked(record, *offset_bytes, fd);
                 None
             }
-            Err(error) => Some(Reply::Direct(-error.0 as isize)),
+            Err(error) => Some(Reply::Fails(error.0)),
         });
     moved.flatten()
 }
@@ -98,7 +98,7 @@ fn moving_in_kernel(
                 .min(MAX_BYTES)
                 .min(usize::try_from(left).unwrap_or(usize::MAX))
             {
-                0 => return Some(Reply::Direct(0)),
+                0 => return Some(Reply::Done(0)),
                 taken => taken,
             }
         }
@@ -110,11 +110,11 @@ fn moving_in_kernel(
     let (used, reply) = match direct(position, taken) {
         Ok((after, value)) if taking == Taking::Append => {
             raw::lseek(fd, after as i64, libc::SEEK_SET);
-            (0, Some(Reply::Direct(value as isize)))
+            (0, Some(Reply::Done(value as isize)))
         }
-        Ok((after, value)) => (after - position, Some(Reply::Direct(value as isize))),
+        Ok((after, value)) => (after - position, Some(Reply::Done(value as isize))),
         Err(PASS) => (0, None),
-        Err(error) => (0, Some(Reply::Direct(-error.0 as isize))),
+        Err(error) => (0, Some(Reply::Fails(error.0))),
     };
     let unused = taken as i64 - used as i64;
     if unused != 0 {

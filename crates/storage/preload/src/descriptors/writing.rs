@@ -1,6 +1,7 @@
 //! Writes to files of ours.
 
-use crate::description::record::{MAX_BYTES, PASS, Record, is_beyond};
+use crate::description::record::{MAX_BYTES, Record, is_beyond};
+use crate::description::reply::PASS;
 use crate::signals;
 use crate::trust::settings;
 use egeria_engine::{CallerSource, Outcome};

@@ -47,7 +47,7 @@ pub fn read_with(fd: c_int, body: impl FnOnce(&Record, &mut u64) -> isize) -> Op
         let done = record.offset.with(|position| {
             let value = body(record, position);
             outcome = Some(value);
-            Reply::Direct(value.max(0))
+            Reply::Done(value.max(0))
         });
         done.unwrap_or(Reply::Pass)
     });

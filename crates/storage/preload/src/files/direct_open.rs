@@ -2,8 +2,9 @@
 
 use super::range_locks;
 use crate::description::record::{Found, Origin, Record};
+use crate::description::reply::Reply;
 use crate::descriptors::{late_open, placeholder, reclaim, table};
-use crate::serve::path::{self, Answer, Way, on_path};
+use crate::serve::path::{self, Way, on_path};
 use crate::serve::{self, ownership};
 use crate::system::{errno, libc_streams, raw};
 use crate::thread;
@@ -43,12 +44,6 @@ struct Opened {
     origin: Origin,
 }
 
-/// What came of an open in the engine.
-enum Opening {
-    Done(Opened),
-    Fails(c_int),
-}
-
 /// Open a file; `None` when the kernel is to do it.
 pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Option<c_int> {
     let access = flags & libc::O_ACCMODE;
@@ -70,12 +65,12 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
             // Before anything is made: afterwards it could only be taken back.
             number = Some(placeholder::make(flags).ok_or(PathStop::Elsewhere)?);
         }
-        Ok(match open_in_engine(way, flags, mode)? {
-            Opening::Done(file) => {
+        Ok(match open_in_engine(way, flags, mode) {
+            Ok(file) => {
                 opened = Some(file);
-                Answer::Done(0)
+                Reply::Done(0)
             }
-            Opening::Fails(errno) => Answer::Fails(errno),
+            Err(reply) => reply,
         })
     });
     let fd = match opened {
@@ -148,37 +143,37 @@ fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
     None
 }
 
-fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opening, PathStop> {
+fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opened, Reply> {
     const NEW: c_int = libc::O_CREAT | libc::O_EXCL;
     // The kernel makes no files without a name: they are made here also where names are watched.
     if way.volume.are_names_watched() && !is_unnamed(flags) {
-        return Err(PathStop::Elsewhere);
+        return Err(Reply::Pass);
     }
     if flags & libc::O_PATH != 0 && flags & libc::O_DIRECTORY == 0 {
-        return Err(PathStop::Elsewhere);
+        return Err(Reply::Pass);
     }
     if is_unnamed(flags) {
-        return create_unnamed(way, flags, mode).map(Opening::Done);
+        return Ok(create_unnamed(way, flags, mode)?);
     }
     if flags & libc::O_DIRECTORY != 0 {
         let found = way.find(flags & libc::O_NOFOLLOW == 0)?;
         return match found.kind() {
-            FileKind::Regular if flags & libc::O_CREAT == 0 => Ok(Opening::Fails(libc::ENOTDIR)),
-            _ => open_directory(way, &found, flags).map(Opening::Done),
+            FileKind::Regular if flags & libc::O_CREAT == 0 => Err(Reply::Fails(libc::ENOTDIR)),
+            _ => Ok(open_directory(way, &found, flags)?),
         };
     }
     let end = way.find_end()?;
     if end.wants_directory {
-        return Err(PathStop::Elsewhere);
+        return Err(Reply::Pass);
     }
     let opened = match way.named(&end) {
-        Ok(_) if flags & NEW == NEW => return Ok(Opening::Fails(libc::EEXIST)),
+        Ok(_) if flags & NEW == NEW => return Err(Reply::Fails(libc::EEXIST)),
         Ok(named) if named.kind() == FileKind::Directory => open_directory(way, &named, flags),
         Ok(named) => open_existing(way, end, &named, flags),
         Err(PathStop::Missing) if flags & libc::O_CREAT != 0 => create_named(way, end, mode),
         Err(stop) => Err(stop),
     };
-    opened.map(Opening::Done)
+    Ok(opened?)
 }
 
 fn open_existing(

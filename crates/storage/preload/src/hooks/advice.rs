@@ -11,7 +11,7 @@ use libc::{c_int, off_t, size_t, ssize_t};
 fn readahead(fd: c_int, offset: off_t, bytes: size_t) -> ssize_t {
     let reply = |record: &Record| {
         if record.is_readable() && !record.is_kernel_cached() {
-            Reply::Direct(0)
+            Reply::Done(0)
         } else {
             Reply::Pass
         }
@@ -35,7 +35,7 @@ fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> c_int
         if record.is_kernel_cached() {
             Reply::Pass
         } else {
-            Reply::Direct(0)
+            Reply::Done(0)
         }
     };
     serve(fd, reply).map_or_else(

@@ -1,6 +1,7 @@
 //! `realpath`: a path without links, `.` and `..`.
 
-use crate::serve::path::{Answer, CallerPlace, on_path};
+use crate::description::reply::Reply;
+use crate::serve::path::{CallerPlace, on_path};
 use crate::system::real;
 use libc::{c_char, size_t};
 use std::ptr::null_mut;
@@ -15,11 +16,11 @@ fn canonical_into(path: *const c_char, into: *mut c_char) -> Option<()> {
         canonical.push(0);
         Ok(if canonical.len() <= ROOM_BYTES {
             match CallerPlace(into.cast::<u8>()).fill(&canonical) {
-                Answer::Done(done) => Answer::Done(done),
-                _ => Answer::Kernel,
+                Reply::Done(done) => Reply::Done(done),
+                _ => Reply::Pass,
             }
         } else {
-            Answer::Kernel
+            Reply::Pass
         })
     });
     (answer == Some(0)).then_some(())

@@ -1,14 +1,15 @@
 //! Attributes changed: permissions, owners, times, and sizes by path.
 
+use crate::description::reply::Reply;
 use crate::serve::guarded;
-use crate::serve::path::{Answer, Way, answered, by_kernel_at, on_open_descriptor, on_path};
+use crate::serve::path::{Way, by_kernel_at, on_open_descriptor, on_path};
 use crate::system::real;
 use crate::trust::settings;
 use egeria_engine::rights::{SETID, WRITE};
 use egeria_engine::{AttributeChange, Attributes, FileKind, PathStop, TimeChange};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, time_t, timespec, timeval, uid_t};
 
-type Outcome = Result<Answer, PathStop>;
+type Outcome = Result<Reply, PathStop>;
 
 const NS_PER_S: i64 = 1_000_000_000;
 const NS_PER_US: i64 = 1_000;
@@ -33,7 +34,7 @@ fn change(way: &Way<'_>, inode: &Attributes, change: &AttributeChange, drops: bo
         Ok(())
     };
     let set = || volume.set_attributes(inode, change);
-    Ok(answered(dropped.and_then(|()| set()), &[]))
+    Ok(Reply::expecting(dropped.and_then(|()| set()), &[]))
 }
 
 fn set_permissions(way: &Way<'_>, inode: &Attributes, mode: mode_t) -> Outcome {
@@ -261,7 +262,7 @@ fn truncate(path: *const c_char, bytes: off_t) -> c_int {
         let volume = way.volume;
         let dropped = volume.drop_capability(&found);
         let set = || volume.set_attributes_direct(&found, &wanted);
-        Ok(answered(dropped.and_then(|()| set()), &[]))
+        Ok(Reply::expecting(dropped.and_then(|()| set()), &[]))
     });
     truncated.unwrap_or_else(|| real::truncate(path, bytes))
 }

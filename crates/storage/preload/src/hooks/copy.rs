@@ -7,8 +7,8 @@
 use super::map::hand_over;
 use super::refusal::{is_copy_refused, status_in_kernel};
 use super::{dup_close, write};
-use crate::description::record::{MAX_BYTES, PASS, Record, is_beyond};
-use crate::description::reply::Reply;
+use crate::description::record::{MAX_BYTES, Record, is_beyond};
+use crate::description::reply::{PASS, Reply};
 use crate::descriptors::{table, writing};
 use crate::serve::{self, guarded, serve};
 use crate::system::{errno, raw, real};
@@ -106,7 +106,7 @@ fn one(fd: c_int, mut body: impl FnMut(&Record) -> Outcome<usize>) -> Option<Out
         Err(PASS) => Reply::Pass,
         outcome => {
             answer = Some(outcome);
-            Reply::Direct(0)
+            Reply::Done(0)
         }
     });
     answer
@@ -120,7 +120,7 @@ fn may_copy(from: c_int, to: c_int) -> bool {
         if record.is_readable() {
             source = record;
         }
-        Reply::Direct(0)
+        Reply::Done(0)
     });
     serve(to, |record| {
         // SAFETY: only compared while `from` is open; a stale one is found different or refused.
@@ -128,7 +128,7 @@ fn may_copy(from: c_int, to: c_int) -> bool {
         fits = other.is_some_and(|source| {
             record.is_writable() && !record.appends(to) && !record.same_file(source)
         });
-        Reply::Direct(0)
+        Reply::Done(0)
     });
     fits
 }
@@ -336,7 +336,7 @@ fn is_readable(fd: c_int) -> bool {
     if table::load(fd).tag() != table::Tag::NotOurs {
         serve(fd, |record| {
             readable = record.is_readable();
-            Reply::Direct(0)
+            Reply::Done(0)
         });
     }
     readable

@@ -1,15 +1,14 @@
 //! Extended attributes.
 
-use crate::serve::path::{
-    self, Answer, CallerPlace, Way, answered, on_open_descriptor, on_path, with_caller_string,
-};
+use crate::description::reply::Reply;
+use crate::serve::path::{self, CallerPlace, Way, on_open_descriptor, on_path, with_caller_string};
 use crate::system::guarded_copy::copy;
 use crate::system::real;
 use egeria_engine::rights::{READ, WRITE};
 use egeria_engine::{Attributes, Errno, FileKind, PathStop, Volume, XattrMode};
 use libc::{c_char, c_int, c_void, size_t, ssize_t};
 
-type Outcome = Result<Answer, PathStop>;
+type Outcome = Result<Reply, PathStop>;
 
 /// Longer names are refused by the kernel.
 const MAX_NAME_BYTES: usize = 255;
@@ -51,12 +50,12 @@ fn unkept(name: &[u8]) -> Option<c_int> {
     name.starts_with(b"system.").then_some(libc::EOPNOTSUPP)
 }
 
-fn filled(value: &[u8], into: *mut u8, room: size_t) -> Answer {
+fn filled(value: &[u8], into: *mut u8, room: size_t) -> Reply {
     match room {
-        0 => Answer::Done(value.len() as isize),
-        _ if value.len() > room => Answer::Fails(libc::ERANGE),
+        0 => Reply::Done(value.len() as isize),
+        _ if value.len() > room => Reply::Fails(libc::ERANGE),
         _ => match CallerPlace(into).fill(value) {
-            Answer::Done(_) => Answer::Done(value.len() as isize),
+            Reply::Done(_) => Reply::Done(value.len() as isize),
             bad => bad,
         },
     }
@@ -68,7 +67,7 @@ fn get(of: Of, name: *const c_char, into: *mut c_void, room: size_t) -> Option<s
             return Err(PathStop::Elsewhere);
         }
         if let Some(errno) = unkept(name) {
-            return Ok(Answer::Fails(errno));
+            return Ok(Reply::Fails(errno));
         }
         let kinds = [FileKind::Regular, FileKind::Directory];
         let is_plain = name.starts_with(b"user.")
@@ -88,9 +87,9 @@ fn get(of: Of, name: *const c_char, into: *mut c_void, room: size_t) -> Option<s
             Ok(value) => Ok(filled(&value, into.cast(), room)),
             // As the mount: without SELinux nobody should ask every file.
             Err(Errno(libc::ENODATA)) if name == b"security.selinux" => {
-                Ok(Answer::Fails(libc::EOPNOTSUPP))
+                Ok(Reply::Fails(libc::EOPNOTSUPP))
             }
-            Err(Errno(libc::ENODATA)) => Ok(Answer::Fails(libc::ENODATA)),
+            Err(Errno(libc::ENODATA)) => Ok(Reply::Fails(libc::ENODATA)),
             Err(_) => Err(PathStop::Elsewhere),
         }
     };
@@ -130,7 +129,7 @@ fn change(
         let changed = with_caller_string(name, |name| {
             // Access control lists, which tools try to set on all that they copy.
             if name.starts_with(b"system.posix_acl_") && way.usage.is_writable() {
-                return Ok(Answer::Fails(libc::EOPNOTSUPP));
+                return Ok(Reply::Fails(libc::EOPNOTSUPP));
             }
             let credentials = &way.identity.credentials;
             let is_kind = match inode.kind() {
@@ -148,7 +147,7 @@ fn change(
                 && !way.volume.are_names_watched()
                 && credentials.may(inode, WRITE);
             if is_plain && is_permitted {
-                Ok(answered(change(way.volume, inode, name), expected))
+                Ok(Reply::expecting(change(way.volume, inode, name), expected))
             } else {
                 Err(PathStop::Elsewhere)
             }

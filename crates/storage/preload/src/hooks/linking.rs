@@ -1,9 +1,10 @@
 //! Names of files that have one, or none yet (`O_TMPFILE`).
 
 use super::naming::end_to_change;
+use crate::description::reply::Reply;
 use crate::serve;
 use crate::serve::guarded::{can_look, look};
-use crate::serve::path::{self, Answer, Way, answered, on_path, on_two_paths};
+use crate::serve::path::{self, Way, on_path, on_two_paths};
 use crate::system::real;
 use egeria_engine::{Attributes, FileKind, InodeNumber, PathEnd, PathStop, Volume};
 use libc::{c_char, c_int};
@@ -91,7 +92,7 @@ fn make_link(
 }
 
 /// Give an inode of the same volume the name where a way ends.
-fn link_to(named: &Attributes, to: &Way<'_>, end: PathEnd) -> Result<Answer, PathStop> {
+fn link_to(named: &Attributes, to: &Way<'_>, end: PathEnd) -> Result<Reply, PathStop> {
     let identity = to.identity;
     let is_linkable = named.kind() == FileKind::Regular
         && !end.wants_directory
@@ -101,7 +102,7 @@ fn link_to(named: &Attributes, to: &Way<'_>, end: PathEnd) -> Result<Answer, Pat
         return Err(PathStop::Elsewhere);
     }
     let linked = to.volume.link(named, &end.directory, &end.name);
-    Ok(answered(linked, &[libc::EEXIST]))
+    Ok(Reply::expecting(linked, &[libc::EEXIST]))
 }
 
 fn link(from: *const c_char, to: *const c_char) -> c_int {

@@ -22,7 +22,7 @@ fn mmap(
         // Also of a descriptor that no call has used yet: others may write to the file.
         let served = serve::serve(fd, |record| {
             if let Err(errno) = late_open::open_in_kernel(record, fd) {
-                return Reply::Direct(-errno as isize);
+                return Reply::Fails(errno);
             }
             raw::ioctl(fd, u64::from(MARK_REQUEST), std::ptr::null_mut());
             // Nobody changes the size past the kernel any more.

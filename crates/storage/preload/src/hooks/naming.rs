@@ -1,7 +1,8 @@
 //! Names made, renamed and removed.
 
+use crate::description::reply::Reply;
 use crate::serve;
-use crate::serve::path::{Way, answered, on_path, on_two_paths, with_caller_string};
+use crate::serve::path::{Way, on_path, on_two_paths, with_caller_string};
 use crate::system::real;
 use crate::volumes::identity::without_umask;
 use egeria_engine::{Attributes, FileKind, NewInode, PathEnd, PathStop, RenameMode};
@@ -73,7 +74,7 @@ pub(super) fn make_directory(directory: c_int, path: *const c_char, mode: mode_t
             rdev: 0,
         };
         let made = way.volume.create(&end.directory, &end.name, &new);
-        Ok(answered(made, &[libc::EEXIST]))
+        Ok(Reply::expecting(made, &[libc::EEXIST]))
     })
 }
 
@@ -97,7 +98,10 @@ fn make_symlink(target: *const c_char, directory: c_int, path: *const c_char) ->
             let volume = way.volume;
             volume.symlink(&end.directory, &end.name, target, uid, gid)
         });
-        Ok(answered(made.ok_or(PathStop::Elsewhere)?, &[libc::EEXIST]))
+        Ok(Reply::expecting(
+            made.ok_or(PathStop::Elsewhere)?,
+            &[libc::EEXIST],
+        ))
     })
 }
 
@@ -122,7 +126,7 @@ fn remove_file(directory: c_int, path: *const c_char) -> Option<c_int> {
             return Err(PathStop::Elsewhere);
         }
         let removed = way.volume.unlink(&end.directory, &end.name);
-        Ok(answered(removed, &[libc::ENOENT]))
+        Ok(Reply::expecting(removed, &[libc::ENOENT]))
     })
 }
 
@@ -137,7 +141,7 @@ fn remove_directory(directory: c_int, path: *const c_char) -> Option<c_int> {
             return Err(PathStop::Elsewhere);
         }
         let removed = way.volume.remove_directory(&end.directory, &end.name);
-        Ok(answered(removed, &[libc::ENOENT, libc::ENOTEMPTY]))
+        Ok(Reply::expecting(removed, &[libc::ENOENT, libc::ENOTEMPTY]))
     })
 }
 
@@ -206,7 +210,7 @@ fn move_name(
         let volume = from.volume;
         let (old_directory, new_directory) = (&old.directory, &new.directory);
         let moved = volume.rename(old_directory, &old.name, new_directory, &new.name, mode);
-        Ok(answered(
+        Ok(Reply::expecting(
             moved,
             &[libc::ENOENT, libc::EEXIST, libc::ENOTEMPTY],
         ))

@@ -39,15 +39,15 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
             {
                 match found {
                     Ok(target) => Some(target),
-                    Err(errno) => return Reply::Direct(-errno as isize),
+                    Err(errno) => return Reply::Fails(errno),
                 }
             }
             _ => {
                 if let Err(errno) = late_open::open_in_kernel(record, fd) {
-                    return Reply::Direct(-errno as isize);
+                    return Reply::Fails(errno);
                 }
                 match raw::lseek(fd, to, whence) {
-                    error @ ..0 => return Reply::Kernel(error),
+                    error @ ..0 => return Reply::Asked(error),
                     target => Some(target as i64),
                 }
             }
@@ -55,9 +55,9 @@ fn seek_private(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Option<
         match target.filter(|&target| target >= 0) {
             Some(target) => {
                 *offset_bytes = target as u64;
-                Reply::Direct(target as isize)
+                Reply::Done(target as isize)
             }
-            None => Reply::Direct(-libc::EINVAL as isize),
+            None => Reply::Fails(libc::EINVAL),
         }
     })
 }
@@ -84,7 +84,7 @@ fn seek_in_kernel(record: &Record, fd: c_int, to: off_t, whence: c_int) -> Reply
     let Some(slot) = record.slot() else {
         return Reply::Pass;
     };
-    let sought = || Reply::Kernel(raw::lseek(fd, to, whence));
+    let sought = || Reply::Asked(raw::lseek(fd, to, whence));
     let sought = record.volume().description_locked(slot, sought);
     sought.unwrap_or(Reply::Pass)
 }

@@ -1,23 +1,12 @@
 //! `read`, `pread` and their fortified forms.
 
-use crate::description::record::{PASS, Record};
+use crate::description::record::Record;
 use crate::description::reply::Reply;
 use crate::descriptors::offset::{self, Taking};
 use crate::serve::{serve, serve_cancellable, serve_quickly};
 use crate::system::{errno, raw, real};
 use crate::thread;
-use egeria_engine::Outcome;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
-
-/// What an explicit-offset call answers.
-#[inline(always)]
-pub(super) fn reply(outcome: Outcome<usize>) -> Reply {
-    match outcome {
-        Ok(bytes) => Reply::Direct(bytes as isize),
-        Err(PASS) => Reply::Pass,
-        Err(error) => Reply::Direct(-error.0 as isize),
-    }
-}
 
 /// Whether the kernel would refuse the count.
 #[inline(always)]
@@ -98,7 +87,7 @@ fn pread_carefully(fd: c_int, buffer: *mut c_void, bytes: size_t, offset: off_t)
         if !record.is_readable() || is_excessive(bytes) || offset < 0 {
             return Reply::Pass;
         }
-        reply(record.read_at(offset as u64, buffer.cast(), bytes))
+        Reply::from(record.read_at(offset as u64, buffer.cast(), bytes))
     };
     serve_cancellable(fd, body).unwrap_or_else(|| {
         if thread::is_inside() {

@@ -16,7 +16,7 @@ fn change(record: &Record, change: impl FnOnce() -> Result<(), Errno>) -> Reply 
     let may_change =
         record.is_writable() && !settings::file_size_limited() && !writing::has_setid(record);
     if may_change && change().is_ok() {
-        Reply::Direct(0)
+        Reply::Done(0)
     } else {
         Reply::Pass
     }

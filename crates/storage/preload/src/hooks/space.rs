@@ -1,6 +1,7 @@
 //! `statfs` and its kin.
 
-use crate::serve::path::{Answer, CallerPlace, Way, on_descriptor, on_path};
+use crate::description::reply::Reply;
+use crate::serve::path::{CallerPlace, Way, on_descriptor, on_path};
 use crate::system::{errno, real};
 use crate::volumes::mounts::SpaceWords;
 use egeria_engine::PathStop;
@@ -87,17 +88,17 @@ fn vector(words: &SpaceWords, tells_type: bool) -> VectorWords {
     ]
 }
 
-fn fill(way: &Way<'_>, into: *mut c_void) -> Result<Answer, PathStop> {
+fn fill(way: &Way<'_>, into: *mut c_void) -> Result<Reply, PathStop> {
     Ok(CallerPlace(into.cast::<u64>()).fill(&space(way)?))
 }
 
-fn fill_vector(way: &Way<'_>, into: *mut c_void, tells_type: bool) -> Result<Answer, PathStop> {
+fn fill_vector(way: &Way<'_>, into: *mut c_void, tells_type: bool) -> Result<Reply, PathStop> {
     Ok(CallerPlace(into.cast::<u64>()).fill(&vector(&space(way)?, tells_type)))
 }
 
 fn on_name(
     path: *const c_char,
-    fill: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
+    fill: impl FnOnce(&Way<'_>) -> Result<Reply, PathStop>,
 ) -> Option<c_int> {
     on_path(libc::AT_FDCWD, path, |way| {
         way.find(true)?;

@@ -1,6 +1,7 @@
 //! What is said of inodes: `stat` and its kin, `access`, `readlink`.
 
-use crate::serve::path::{Answer, CallerPlace, Way, by_kernel_at, on_descriptor, on_path};
+use crate::description::reply::Reply;
+use crate::serve::path::{CallerPlace, Way, by_kernel_at, on_descriptor, on_path};
 use crate::system::zeros::zeros;
 use crate::system::{caller, real};
 use crate::trust::{devices, settings};
@@ -66,14 +67,14 @@ fn shown<T: Copy>(
     attributes: &Attributes,
     into: *mut T,
     make: impl FnOnce(&Way<'_>, &Attributes) -> T,
-) -> Answer {
+) -> Reply {
     // What was stored through mappings is in the kernel's pages first, and counts.
     let has_stores = || way.volume.has_kernel_pages(attributes.ino);
     if is_plain(attributes) && !has_stores() {
         way.volume.note_times_shown(attributes.ino);
         CallerPlace(into).fill(&[make(way, attributes)])
     } else {
-        Answer::Kernel
+        Reply::Pass
     }
 }
 
@@ -195,7 +196,7 @@ fn direct_statx(
     on_path(directory, path, |way| {
         let found = found_by(way, flags)?;
         match found.ino {
-            InodeNumber::ROOT => Ok(Answer::Kernel),
+            InodeNumber::ROOT => Ok(Reply::Pass),
             _ => Ok(shown(way, &found, into, statx_of)),
         }
     })
@@ -244,9 +245,9 @@ fn access_at(directory: c_int, path: *const c_char, mode: c_int, flags: c_int) -
             && (!executes || way.usage.is_executable())
             && credentials.may(&found, wanted);
         Ok(if is_allowed && is_plain(&found) {
-            Answer::Done(0)
+            Reply::Done(0)
         } else {
-            Answer::Kernel
+            Reply::Pass
         })
     })
 }
@@ -277,18 +278,18 @@ fn target_at(
     on_path(directory, path, |way| {
         let found = way.find(false)?;
         if found.kind() != FileKind::Symlink {
-            return Ok(Answer::Kernel);
+            return Ok(Reply::Pass);
         }
         let target = way.volume.read_link(found.ino);
         let Ok(target) = target else {
-            return Ok(Answer::Kernel);
+            return Ok(Reply::Pass);
         };
         if !way.volume.has_generation(found.ino, found.generation) {
-            return Ok(Answer::Kernel);
+            return Ok(Reply::Pass);
         }
         let target = &target[..target.len().min(room)];
         Ok(match CallerPlace(into.cast::<u8>()).fill(target) {
-            Answer::Done(_) => Answer::Done(target.len() as isize),
+            Reply::Done(_) => Reply::Done(target.len() as isize),
             bad => bad,
         })
     })

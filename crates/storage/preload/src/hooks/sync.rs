@@ -22,7 +22,7 @@ fn usual(record: &Record) -> Reply {
     if record.is_kernel_cached() {
         Reply::Pass
     } else {
-        Reply::Direct(0)
+        Reply::Done(0)
     }
 }
 
@@ -38,11 +38,11 @@ fn after_errors(record: &Record, fd: c_int, errors: WriteBackErrors) -> Reply {
     }
     let was_deferred = record.is_deferred();
     if let Err(errno) = late_open::open_in_kernel(record, fd) {
-        return Reply::Direct(-errno as isize);
+        return Reply::Fails(errno);
     }
     match raw::fsync(fd) {
-        0 if is_own && was_deferred => Reply::Direct(-errors.errno().0 as isize),
-        synced => Reply::Kernel(synced),
+        0 if is_own && was_deferred => Reply::Fails(errors.errno().0),
+        synced => Reply::Asked(synced),
     }
 }
 

@@ -3,10 +3,9 @@
 //! One call is one operation of the engine (invariant 2), so several parts are gathered in, or
 //! scattered from, one buffer of ours.
 
-use super::read::reply;
 use super::write::write_moving;
-use crate::description::record::{PASS, Record};
-use crate::description::reply::Reply;
+use crate::description::record::Record;
+use crate::description::reply::{PASS, Reply};
 use crate::descriptors::offset::{self, Taking};
 use crate::serve::serve_cancellable;
 use crate::system::{guarded_copy, raw, real};
@@ -155,10 +154,10 @@ fn serve_call(call: Call) -> Option<ssize_t> {
             return Reply::Pass;
         }
         let parts = match fetch(&call) {
-            Ok(Parts::One(_, 0)) => return Reply::Direct(0),
+            Ok(Parts::One(_, 0)) => return Reply::Done(0),
             Ok(parts) => Some(parts),
             Err(PASS) => None,
-            Err(error) => return Reply::Direct(-error.0 as isize),
+            Err(error) => return Reply::Fails(error.0),
         };
         let appends = call.way == Way::Write
             && (call.flags & libc::RWF_APPEND != 0 || record.appends(call.fd));
@@ -179,7 +178,7 @@ fn run(record: &Record, call: &Call, parts: Option<&Parts>, appends: bool) -> Re
         transfer(call.way, parts, one, |&(_, done)| done)
     };
     if let Some(at) = call.at {
-        return reply(direct(at as u64, usize::MAX).map(|(_, done)| done));
+        return Reply::from(direct(at as u64, usize::MAX).map(|(_, done)| done));
     }
     let bytes = parts.map_or(0, Parts::bytes);
     let taking = match call.way {

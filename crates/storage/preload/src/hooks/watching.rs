@@ -2,9 +2,10 @@
 //! the volume are changed through it, and files are read and written through it that are watched, or were opened since.
 
 use crate::description::record::Record;
+use crate::description::reply::Reply;
 use crate::descriptors::table;
 use crate::serve;
-use crate::serve::path::{self, Answer, Way, on_descriptor, on_path};
+use crate::serve::path::{self, Way, on_descriptor, on_path};
 use crate::system::real;
 use crate::volumes::watched;
 use egeria_engine::PathStop;
@@ -31,7 +32,7 @@ fn prepare(directory: c_int, path: *const c_char, follows_last: bool, reach: Rea
         } else {
             watched::note(way.volume, &way.find_or_own(follows_last, true)?)
         }
-        Ok::<_, PathStop>(Answer::Kernel)
+        Ok::<_, PathStop>(Reply::Pass)
     };
     if path.is_null() {
         on_descriptor(directory, watch)

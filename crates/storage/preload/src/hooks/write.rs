@@ -1,7 +1,7 @@
 //! `write` and `pwrite`.
 
 use super::map::kernel_size;
-use super::read::{is_excessive, reply};
+use super::read::is_excessive;
 use crate::description::record::Record;
 use crate::description::reply::Reply;
 use crate::descriptors::offset::{self, Taking};
@@ -44,7 +44,7 @@ fn write_body(record: &Record, fd: c_int, buffer: *const c_void, bytes: size_t) 
         return Reply::Pass;
     }
     if bytes == 0 {
-        return Reply::Direct(0);
+        return Reply::Done(0);
     }
     let appends = record.appends(fd);
     let taking = if appends {
@@ -100,9 +100,9 @@ pub(super) fn pwrite(fd: c_int, buffer: *const c_void, bytes: size_t, offset: of
             return Reply::Pass;
         }
         if bytes == 0 {
-            return Reply::Direct(0);
+            return Reply::Done(0);
         }
-        reply(if record.appends(fd) {
+        Reply::from(if record.appends(fd) {
             writing::append(record, buffer.cast(), bytes).map(|(_, done)| done)
         } else {
             writing::write_at(record, offset as u64, buffer.cast(), bytes)

@@ -3,6 +3,7 @@
 //! Inside, the thread's hooks go straight to the kernel and the program's handlers wait; `errno` is
 //! kept on success; a panic of the engine ends here and the call passes to the kernel.
 
+use super::bracket::in_call;
 use super::identify::{Identified, identify};
 use super::ownership;
 use crate::bare_calls::{self, signs};
@@ -12,11 +13,10 @@ use crate::description::reply::Reply;
 use crate::descriptors::offset::publish_record;
 use crate::descriptors::table::{self, Tag, Word};
 use crate::descriptors::{late_open, reclaim};
-use crate::system::{errno, libc_threads};
+use crate::system::libc_threads;
 use crate::thread::{self, Thread, process};
 use crate::trust::settings;
 use libc::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Run `body` on the record of a descriptor. `None`: not ours, or not for us: call the real function.
@@ -80,16 +80,13 @@ pub fn quietly(fd: c_int, body: impl FnOnce(&Record)) {
     let Some((word, pin)) = ready(thread, fd, word) else {
         return;
     };
-    enter(thread);
-    let pinned = pin_record(thread, pin, fd, word);
-    if let Some(pinned) = pinned.filter(|pinned| pinned.record() == word.record()) {
+    let same = |pinned: &Word| pinned.record() == word.record();
+    let hold = || pin_record(thread, pin, fd, word).filter(same);
+    in_call(thread, pin, hold, |pinned| {
         // SAFETY: pinned, and named by the table after it was pinned.
-        let record = unsafe { &*pinned.record() };
-        let error = errno::get();
-        let _ = catch_unwind(AssertUnwindSafe(|| thread.stacks.run(|| body(record))));
-        errno::set(error);
-    }
-    unpin(thread, pin);
+        body(unsafe { &*pinned.record() });
+        None
+    });
 }
 
 /// Run `body` on the record of a number, if it is a file of ours, while nobody closes the number; also when the library is
@@ -276,11 +273,6 @@ fn settled(fd: c_int) -> Word {
     }
 }
 
-#[inline(always)]
-fn enter(thread: &Thread) {
-    thread.set(thread::INSIDE);
-}
-
 /// Name the record in the pin: the word that it is used by; `None` when the number is no file of ours any more.
 #[inline(always)]
 fn pin_record(thread: &Thread, pin: &Pin, fd: c_int, word: Word) -> Option<Word> {
@@ -314,12 +306,6 @@ fn pin_changed(thread: &Thread, pin: &Pin, fd: c_int) -> Option<Word> {
 }
 
 #[inline(always)]
-fn unpin(thread: &Thread, pin: &Pin) {
-    pin.let_go();
-    thread.leave();
-}
-
-#[inline(always)]
 fn run(
     thread: &Thread,
     pin: &'static Pin,
@@ -327,39 +313,27 @@ fn run(
     word: Word,
     body: impl FnOnce(&Record) -> Reply,
 ) -> Option<isize> {
-    enter(thread);
-    let Some(word) = pin_record(thread, pin, fd, word) else {
-        unpin(thread, pin);
-        return None;
-    };
-    let error = errno::get();
-    // SAFETY: pinned, and named by the table after it was pinned.
-    let record = unsafe { &*word.record() };
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        thread.stacks.run(|| {
+    in_call(
+        thread,
+        pin,
+        || pin_record(thread, pin, fd, word),
+        |word| {
+            // SAFETY: pinned, and named by the table after it was pinned.
+            let record = unsafe { &*word.record() };
             let reply = if record.is_path() {
                 Reply::Pass
             } else {
                 body(record)
             };
-            counted(record, in_kernel(record, fd, reply))
-        })
-    }));
-    unpin(thread, pin);
-    match outcome {
-        Ok(Some(value)) if value < 0 => {
-            errno::set(-value as c_int);
-            Some(-1)
-        }
-        Ok(value) => {
-            errno::set(error);
-            value
-        }
-        Err(_) => {
-            errno::set(error);
-            None
-        }
-    }
+            let reply = in_kernel(record, fd, reply);
+            if reply.is_by_kernel() {
+                record.count_passed();
+            } else {
+                record.count_direct();
+            }
+            Some(reply)
+        },
+    )
 }
 
 /// What is passed on must be open in the kernel.
@@ -368,7 +342,7 @@ fn in_kernel(record: &Record, fd: c_int, reply: Reply) -> Reply {
     match reply {
         Reply::Pass if record.is_deferred() => match late_open::open_in_kernel(record, fd) {
             Ok(()) => Reply::Pass,
-            Err(errno) => Reply::Direct(-errno as isize),
+            Err(errno) => Reply::Fails(errno),
         },
         reply => reply,
     }
@@ -410,24 +384,6 @@ pub fn is_deferred(fd: c_int) -> bool {
 pub fn open_all_in_kernel() {
     if may_any_be_deferred() {
         table::for_each_ours(|fd, _| open_in_kernel(fd));
-    }
-}
-
-#[inline(always)]
-fn counted(record: &Record, reply: Reply) -> Option<isize> {
-    match reply {
-        Reply::Direct(value) => {
-            record.count_direct();
-            Some(value)
-        }
-        Reply::Kernel(value) => {
-            record.count_passed();
-            Some(value)
-        }
-        Reply::Pass => {
-            record.count_passed();
-            None
-        }
     }
 }
 

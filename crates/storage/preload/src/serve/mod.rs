@@ -11,6 +11,7 @@
 //! The plain case is served here. Everything else goes to the kernel, which answers through the mount: of paths, errors other
 //! than `ENOENT`, special files, links that lead out, and other mounts inside the volume.
 
+mod bracket;
 mod descriptor;
 pub(crate) mod guarded;
 mod identify;

@@ -1,11 +1,13 @@
 //! A path from the program, into the engine and back: as `descriptor` does for numbers.
 
+use super::bracket::in_call;
 use super::descriptor::{open_all_in_kernel, try_open_in_kernel};
 use super::guarded::{can_look, look};
 use super::ownership;
 use super::start::{self, Start};
 use crate::description::pin::Pin;
 use crate::description::record::{Record, may_any_be_deferred};
+use crate::description::reply::Reply;
 use crate::descriptors::reclaim;
 use crate::signals;
 use crate::system::guarded_copy::{copy, copy_string};
@@ -16,7 +18,7 @@ use crate::trust::{admission, settings};
 use crate::volumes::identity::Identity;
 use crate::volumes::mounts::{self, Mount};
 use egeria_engine::rights::READ;
-use egeria_engine::{Attributes, Errno, InodeNumber, PathEnd, PathStop, PathWalker, Volume};
+use egeria_engine::{Attributes, InodeNumber, PathEnd, PathStop, PathWalker, Volume};
 use libc::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,29 +30,19 @@ const PAGE_BYTES: usize = 4096;
 /// In a pin: the thread uses a volume by a path.
 const BY_PATH: NonNull<Record> = NonNull::dangling();
 
-/// What comes of a call.
-pub enum Answer {
-    /// Its value.
-    Done(isize),
-    /// This errno.
-    Fails(c_int),
-    /// The kernel must do it.
-    Kernel,
-}
-
 /// A place of the program's to be filled.
 #[derive(Clone, Copy)]
 pub struct CallerPlace<T>(pub *mut T);
 
 impl<T: Copy> CallerPlace<T> {
     /// Fill it with some values; `EFAULT` when the address is bad.
-    pub fn fill(self, values: &[T]) -> Answer {
+    pub fn fill(self, values: &[T]) -> Reply {
         // SAFETY: the program gave the address to be written; a bad one answers false.
         let filled = unsafe { copy(self.0.cast(), values.as_ptr().cast(), size_of_val(values)) };
         if filled {
-            Answer::Done(0)
+            Reply::Done(0)
         } else {
-            Answer::Fails(libc::EFAULT)
+            Reply::Fails(libc::EFAULT)
         }
     }
 }
@@ -178,24 +170,6 @@ impl<'p> Way<'p> {
     }
 }
 
-/// The answer of an engine call: only what every caller expects; the kernel knows the other errors best.
-pub fn answered<T>(outcome: Result<T, Errno>, expected: &[c_int]) -> Answer {
-    match outcome {
-        Ok(_) => Answer::Done(0),
-        Err(errno) if expected.contains(&errno.0) => Answer::Fails(errno.0),
-        Err(_) => Answer::Kernel,
-    }
-}
-
-impl From<PathStop> for Answer {
-    fn from(stop: PathStop) -> Answer {
-        match stop {
-            PathStop::Missing => Answer::Fails(libc::ENOENT),
-            PathStop::Elsewhere => Answer::Kernel,
-        }
-    }
-}
-
 /// Before the kernel follows a path: one through `/proc`, `/dev/fd` or `/dev/std…` may lead to a descriptor, whose file
 /// it must have open then.
 pub fn before_path(path: *const c_char) {
@@ -220,7 +194,7 @@ fn may_lead_to_descriptor(path: *const c_char) -> bool {
 pub fn on_path(
     directory: c_int,
     path: *const c_char,
-    body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
+    body: impl FnOnce(&Way<'_>) -> Result<Reply, PathStop>,
 ) -> Option<c_int> {
     before_path(path);
     let served = Admitted::new(&[(directory, path)]).and_then(|admitted| {
@@ -257,7 +231,7 @@ pub fn by_kernel_at<T: From<i8>>(directory: c_int, path: *const c_char) -> Optio
 /// Serve two paths of one volume.
 pub fn on_two_paths(
     [(one_directory, one), (other_directory, other)]: [(c_int, *const c_char); 2],
-    body: impl FnOnce(&Way<'_>, &Way<'_>) -> Result<Answer, PathStop>,
+    body: impl FnOnce(&Way<'_>, &Way<'_>) -> Result<Reply, PathStop>,
 ) -> Option<c_int> {
     before_path(one);
     before_path(other);
@@ -282,7 +256,7 @@ pub fn on_two_paths(
 /// Serve a descriptor.
 pub fn on_descriptor(
     fd: c_int,
-    body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
+    body: impl FnOnce(&Way<'_>) -> Result<Reply, PathStop>,
 ) -> Option<c_int> {
     let served = Admitted::new(&[(fd, std::ptr::null())]).and_then(|admitted| {
         admitted.run(|_| {
@@ -296,7 +270,7 @@ pub fn on_descriptor(
 /// Serve a descriptor that is good for more than paths.
 pub fn on_open_descriptor(
     fd: c_int,
-    body: impl FnOnce(&Way<'_>) -> Result<Answer, PathStop>,
+    body: impl FnOnce(&Way<'_>) -> Result<Reply, PathStop>,
 ) -> Option<c_int> {
     on_descriptor(fd, |way| {
         if start::is_open(fd) {
@@ -360,38 +334,27 @@ impl Admitted {
     #[inline(always)]
     fn run(
         self,
-        body: impl FnOnce(&Thread) -> Option<(&'static Volume, Result<Answer, PathStop>)>,
+        body: impl FnOnce(&Thread) -> Option<(&'static Volume, Result<Reply, PathStop>)>,
     ) -> Option<c_int> {
         let Admitted { thread, pin } = self;
-        thread.set(thread::INSIDE);
-        let error = errno::get();
         // Once it is off and no pin names anything, the volumes go.
-        let outcome = if pin.hold(-1, BY_PATH.as_ptr(), || !settings::is_off()) {
-            catch_unwind(AssertUnwindSafe(|| {
-                thread.stacks.run(|| {
-                    let (volume, answer) = body(thread)?;
-                    let answer = answer.unwrap_or_else(Answer::from);
-                    match answer {
-                        Answer::Kernel => volume.count_passed(),
-                        _ => volume.count_direct(),
-                    }
-                    Some(answer)
-                })
-            }))
-        } else {
-            Ok(None)
-        };
-        pin.let_go();
-        thread.leave();
-        errno::set(error);
-        match outcome {
-            Ok(Some(Answer::Done(value))) => Some(value as c_int),
-            Ok(Some(Answer::Fails(errno))) => {
-                errno::set(errno);
-                Some(-1)
-            }
-            _ => None,
-        }
+        let hold = || pin.hold(-1, BY_PATH.as_ptr(), || !settings::is_off());
+        let value = in_call(
+            thread,
+            pin,
+            || hold().then_some(()),
+            |()| {
+                let (volume, reply) = body(thread)?;
+                let reply = reply.unwrap_or_else(Reply::from);
+                if reply.is_by_kernel() {
+                    volume.count_passed();
+                } else {
+                    volume.count_direct();
+                }
+                Some(reply)
+            },
+        );
+        value.map(|value| value as c_int)
     }
 }
 
