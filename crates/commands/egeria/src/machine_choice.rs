@@ -226,7 +226,7 @@ pub fn attach_options(machine: Option<Machine>, memory: &MemoryArguments) -> Att
         machine,
         share_machine: memory.share_machine.clone(),
         memory: memory.memory,
-        allocation: None,
+        ..AttachOptions::default()
     }
 }
 

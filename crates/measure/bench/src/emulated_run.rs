@@ -106,6 +106,7 @@ impl<'a> EmulatedRun<'a> {
                 memory: setup.memory,
                 share_machine: Some(format!("bench {}", std::process::id())),
                 allocation: Some(setup.allocation),
+                ..AttachOptions::default()
             };
             ScratchVolume::make_with(memory, &nodes, setup.pool_bytes, &options)
         };

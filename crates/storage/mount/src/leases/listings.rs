@@ -1,12 +1,10 @@
 //! Leases on listings of directories (see module `listing`).
 
-use super::{LOOK_AGAIN, Leases};
+use super::Leases;
+use super::times::{LOOK_AGAIN, UNTIL_LISTING_LEFT};
 use crate::kernel::notify::Kernel;
 use egeria_engine::InodeNumber;
-use std::time::{Duration, Instant};
-
-/// How long to wait for a process that changes a directory.
-const UNTIL_LEFT: Duration = Duration::from_millis(4);
+use std::time::Instant;
 
 impl Leases {
     /// A directory was opened: whether the kernel may keep its listing, and whether the one it kept before is still
@@ -15,7 +13,7 @@ impl Leases {
         let is_granted = self.grant_names(directory).is_some();
         let shard = self.shard(directory);
         let lease = shard.leases.get(&directory.0);
-        (is_granted, lease.is_some_and(|lease| lease.has_listing))
+        (is_granted, lease.is_some_and(|lease| lease.has_listing()))
     }
 
     /// A directory is about to be listed for a kernel that keeps the listing in any case. So it gets a lease, also
@@ -26,18 +24,19 @@ impl Leases {
         loop {
             let mut shard = self.shard(directory);
             let lease = shard.leases.entry(directory.0).or_default();
-            if lease.recalled_now.is_some() {
-                lease.is_read_meanwhile = true;
+            if lease.note_read() {
                 return true;
             }
             if !lease.is_recalled_just_now() && self.hold(lease, directory, true) {
                 // A handle that was opened without a valid listing has dropped the old one by now.
-                lease.has_listing |= is_beginning;
+                if is_beginning {
+                    lease.note_listing();
+                }
                 lease.answered = Some(Instant::now());
                 return true;
             }
             drop(shard);
-            if begun.elapsed() >= UNTIL_LEFT {
+            if begun.elapsed() >= UNTIL_LISTING_LEFT {
                 return false;
             }
             std::thread::sleep(LOOK_AGAIN);

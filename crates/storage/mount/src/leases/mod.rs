@@ -25,194 +25,32 @@
 //! for a request, but no request waits for a recall. Notifications that can block in the kernel are sent by separate
 //! processes (module `notifiers`), so that a killed mount ends.
 
+mod lease;
 mod listing;
 mod listings;
 mod paged;
 mod pages;
 mod recall;
+mod times;
 
 use crate::kernel::notify::Kernel;
 use crate::options::LeaseTiming;
-use egeria_engine::{
-    Attributes, FileKind, InodeNumber, LeaseMount, LookupReferences, Recall, Volume,
-};
-use listing::Listing;
+use egeria_engine::{Attributes, FileKind, InodeNumber, LeaseMount, LookupReferences, Volume};
+use lease::Lease;
+pub(crate) use lease::{Asker, Epoch};
 use paged::Paged;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+use times::{DIRECTORY, FILE, NAME, ROOT, Rests};
 
 const SHARDS: usize = 16;
 /// Most missing names that the kernel may remember, of one directory and in all.
 const MAX_MISSING: usize = 1024;
 const MAX_MISSING_IN_ALL: usize = 1 << 16;
-/// Another process that changed an inode a moment ago is likely to change it again: no lease during this time. Changes
-/// by this kernel need no recall.
-const REST: Duration = Duration::from_millis(100);
-/// Rest after a recall; each further recall doubles it.
-const REST_AFTER_RECALL: Duration = Duration::from_secs(1);
-const MAX_DOUBLINGS: u32 = 6;
-const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// How long the kernel may take to replace cached attributes by those of an answer, even if its CPU is preempted.
-const UNTIL_REPLACED: Duration = Duration::from_millis(20);
-/// How soon after a recall the process that asked for it changes the inode.
-const UNTIL_CHANGED: Duration = Duration::from_micros(300);
 /// Most names of one file that the kernel may remember; it moves names itself.
 const MAX_NAMES: usize = 4;
-
-/// How long the kernel may cache a name, unless it is notified earlier.
-const NAME: Duration = Duration::from_secs(3600);
-/// How long it may cache attributes of files, so that a tree that is rarely read costs no requests. Those of an open
-/// file outlive the mount.
-const FILE: Duration = Duration::from_secs(600);
-/// How long it may cache attributes of directories. After this time a path through a dead mount fails.
-const DIRECTORY: Duration = Duration::from_secs(10);
-/// How long it may cache attributes of the root, which is part of every path.
-const ROOT: Duration = Duration::from_secs(1);
-
-#[derive(Default)]
-struct Lease {
-    /// The engine has this lease: a change of the inode past the kernel recalls it first.
-    is_held: bool,
-    /// Answers may be remembered.
-    is_granted: bool,
-    /// Number of the last grant.
-    epoch: Epoch,
-    /// When attributes were first answered since that grant, and to which thread.
-    shown: Option<(Instant, Asker)>,
-    covers_names: bool,
-    recalled_now: Option<Recall>,
-    /// Changes by the kernel that are about to be answered, after their notification.
-    notifying: u32,
-    /// The kernel's listing of the directory, if it has one, was read under this lease.
-    has_listing: bool,
-    listing: Listing,
-    /// Names that the kernel may remember as missing.
-    missing: HashSet<Box<[u8]>>,
-    /// Names by which the kernel may remember the inode, which is no directory.
-    names: Vec<FileName>,
-    /// Pages of the file that the kernel may have read.
-    pages: Pages,
-    /// Bytes counted for these pages.
-    paged_bytes: u64,
-    /// Pages or names were read during the recall that is under way.
-    is_read_meanwhile: bool,
-    /// The kernel began to move a name here during the recall that is under way.
-    is_moved_meanwhile: bool,
-    /// When a look-up was last answered with a name, or with none; of a file, with its name.
-    answered: Option<Instant>,
-    /// When the last recall ended, and how many came before it.
-    recalled: Option<(Instant, u32)>,
-    /// Change time of the inode after the last change by this kernel. If it is still the same, no other process
-    /// changed the inode.
-    changed_by_kernel_ns: Option<i64>,
-}
-
-/// The thread that sent a request; 0 if the kernel does not report it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asker(pub u32);
-
-impl Asker {
-    /// Whether the first answer was processed: a thread processes an answer before it asks again.
-    fn has_taken_in(self, first: Asker) -> bool {
-        self.0 != 0 && self == first
-    }
-}
-
-/// Identifies a grant of a lease.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Epoch(u64);
-
-/// How long an inode that changes often gets no lease.
-struct Rests {
-    after_change: Duration,
-    after_recall: Duration,
-    /// How long the kernel may take to process an answer about a name that it had already: it holds no lock during
-    /// that.
-    until_taken_in: Duration,
-}
-
-impl Rests {
-    fn new(leases: LeaseTiming) -> Rests {
-        match leases {
-            LeaseTiming::Rested => Rests {
-                after_change: REST,
-                after_recall: REST_AFTER_RECALL,
-                until_taken_in: Duration::from_millis(20),
-            },
-            // Without any rest after a recall, the process that asked for it might never get to its change.
-            LeaseTiming::AtOnce => Rests {
-                after_change: Duration::ZERO,
-                after_recall: Duration::from_millis(2),
-                until_taken_in: Duration::from_millis(2),
-            },
-        }
-    }
-
-    /// Whether the last change is long enough ago.
-    fn has_rested(&self, attributes: &Attributes) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ns = now.map_or(0, |now| now.as_nanos() as i64);
-        now_ns.saturating_sub(attributes.ctime_ns) >= self.after_change.as_nanos() as i64
-    }
-}
-
-impl Lease {
-    fn may_be_granted(&self, rests: &Rests, now: &Attributes) -> bool {
-        let is_rested = |(at, recalls): (Instant, u32)| {
-            at.elapsed() >= rests.after_recall * (1 << recalls.min(MAX_DOUBLINGS))
-        };
-        let is_at_rest = self.changed_by_kernel_ns == Some(now.ctime_ns) || rests.has_rested(now);
-        is_at_rest && self.recalled_now.is_none() && self.recalled.is_none_or(is_rested)
-    }
-
-    fn has(&self, epoch: Epoch) -> bool {
-        self.is_granted && self.epoch == epoch
-    }
-
-    /// The process that asked for the recall must get to its change before a new grant.
-    fn is_recalled_just_now(&self) -> bool {
-        self.recalled
-            .is_some_and(|(at, _)| at.elapsed() < UNTIL_CHANGED)
-    }
-
-    fn has_name(&self, directory: InodeNumber, name: &[u8]) -> bool {
-        self.names.iter().any(|known| known.is(directory, name))
-    }
-
-    fn add_name(&mut self, directory: InodeNumber, name: &[u8]) {
-        if !self.has_name(directory, name) {
-            let name = name.into();
-            self.names.push(FileName { directory, name });
-        }
-    }
-}
-
-/// A name and the directory that it is in.
-#[derive(PartialEq, Eq)]
-struct FileName {
-    directory: InodeNumber,
-    name: Box<[u8]>,
-}
-
-impl FileName {
-    fn is(&self, directory: InodeNumber, name: &[u8]) -> bool {
-        self.directory == directory && *self.name == *name
-    }
-}
-
-/// Pages of a file in the kernel.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Pages {
-    /// None that a new handle may use.
-    #[default]
-    None,
-    /// All of them were read under the lease.
-    Leased,
-    /// Some were not.
-    Other,
-}
 
 #[derive(Default)]
 struct Shard {
@@ -318,10 +156,9 @@ impl Leases {
             return None;
         }
         if let Some(lease) = self.shard(ino).leases.get(&ino.0)
-            && lease.is_granted
-            && (lease.covers_names || !with_names)
+            && let Some(epoch) = lease.epoch_for(with_names)
         {
-            return Some(lease.epoch);
+            return Some(epoch);
         }
         // Before locking the shard, because it may read the log.
         let now = self.volume.attributes(ino).ok()?;
@@ -330,23 +167,15 @@ impl Leases {
         if !lease.may_be_granted(&self.rests, &now) || !self.hold(lease, ino, with_names) {
             return None;
         }
-        if !lease.is_granted {
-            lease.is_granted = true;
-            lease.shown = None;
-            lease.epoch = Epoch(self.epochs.fetch_add(1, Ordering::Relaxed) + 1);
-        }
-        Some(lease.epoch)
+        lease.grant(|| Epoch(self.epochs.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
     /// Take the lease in the engine. `false`: another process is changing the inode.
     fn hold(&self, lease: &mut Lease, ino: InodeNumber, with_names: bool) -> bool {
-        let is_held = lease.is_held && (lease.covers_names || !with_names);
-        if !is_held && self.volume.lease(ino, with_names) {
-            lease.is_held = true;
-            lease.covers_names |= with_names;
-            return true;
+        if !lease.is_held_for(with_names) && self.volume.lease(ino, with_names) {
+            lease.hold(with_names);
         }
-        is_held
+        lease.is_held_for(with_names)
     }
 
     /// Whether the kernel may cache attributes that were read under this lease.
@@ -356,17 +185,8 @@ impl Leases {
     /// same thread asks again.
     pub(crate) fn show(&self, ino: InodeNumber, epoch: Epoch, is_new: bool, asker: Asker) -> bool {
         let mut shard = self.shard(ino);
-        let Some(lease) = shard.leases.get_mut(&ino.0) else {
-            return false;
-        };
-        let is_replaced = match lease.shown {
-            Some((at, first)) => asker.has_taken_in(first) || at.elapsed() >= UNTIL_REPLACED,
-            None => {
-                lease.shown = Some((Instant::now(), asker));
-                false
-            }
-        };
-        lease.has(epoch) && (is_new || is_replaced)
+        let lease = shard.leases.get_mut(&ino.0);
+        lease.is_some_and(|lease| lease.show(epoch, is_new, asker))
     }
 
     /// Record that a look-up in a directory is about to be answered. `false` if its lease was recalled since.
@@ -391,8 +211,7 @@ impl Leases {
             return;
         }
         if let Some(lease) = self.shard(directory).leases.get_mut(&directory.0) {
-            lease.is_moved_meanwhile = lease.recalled_now.is_some();
-            lease.answered = Some(Instant::now());
+            lease.note_move();
         }
         self.volume.note_moved_name(directory);
     }
@@ -402,8 +221,8 @@ impl Leases {
     pub(crate) fn changed_by_kernel(&self, ino: InodeNumber, kernel: &Kernel) {
         // A change that comes before this notification needs a notification too.
         let is_to_be_told = match self.shard(ino).leases.get_mut(&ino.0) {
-            Some(lease) if lease.is_granted || lease.notifying > 0 => {
-                lease.is_granted = false;
+            Some(lease) if lease.is_granted() || lease.notifying > 0 => {
+                lease.end_grant();
                 lease.notifying += 1;
                 true
             }
@@ -438,7 +257,7 @@ impl Leases {
     ) {
         if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0)
             // A recall may have removed the old name from the list before dropping it.
-            && (lease.recalled_now.is_some() || lease.has_name(from.0, from.1))
+            && (lease.is_recalling() || lease.has_name(from.0, from.1))
         {
             lease.add_name(to.0, to.1);
         }
@@ -511,13 +330,8 @@ impl Leases {
             self.missing
                 .fetch_sub(lease.missing.len(), Ordering::Relaxed);
             self.paged.take(lease.paged_bytes);
-            if lease.recalled_now.is_some() {
-                // Nothing may be granted before the recall ends, because its end would also end the new grant.
-                let ended = Lease {
-                    recalled_now: lease.recalled_now,
-                    ..Lease::default()
-                };
-                shard.leases.insert(ino.0, ended);
+            if let Some(left) = lease.after_forget() {
+                shard.leases.insert(ino.0, left);
             }
         }
         self.volume.end_lease(ino);

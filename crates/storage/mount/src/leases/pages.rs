@@ -6,12 +6,11 @@
 //! then wants to change the file has them dropped in the recall of its attributes. Handles that may write are direct.
 //! The kernel drops the pages when it opens one, and no lease on pages is granted while one is open.
 
-use super::{LOOK_AGAIN, Leases, Pages};
+use super::Leases;
+use super::lease::Pages;
+use super::times::{LOOK_AGAIN, UNTIL_PAGES_LEFT};
 use egeria_engine::InodeNumber;
-use std::time::{Duration, Instant};
-
-/// How long to wait for a process that changes a file.
-const UNTIL_LEFT: Duration = Duration::from_millis(1);
+use std::time::Instant;
 
 impl Leases {
     /// A handle that may change the file is about to be opened.
@@ -50,7 +49,7 @@ impl Leases {
         self.grant_attributes(ino)?;
         let shard = self.shard(ino);
         let lease = shard.leases.get(&ino.0)?;
-        let is_granted = lease.is_granted && !shard.writers.contains_key(&ino.0);
+        let is_granted = lease.is_granted() && !shard.writers.contains_key(&ino.0);
         is_granted.then_some(lease.pages == Pages::Leased)
     }
 
@@ -70,8 +69,7 @@ impl Leases {
                 break;
             }
             let lease = shard.leases.entry(ino.0).or_default();
-            if lease.recalled_now.is_some() {
-                lease.is_read_meanwhile = true;
+            if lease.note_read() {
                 self.paged.take(std::mem::take(&mut lease.paged_bytes));
                 lease.pages = Pages::Other;
                 return;
@@ -90,7 +88,7 @@ impl Leases {
                 return;
             }
             drop(shard);
-            if begun.elapsed() >= UNTIL_LEFT {
+            if begun.elapsed() >= UNTIL_PAGES_LEFT {
                 break;
             }
             std::thread::sleep(LOOK_AGAIN);
@@ -116,7 +114,7 @@ impl Leases {
         };
         let may_keep = match lease.pages {
             Pages::None => true,
-            Pages::Leased => lease.is_held && !is_written,
+            Pages::Leased => lease.is_held() && !is_written,
             Pages::Other => false,
         };
         if !may_keep {

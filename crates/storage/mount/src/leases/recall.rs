@@ -1,16 +1,14 @@
 //! Recalls: make the kernel drop cached data before another process changes it.
 
-use super::{LOOK_AGAIN, Leases, Pages};
+use super::Leases;
+use super::lease::Pages;
+use super::times::{LOOK_AGAIN, TAKEN_IN, UNTIL_MADE};
 use crate::kernel::notify::{Forgetting, Kernel, Name};
 use egeria_engine::{DirectoryEntry, FileKind, InodeNumber, Recall};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long to wait for an inode that the kernel is just creating: as long as one of its threads may be preempted.
-const UNTIL_MADE: Duration = Duration::from_secs(2);
-/// How long a kernel that does not wait for look-ups in a directory may take to store an answer.
-const TAKEN_IN: Duration = Duration::from_millis(100);
 /// How often pages are dropped again because some were read during a recall.
 const MAX_TIMES: u32 = 8;
 
@@ -25,7 +23,7 @@ impl Drop for UnderWay<'_> {
         if std::thread::panicking()
             && let Some(lease) = self.leases.shard(self.ino).leases.get_mut(&self.ino.0)
         {
-            lease.recalled_now = None;
+            lease.abandon_recall();
         }
     }
 }
@@ -37,17 +35,7 @@ impl Leases {
     fn begin_recall(&self, recall: Recall) -> bool {
         let mut shard = self.shard(recall.ino);
         let lease = shard.leases.entry(recall.ino.0).or_default();
-        if lease.recalled_now.is_some() {
-            return false;
-        }
-        lease.is_held = false;
-        lease.is_granted = false;
-        lease.covers_names = false;
-        lease.has_listing = false;
-        lease.is_read_meanwhile = false;
-        lease.is_moved_meanwhile = false;
-        lease.recalled_now = Some(recall);
-        true
+        lease.begin_recall(recall)
     }
 
     fn take_missing(&self, ino: InodeNumber) -> HashSet<Box<[u8]>> {
@@ -68,15 +56,10 @@ impl Leases {
                     .fetch_sub(lease.missing.len(), Ordering::Relaxed);
                 self.paged.take(lease.paged_bytes);
             }
-        } else if let Some(lease) = shard.leases.get_mut(&recall.ino.0) {
-            let is_read = std::mem::take(&mut lease.is_read_meanwhile);
-            let is_moved = std::mem::take(&mut lease.is_moved_meanwhile);
-            if is_moved && recall.with_names || is_read && for_readers {
-                return false;
-            }
-            let recalls = lease.recalled.map_or(0, |(_, recalls)| recalls + 1);
-            lease.recalled = Some((Instant::now(), recalls));
-            lease.recalled_now = None;
+        } else if let Some(lease) = shard.leases.get_mut(&recall.ino.0)
+            && !lease.end_recall(for_readers)
+        {
+            return false;
         }
         self.volume.end_recall(recall);
         true
