@@ -71,44 +71,6 @@ impl MemoryMigration {
         self.moved.values().sum()
     }
 
-    /// Moves a window's share of memory that follows dynamically. To be called once in each window, after its
-    /// decision.
-    pub fn follow(&mut self, facts: &Facts) {
-        let following = std::mem::take(&mut self.following);
-        for process in following {
-            let accesses = of_process(facts, process);
-            // A process that ended, or whose memory has arrived, is not followed any more.
-            let Some(accesses) = accesses.filter(|_| self.holds(process)) else {
-                continue;
-            };
-            self.following.push(process);
-            let left_ns = self.left_ns(accesses);
-            let pairs = pairs(&self.departures.of(process), accesses);
-            if left_ns == 0 || pairs.is_empty() {
-                continue;
-            }
-            let left: Vec<NodeId> = pairs.keys().copied().collect();
-            let pages = targets(self.hot.hot_pages(process, &left, MAX_PAGES), &pairs);
-            if pages.is_empty() {
-                if has_memory_on(&left, accesses) {
-                    self.times.want_look(process);
-                }
-                continue;
-            }
-            let order = Order {
-                max_time: Duration::from_nanos(left_ns),
-                piece_pages: PIECE_PAGES,
-                ..Order::of(
-                    process.process_id,
-                    process.start_ticks,
-                    Target::Pages(pages),
-                )
-            };
-            // A failed move is tried in the next window, and all of it when the wait is over.
-            let _ = self.run(process, &order);
-        }
-    }
-
     fn holds(&self, process: ProcessKey) -> bool {
         self.members.holds(ThreadKey {
             process_id: process.process_id,
@@ -270,6 +232,43 @@ impl Actuator for MemoryMigration {
         match action {
             Action::MigrateMemory(step) => self.step(step, facts),
             _ => ActionOutcome::NoActuator,
+        }
+    }
+
+    /// Moves a window's share of memory that follows dynamically.
+    fn end_window(&mut self, facts: &Facts) {
+        let following = std::mem::take(&mut self.following);
+        for process in following {
+            let accesses = of_process(facts, process);
+            // A process that ended, or whose memory has arrived, is not followed any more.
+            let Some(accesses) = accesses.filter(|_| self.holds(process)) else {
+                continue;
+            };
+            self.following.push(process);
+            let left_ns = self.left_ns(accesses);
+            let pairs = pairs(&self.departures.of(process), accesses);
+            if left_ns == 0 || pairs.is_empty() {
+                continue;
+            }
+            let left: Vec<NodeId> = pairs.keys().copied().collect();
+            let pages = targets(self.hot.hot_pages(process, &left, MAX_PAGES), &pairs);
+            if pages.is_empty() {
+                if has_memory_on(&left, accesses) {
+                    self.times.want_look(process);
+                }
+                continue;
+            }
+            let order = Order {
+                max_time: Duration::from_nanos(left_ns),
+                piece_pages: PIECE_PAGES,
+                ..Order::of(
+                    process.process_id,
+                    process.start_ticks,
+                    Target::Pages(pages),
+                )
+            };
+            // A failed move is tried in the next window, and all of it when the wait is over.
+            let _ = self.run(process, &order);
         }
     }
 }
@@ -442,7 +441,7 @@ mod tests {
                 action: MemoryAction::Dynamic,
             });
             assert_eq!(actuator.apply(&follow, &facts), ActionOutcome::Done);
-            actuator.follow(&facts);
+            actuator.end_window(&facts);
             assert_eq!(times.take_wanted(process), is_wanted, "{left_bytes}");
             assert!(!times.take_wanted(process), "it counts once");
         }

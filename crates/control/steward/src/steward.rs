@@ -321,8 +321,7 @@ impl Work {
         }
         let turn = self.control.turn(&facts, &mut actuators);
         self.look_at_idle_pools(&facts, &turn);
-        if let Some(memory) = &mut self.memory {
-            memory.follow(&facts);
+        if self.memory.is_some() {
             self.placement = Some(turn.decision.placement.decision.to_string());
         }
         for record in &turn.actions {
@@ -359,7 +358,6 @@ impl Work {
             return;
         };
         if let Ok(found) = outcome.found {
-            (self.options.machine).set_pool_bandwidth(outcome.node, found);
             self.control.set_pool_bandwidth(outcome.node, found);
         }
         tracing::info!("{outcome}");
@@ -408,9 +406,9 @@ impl Work {
             .into_iter()
             .flat_map(|turn| &turn.decision.threads.notes)
         {
-            let unknown = idle::unknown_of(kind).and_then(|node| self.options.machine.node(node));
+            let unknown = idle::unknown_of(kind).and_then(|node| self.control.machine().node(node));
             if self.is_of_processes
-                && unknown.is_some_and(|node| !self.options.machine.has_persistent_memory(node))
+                && unknown.is_some_and(|node| !self.control.machine().has_persistent_memory(node))
             {
                 continue;
             }
@@ -437,7 +435,7 @@ impl Work {
             summary.series.remove(0);
         }
         let plan = turn.map(|turn| turn.decision.threads.clone());
-        let nodes = seen::nodes(&self.options.machine, window, &plan.unwrap_or_default());
+        let nodes = seen::nodes(self.control.machine(), window, &plan.unwrap_or_default());
         let rates = nodes.iter().map(|node| NodeRates {
             node: node.node,
             read_bytes_s: node.read_bytes_s,
@@ -448,7 +446,7 @@ impl Work {
             start_ns: window.start_ns,
             duration_ns: window.duration_ns,
             moves: u32::try_from(moves).unwrap_or(u32::MAX),
-            local_share: window.local_share(&self.options.machine),
+            local_share: window.local_share(self.control.machine()),
             nodes: rates.collect(),
         });
     }
@@ -471,7 +469,11 @@ impl Work {
                     ActionLine::new(record, name)
                 })
                 .collect(),
-            ..WindowRecord::seen(&self.options.machine, &facts.window, &turn.decision.threads)
+            ..WindowRecord::seen(
+                self.control.machine(),
+                &facts.window,
+                &turn.decision.threads,
+            )
         }
     }
 
@@ -489,7 +491,7 @@ impl Work {
 
     fn thread_result(&self, result: &ActionResult, facts: &Facts) -> Option<ThreadResult> {
         let thread = result.action.as_thread_move()?.thread;
-        let (before, machine) = (self.before.as_ref()?, &self.options.machine);
+        let (before, machine) = (self.before.as_ref()?, self.control.machine());
         let (then, now) = (before.window.thread(thread), facts.window.thread(thread));
         let bytes_s = |facts: &Facts, thread: Option<&ThreadFacts>| {
             thread.map_or(0.0, |thread| {

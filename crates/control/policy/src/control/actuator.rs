@@ -14,6 +14,9 @@ pub trait Actuator {
     /// Carries out one action and verifies that it took effect. `facts` are those that the action was decided on.
     fn apply(&mut self, action: &Action, facts: &Facts) -> ActionOutcome;
 
+    /// The actions of a window have been applied: go on with what takes several windows. Called once in each window.
+    fn end_window(&mut self, _facts: &Facts) {}
+
     /// Undoes the actions that can be undone. Returns for how many threads, processes or nodes.
     fn undo(&mut self) -> usize {
         0

@@ -114,6 +114,9 @@ impl ControlLoop {
             }
         });
         let records: Vec<ActionRecord> = records.collect();
+        for actuator in actuators {
+            actuator.end_window(facts);
+        }
         results.extend(self.expect(&records));
         self.decision.clone_from(&decision);
         Turn {
