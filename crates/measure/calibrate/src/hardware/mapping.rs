@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use egeria_machine::NodeId;
 
 use crate::LINE_BYTES;
-use crate::kernels::Line;
+use crate::hardware::kernels::Line;
 
 /// Of the kernel's `linux/mempolicy.h`: from these nodes and no other.
 const MPOL_BIND: libc::c_int = 2;

@@ -6,19 +6,20 @@ use std::time::Duration;
 use egeria_machine::{CpuId, Machine};
 use egeria_stats::rng::Rng;
 
-use crate::caches::{self, NodeCache};
-use crate::cores::{self, CpuNode};
 use crate::figures::MeasuredMemory;
-use crate::kernels::{self, Line};
-use crate::mapping::Mapping;
+use crate::hardware::kernels::{self, Line};
+use crate::hardware::mapping::Mapping;
+use crate::hardware::sample::{Sample, loads, loads_beside, small, stores, stream, two_streams};
+use crate::hardware::setup::{Sizes, own_memory, pool, sizes, usable_nodes};
+use crate::hardware::target::{Target, of_map_fault};
+use crate::hardware::threads::together;
+use crate::host::caches::{self, NodeCache};
+use crate::host::cores::{self, CpuNode};
+use crate::host::modules::Modules;
+use crate::host::room;
 use crate::meter::{CpuSubject, Meter, Subject};
-use crate::modules::Modules;
-use crate::sample::{Sample, loads, loads_beside, small, stores, stream, two_streams};
 use crate::schedule::{Cell, FlowCell, Operation, Together, WaitCell, thread_counts};
-use crate::setup::{Sizes, own_memory, pool, sizes, usable_nodes};
-use crate::target::{Target, of_map_fault};
-use crate::threads::together;
-use crate::{CalibrateError, LINE_BYTES, Options, room};
+use crate::{CalibrateError, LINE_BYTES, Options};
 
 /// Shortest time in which something is measured.
 const SHORTEST: Duration = Duration::from_micros(200);

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use egeria_machine::{CpuId, Machine, MemoryKind};
 
-use crate::caches::NodeCache;
-use crate::cores::CpuNode;
-use crate::mapping::Mapping;
-use crate::target::{OpenPool, PoolRequest, Target, of_map_fault};
-use crate::threads::allowed_cpus;
+use crate::hardware::mapping::Mapping;
+use crate::hardware::target::{OpenPool, PoolRequest, Target, of_map_fault};
+use crate::hardware::threads::allowed_cpus;
+use crate::host::caches::NodeCache;
+use crate::host::cores::CpuNode;
 use crate::{CalibrateError, Options};
 
 /// Buffers are whole pages of the largest kind that file systems map.

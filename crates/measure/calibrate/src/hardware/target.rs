@@ -10,8 +10,8 @@ use egeria_machine::{MemoryKind, NodeId};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 
 use crate::CalibrateError;
-use crate::kernels::Line;
-use crate::mapping::{MapFault, Mapping};
+use crate::hardware::kernels::Line;
+use crate::hardware::mapping::{MapFault, Mapping};
 
 /// A pool to measure.
 #[derive(Clone, PartialEq, Eq, Debug)]

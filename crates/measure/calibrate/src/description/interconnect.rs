@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use egeria_machine::{Link, Machine, NodeId, Route};
 use egeria_stats::statistics::median;
 
-use crate::describe::{MIN_SHARE, bandwidth, rounded};
+use crate::description::describe::{MIN_SHARE, bandwidth, rounded};
+use crate::description::ways::{Both, Flows, Found, Way};
 use crate::figures::{Calibration, NodeFlow, Stream};
-use crate::ways::{Both, Flows, Found, Way};
 
 impl Calibration {
     /// Replaces links and routes.

@@ -10,9 +10,9 @@ use egeria_machine::CpuId;
 use egeria_stats::rng::Rng;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::kernels::{self, Line};
+use crate::hardware::kernels::{self, Line};
+use crate::hardware::threads::together;
 use crate::schedule::Operation;
-use crate::threads::together;
 use crate::{CalibrateError, LINE_BYTES};
 
 /// Lines between two looks at the clock.
@@ -258,7 +258,7 @@ mod tests {
     /// Every line is reached, also where parts do not end with a chunk, and no other.
     #[test]
     fn parts_are_gone_through_from_any_place_on_and_round() {
-        let cpu = crate::threads::allowed_cpus().unwrap()[0];
+        let cpu = crate::hardware::threads::allowed_cpus().unwrap()[0];
         let part_lines = 2 * CHUNK_LINES + 3;
         let mut lines = vec![Line([1; 8]); 2 * part_lines + 1];
         let mut rng = Rng::new(3);
