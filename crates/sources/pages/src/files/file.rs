@@ -16,9 +16,9 @@ use egeria_machine::NodeId;
 use rustix::fs::{Access, AtFlags, StatxAttributes, StatxFlags};
 
 use crate::NodeBytes;
-use crate::cached::Counter;
-use crate::device;
-use crate::mapping::{Mapping, Touch};
+use crate::kernel::cached::Counter;
+use crate::kernel::device;
+use crate::kernel::mapping::{Mapping, Touch};
 
 /// Bytes that are mapped at a time.
 const LEAF_BYTES: u64 = 32 << 20;

@@ -16,9 +16,12 @@ use egeria_machine::{Machine, NodeId};
 use egeria_proc::masks::SharedMasks;
 use egeria_proc::{LiveSource, Membership};
 
-use crate::file::{self, Locator};
-use crate::found_files::{FoundFile, FoundFiles, identity_of, link_of};
-use crate::{NodeBytes, borrowed, mount, users};
+use crate::NodeBytes;
+use crate::files::file::{self, Locator};
+use crate::files::found_files::{FoundFile, FoundFiles, identity_of, link_of};
+use crate::files::users;
+use crate::kernel::borrowed;
+use crate::kernel::mount;
 
 /// Files of a window, those used most.
 const MAX_FILES_OF_ALL: usize = 64;

@@ -14,9 +14,11 @@ use egeria_machine::Machine;
 use egeria_proc::masks::SharedMasks;
 use egeria_proc::{LiveSource, Membership};
 
-use crate::file::Locator;
-use crate::file_counts::sum_nodes;
-use crate::{NodeBytes, file, process};
+use crate::NodeBytes;
+use crate::files::file;
+use crate::files::file::Locator;
+use crate::files::file_counts::sum_nodes;
+use crate::memory::process;
 
 /// Open files of a process that are looked at.
 const MAX_OPEN_FILES: usize = 256;

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use egeria_facts::FileKey;
 use egeria_proc::living;
 
-use crate::{borrowed, mount, users};
+use crate::files::users;
+use crate::kernel::borrowed;
+use crate::kernel::mount;
 
 /// Files by the keys that facts give them. Clones share them.
 #[derive(Clone, Debug, Default)]

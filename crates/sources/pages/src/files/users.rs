@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use egeria_proc::{living, task};
 
-use crate::borrowed;
-use crate::mount::Mounts;
+use crate::kernel::borrowed;
+use crate::kernel::mount::Mounts;
 
 /// Descriptors and mappings looked at, of all processes together.
 const MAX_LOOKED_AT: u64 = 2_000_000;
@@ -175,7 +175,7 @@ impl Mapped {
         Some(Mapped {
             device: libc::makedev(hexadecimal(major)?, hexadecimal(minor)?),
             inode: facts.next()?.parse().ok()?,
-            path: crate::numa_maps::unescaped(path),
+            path: crate::kernel::numa_maps::unescaped(path),
         })
     }
 }

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::SeekFrom;
 
-use crate::calls;
-use crate::mapping::Mapping;
+use crate::kernel::calls;
+use crate::kernel::mapping::Mapping;
 
 /// Bytes that `mincore` is asked about at once.
 const WINDOW_BYTES: u64 = 64 << 20;

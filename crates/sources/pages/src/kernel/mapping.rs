@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use egeria_machine::NodeId;
 
-use crate::calls;
+use crate::kernel::calls;
 
 /// Pages the kernel maps with one touch, if they are cached.
 const FAULT_AROUND_PAGES: usize = 16;

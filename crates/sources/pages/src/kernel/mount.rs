@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use egeria_proc::living;
 
-use crate::numa_maps::unescaped;
+use crate::kernel::numa_maps::unescaped;
 
 /// The name of its type, as `ext4`; `None` when the kernel does not say.
 pub fn file_system(file: &File) -> Option<String> {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use egeria_proc::task;
 
-use crate::calls;
+use crate::kernel::calls;
 
 /// Counting cached pages.
 ///

@@ -38,7 +38,7 @@ impl Area {
 /// The mappings of a process that have pages.
 ///
 /// # Errors
-/// As for [`crate::process::memory`].
+/// As for [`crate::memory::process::memory`].
 pub fn of(process_id: u32) -> io::Result<Vec<Area>> {
     let open = |name: &str| File::open(living::path(process_id, name));
     let facts = BufReader::with_capacity(1 << 16, open("numa_maps")?);

@@ -5,9 +5,9 @@ use std::io::{self, BufReader};
 
 use egeria_proc::living;
 
-use crate::borrowed;
-use crate::mount::Mounts;
-use crate::numa_maps::Memory;
+use crate::kernel::borrowed;
+use crate::kernel::mount::Mounts;
+use crate::kernel::numa_maps::Memory;
 
 /// What a process has mapped, by node. The kernel walks all its page tables for that, which takes about a second for
 /// 100 GiB.
