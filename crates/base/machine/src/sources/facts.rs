@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MachineError, MemoryKind, NodeId, profile};
+use crate::sources::profile;
+use crate::{MachineError, MemoryKind, NodeId};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -153,10 +153,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sources::input;
 use crate::{
     AccessClass, Cache, Controller, EmulatedMachine, EmulatedNode, Hardware, Interconnect,
     LOCAL_DISTANCE, Link, Machine, MachineError, Memory, Node, NodeId, PersistentRegion,
-    PoolBandwidth, Route, Source, check, format_cpu_list, input, parse_cpu_list,
+    PoolBandwidth, Route, Source, check, format_cpu_list, parse_cpu_list,
 };
 
 /// Machine files are small; more is not one.

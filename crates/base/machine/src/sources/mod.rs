@@ -1,11 +1,14 @@
 //! The places a machine comes from, and the file it can be written to.
 
+pub(crate) mod facts;
+pub mod file;
+pub(crate) mod input;
+pub(crate) mod profile;
+pub(crate) mod sysfs;
+
 use std::path::Path;
 
-use crate::{
-    CpuId, EmulatedMachine, Fact, Machine, MachineError, Source, check, facts, file,
-    format_cpu_list, profile, sysfs,
-};
+use crate::{CpuId, EmulatedMachine, Fact, Machine, MachineError, Source, check, format_cpu_list};
 
 impl Machine {
     /// The running machine, from `/sys` and `/proc`.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::{Machine, MachineError, Source, file};
+use crate::sources::file;
+use crate::{Machine, MachineError, Source};
 
 /// Names of the profiles and their files.
 macro_rules! profiles {
@@ -12,7 +13,7 @@ macro_rules! profiles {
 
         fn text(name: &str) -> Option<&'static str> {
             match name {
-                $($name => Some(include_str!(concat!("../profiles/", $name, ".toml"))),)*
+                $($name => Some(include_str!(concat!("../../profiles/", $name, ".toml"))),)*
                 _ => None,
             }
         }
@@ -20,7 +21,7 @@ macro_rules! profiles {
         /// The measurements that a profile cites.
         pub(crate) fn facts_text(name: &str) -> Option<&'static str> {
             match name {
-                $($name => Some(include_str!(concat!("../facts/", $name, ".toml"))),)*
+                $($name => Some(include_str!(concat!("../../facts/", $name, ".toml"))),)*
                 _ => None,
             }
         }

@@ -53,9 +53,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::AccessKind;
-use crate::medium::{Medium, Side, is_zero, points};
-use crate::memory::{LINE_BYTES, Memory, MemoryKind};
+use crate::types::access::AccessKind;
+use crate::types::medium::{Medium, Side, is_zero, points};
+use crate::types::memory::{LINE_BYTES, Memory, MemoryKind};
 
 /// What makes a machine an emulated one.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::NodeId;
+use crate::types::ids::NodeId;
 
 /// A wire between two nodes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

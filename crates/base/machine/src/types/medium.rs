@@ -1,10 +1,10 @@
 //! How long an access to a medium takes: the arithmetic that emulated nodes and memories share. The model is
-//! described in [`crate::emulated`].
+//! described in [`crate::types::emulated`].
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::access::AccessKind;
+use crate::types::access::AccessKind;
 
 const NS_PER_S: f64 = 1e9;
 

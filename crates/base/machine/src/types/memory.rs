@@ -1,7 +1,7 @@
 //! The hardware of a node without its CPUs: memories, the controllers with their shared queues, the cache.
 //!
 //! A real machine's file says it to be modelled, not to be emulated. Bandwidths and latencies mean what they mean for
-//! an emulated node ([`crate::emulated`]); the figures of one memory are for all its modules together.
+//! an emulated node ([`crate::types::emulated`]); the figures of one memory are for all its modules together.
 //!
 //! **Queues.** Memories behind one controller share its queue of [`Controller::queue_lines`] cache lines. Requests of
 //! slow memory that fill it hold up the fast ones behind them (PATS §III-B5). How many lines a thread keeps on their
@@ -9,8 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::AccessKind;
-use crate::medium::{Medium, Side, points};
+use crate::types::access::AccessKind;
+use crate::types::medium::{Medium, Side, points};
 
 /// Most memories of a node.
 pub const MAX_MEMORIES: usize = 8;
@@ -96,7 +96,7 @@ pub struct Memory {
     #[serde(default = "one")]
     pub modules: u32,
     /// Size, bytes; 0 when unknown.
-    #[serde(default, skip_serializing_if = "crate::medium::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::types::medium::is_zero")]
     pub bytes: u64,
     /// Read bandwidth of all modules together, bytes/s.
     pub read_bytes_s: f64,
@@ -132,7 +132,7 @@ pub struct Memory {
     pub granularity_bytes: u64,
     /// Lines written to the medium for its coherence directory per line that another node reads (OdinFS slides,
     /// "NUMA PM impedes performance").
-    #[serde(default, skip_serializing_if = "crate::medium::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::types::medium::is_zero")]
     pub directory_write_share: f64,
     /// Time to the first byte of a read that follows another, ns: prefetchers and the medium's buffer have begun
     /// before. `read_latency_ns` when missing.

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::names::NamedPath;
-
-use crate::ids::{CpuId, NodeId};
+use crate::types::ids::{CpuId, NodeId};
 use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect, MemoryKind};
 
 /// What the kernel calls the distance of a node to itself.

@@ -10,9 +10,11 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 
+use crate::sources::file;
+use crate::sources::input;
 use crate::{
     CpuId, Hardware, Interconnect, MAX_NODES, Machine, MachineError, Node, NodeId, Source, check,
-    file, input, parse_cpu_list,
+    parse_cpu_list,
 };
 use tree::{MAX_FILE_BYTES, Tree};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::check::values::MAX_BYTES;
-use crate::input;
+use crate::sources::input;
 
 /// The kernel's files are a page; cpulist and distance of the largest machines a few.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 16;
