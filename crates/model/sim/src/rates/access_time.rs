@@ -2,7 +2,7 @@
 
 use egeria_machine::costs::{Access, Crowd, Place};
 
-use crate::model::Model;
+use crate::rates::model::Model;
 
 /// What one access takes next to a crowd.
 #[derive(Clone, Copy, PartialEq, Debug)]

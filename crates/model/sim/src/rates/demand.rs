@@ -3,8 +3,8 @@
 use egeria_machine::fair::Flow;
 use egeria_machine::{AccessKind, MemoryKind};
 
-use crate::access_time::AccessTimes;
-use crate::model::{Model, NS_PER_S};
+use crate::rates::access_time::AccessTimes;
+use crate::rates::model::{Model, NS_PER_S};
 use crate::workload::MediumKind;
 use egeria_machine::costs::{Access, Pattern};
 
@@ -109,7 +109,7 @@ pub(crate) struct Operation {
 
 impl Operation {
     /// Becomes the operation of a demand for these access times. Allocates no memory: this is done for all demands in
-    /// each round of [`rates`](crate::fluid::rates).
+    /// each round of [`rates`](crate::rates::fluid::rates).
     pub(crate) fn describe(
         &mut self,
         model: &Model,

@@ -21,9 +21,9 @@ use egeria_machine::AccessKind;
 use egeria_machine::costs::{AccessCosts, Crowd, MAX_WAIT_NS};
 use egeria_machine::fair::{Flow, max_min_shares};
 
-use crate::access_time::AccessTimes;
-use crate::demand::{Control, Demand, Operation};
-use crate::model::{Model, NS_PER_S};
+use crate::rates::access_time::AccessTimes;
+use crate::rates::demand::{Control, Demand, Operation};
+use crate::rates::model::{Model, NS_PER_S};
 
 /// Most rounds of the fixed point. Most settle in twenty; where far more lines are on their way than a queue holds,
 /// half steps alone would take thousands, and what is left is extrapolated.

@@ -2,8 +2,8 @@
 
 use egeria_machine::AccessKind;
 
-use crate::demand::Demand;
-use crate::model::Model;
+use crate::rates::demand::Demand;
+use crate::rates::model::Model;
 
 /// What went on in a step, or a window.
 #[derive(Clone, Default)]
