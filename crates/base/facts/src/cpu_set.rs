@@ -5,15 +5,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use egeria_machine::{CpuId, MAX_CPUS, format_cpu_list, parse_cpu_list};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const BITS: usize = u64::BITS as usize;
 
-/// A set of CPUs, cheap to clone; written as the kernel writes it, `0-3,8`.
+/// A set of CPUs, cheap to clone; written as the kernel writes it, `0-3,8`, and where text is not wanted as its words.
 ///
 /// CPU numbers of [`MAX_CPUS`] and above are never members.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CpuSet {
     /// Bit `n` of word `w` is CPU `64 w + n`; the last word is not 0, so that equal sets are
     /// equal.
@@ -144,16 +144,27 @@ impl fmt::Display for CpuSet {
     }
 }
 
-impl TryFrom<String> for CpuSet {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<CpuSet, String> {
-        text.parse()
+impl Serialize for CpuSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.words[..].serialize(serializer)
+        }
     }
 }
 
-impl From<CpuSet> for String {
-    fn from(set: CpuSet) -> String {
-        set.to_string()
+impl<'de> Deserialize<'de> for CpuSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CpuSet, D::Error> {
+        if deserializer.is_human_readable() {
+            return String::deserialize(deserializer)?
+                .parse()
+                .map_err(D::Error::custom);
+        }
+        let words = Vec::deserialize(deserializer)?;
+        if words.len() > MAX_CPUS.div_ceil(BITS) {
+            return Err(D::Error::custom("CPUs that no machine has"));
+        }
+        Ok(CpuSet::from_words(words))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ids::{CpuId, MAX_CPUS};
+use crate::types::ids::{CpuId, MAX_CPUS};
 
 /// Reads a CPU list, ascending and without repetitions; an empty text is no CPU.
 ///

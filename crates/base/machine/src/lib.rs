@@ -21,46 +21,37 @@
 
 #![forbid(unsafe_code)]
 
-mod access;
 mod check;
 pub mod costs;
 mod cpu_list;
-pub mod emulated;
 mod error;
-mod facts;
 pub mod fair;
-pub mod file;
-mod ids;
-mod input;
-mod interconnect;
 mod links;
-mod medium;
-mod memory;
-mod model;
 mod names;
 mod picture;
-mod profile;
 mod sources;
-mod sysfs;
 mod table;
+mod types;
 mod units;
 
-pub use access::AccessKind;
 pub use cpu_list::{format_cpu_list, parse_cpu_list};
-pub use emulated::{EmulatedMachine, EmulatedNode};
 pub use error::MachineError;
-pub use facts::{Fact, FactValue};
-pub use ids::{CpuId, MAX_CPUS, MAX_NODES, NodeId};
-pub use input::read_text;
-pub use interconnect::{Interconnect, Link, Route};
 pub use links::{Lane, Paths};
-pub use medium::{Medium, Side};
-pub use memory::{
+pub use names::{NamedPath, exact_path, printable, printable_lines};
+pub use sources::facts::{Fact, FactValue};
+pub use sources::file;
+pub use sources::input::read_text;
+pub use table::Table;
+pub use types::access::AccessKind;
+pub use types::emulated;
+pub use types::emulated::{EmulatedMachine, EmulatedNode};
+pub use types::ids::{CpuId, MAX_CPUS, MAX_NODES, NodeId};
+pub use types::interconnect::{Interconnect, Link, Route};
+pub use types::medium::{Medium, Side};
+pub use types::memory::{
     Cache, Controller, Hardware, Interleave, LINE_BYTES, MAX_MEMORIES, Memory, MemoryKind,
 };
-pub use model::{
+pub use types::model::{
     AccessClass, LOCAL_DISTANCE, Machine, Node, PersistentRegion, PoolBandwidth, RegionKind, Source,
 };
-pub use names::{NamedPath, exact_path, printable, printable_lines};
-pub use table::Table;
 pub use units::{format_bandwidth, format_bytes};

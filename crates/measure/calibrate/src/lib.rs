@@ -24,40 +24,28 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("non-temporal stores are written for x86-64");
 
-mod bench;
-mod caches;
-mod cores;
-mod describe;
+mod description;
 mod differences;
 mod emulated;
 mod error;
 mod figures;
-mod interconnect;
-mod kernels;
-mod mapping;
+mod hardware;
+mod host;
 mod measure;
 mod meter;
-mod modules;
 mod options;
 mod page;
-mod queues;
-mod room;
-mod sample;
 mod schedule;
-mod setup;
-mod target;
-mod threads;
-mod ways;
 
+pub use description::ways::{Both, Flows, Found, Way};
 pub use differences::{Difference, differences};
 pub use error::CalibrateError;
 pub use figures::{
     CacheFigures, Calibration, Latency, MeasuredMemory, NodeFlow, Pair, SmallAccesses, Stream, Wait,
 };
+pub use hardware::target::PoolRequest;
 pub use measure::measure;
 pub use options::Options;
-pub use target::PoolRequest;
-pub use ways::{Both, Flows, Found, Way};
 
 /// A cache line, bytes.
 const LINE_BYTES: usize = 64;

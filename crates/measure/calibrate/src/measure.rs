@@ -7,9 +7,9 @@ use std::time::Instant;
 use egeria_machine::Machine;
 
 use crate::CalibrateError;
-use crate::bench::Bench;
 use crate::emulated::EmulatedBench;
 use crate::figures::Calibration;
+use crate::hardware::bench::Bench;
 use crate::meter::{Meter, Samples, Subject};
 use crate::options::Options;
 use crate::schedule::Budget;

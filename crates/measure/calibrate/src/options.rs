@@ -1,6 +1,6 @@
 //! What is to be measured.
 
-use crate::target::PoolRequest;
+use crate::hardware::target::PoolRequest;
 
 /// What to measure, and how long.
 #[derive(Clone, Debug)]

@@ -1,15 +1,15 @@
 //! The model compared with the published measurements.
 //!
-//! The claims of four papers are a table ([`claims`]). Each is answered in one way ([`mod@answer`]): the model
+//! The claims of four papers are a table ([`claims`]). Each is answered in one way, by a table of answers: the model
 //! predicts its number, or puts two systems in order, or is calibrated on it, or gives a reason why it cannot answer.
 //! [`run`] runs the experiments in the model and judges every claim; [`Report`] is the result.
 
 #![forbid(unsafe_code)]
 
-pub mod answer;
-mod answers;
+mod answer;
 mod beyond;
 mod claim;
+mod code;
 mod distance;
 mod error;
 mod experiment;
@@ -20,6 +20,7 @@ mod quantile;
 pub mod regret;
 mod report;
 mod results;
+mod said;
 mod validation;
 mod validation_orderings;
 

@@ -5,8 +5,7 @@ use std::sync::mpsc;
 
 use serde::Serialize;
 
-use crate::answer::{Answer, Prediction, Reading, SIMILAR};
-use crate::answers::entries;
+use crate::answer::{Answer, Prediction, Reading, SIMILAR, answers};
 use crate::beyond::{Beyond, beyond};
 use crate::claim::{Claim, Paper, claims};
 use crate::error::Result;
@@ -147,13 +146,17 @@ pub fn run(extent: Extent, mut tell: impl FnMut(&str, usize, usize)) -> Result<R
             tell(name, count + 1, ALL.len());
             results.take(outcome?);
         }
-        Ok(Report::of(&claims, results))
+        Report::of(&claims, results)
     })
 }
 
 impl Report {
     /// Judges claims by what experiments gave.
-    pub fn of(claims: &[Claim], results: Results) -> Report {
+    ///
+    /// # Errors
+    /// When a file that ships with Egeria is damaged.
+    pub fn of(claims: &[Claim], results: Results) -> Result<Report> {
+        let answers = answers()?;
         let mut report = Report {
             predicted: true,
             orderings: 0,
@@ -174,32 +177,30 @@ impl Report {
             results,
         };
         for claim in claims {
-            let entry = entries().find(|entry| entry.id == claim.id);
-            for answer in entry.map_or(&[][..], |entry| entry.answers) {
+            for (_, answer) in answers.iter().filter(|(id, _)| *id == claim.id) {
                 report.judge(claim, answer);
             }
         }
         report.sum_up();
-        report
+        Ok(report)
     }
 
     fn judge(&mut self, claim: &Claim, answer: &Answer) {
-        match *answer {
-            Answer::Predicted(prediction) => self.predicted(claim, &prediction),
-            Answer::Faster { said } => match said(&self.results) {
+        match answer {
+            Answer::Predicted(prediction) => self.predicted(claim, prediction),
+            Answer::Faster(said) => match said.of(&self.results) {
                 Some(ratio) => self.ordering(claim, None, ratio, ratio > FASTER),
                 None => self.not_run(claim),
             },
-            Answer::Similar { said } => match said(&self.results) {
+            Answer::Similar(said) => match said.of(&self.results) {
                 Some(ratio) => self.ordering(claim, None, ratio, (ratio - 1.0).abs() <= SIMILAR),
                 None => self.not_run(claim),
             },
             Answer::Bound {
                 reading,
-                part,
                 at_most,
                 said,
-            } => self.bound(claim, (reading, part), at_most, said(&self.results)),
+            } => self.bound(claim, *reading, *at_most, said.of(&self.results)),
             Answer::Setting { reading, value } => {
                 let row = row(claim, "", reading.of(claim, 0), value());
                 self.settings.extend(row);
@@ -211,7 +212,7 @@ impl Report {
 
     fn predicted(&mut self, claim: &Claim, prediction: &Prediction) {
         let paper = prediction.reading.of(claim, prediction.part);
-        let model = (prediction.said)(&self.results);
+        let model = prediction.said.of(&self.results);
         let Some(mut row) = model.and_then(|model| row(claim, prediction.label, paper, model))
         else {
             self.not_run(claim);
@@ -231,14 +232,8 @@ impl Report {
         self.rows.push(row);
     }
 
-    fn bound(
-        &mut self,
-        claim: &Claim,
-        (reading, part): (Reading, usize),
-        at_most: bool,
-        model: Option<f64>,
-    ) {
-        let paper = reading.of(claim, part);
+    fn bound(&mut self, claim: &Claim, reading: Reading, at_most: bool, model: Option<f64>) {
+        let paper = reading.of(claim, 0);
         let Some(mut row) = model.and_then(|model| row(claim, "", paper, model)) else {
             self.not_run(claim);
             return;

@@ -58,7 +58,7 @@ fn a_changed_claim_changes_its_error_and_the_summary() {
     let mut claims = claims().unwrap();
     let claim = claims.iter_mut().find(|claim| claim.id == "N32").unwrap();
     claim.value = "-90".to_owned();
-    let changed = Report::of(&claims, report.results.clone());
+    let changed = Report::of(&claims, report.results.clone()).unwrap();
     let row = |report: &Report| {
         let mut rows = report.rows.iter();
         rows.find(|row| row.id == "N32").unwrap().clone()

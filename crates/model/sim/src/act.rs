@@ -9,11 +9,11 @@ use egeria_policy::control::Actuator;
 use egeria_policy::planner::{DelegationPlan, Relocate, RelocationStep};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
-use crate::demand::{Control, Demand};
 use crate::facts::{file_index, group_index};
 use crate::file::at_one;
-use crate::model::{Model, NS_PER_S};
 use crate::outcome::{MoveOutcome, Options};
+use crate::rates::demand::{Control, Demand};
+use crate::rates::model::{Model, NS_PER_S};
 use crate::state::{State, Thread, Thresholds};
 use crate::workload::MediumKind;
 

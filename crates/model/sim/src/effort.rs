@@ -3,8 +3,8 @@
 use egeria_machine::{MemoryKind, Node};
 
 use crate::error::SimError;
-use crate::model::Model;
 use crate::outcome::Options;
+use crate::rates::model::Model;
 use crate::workload::{MediumKind, Phase, Workload};
 
 /// Figures that are kept for files and threads, 8 bytes each.

@@ -11,8 +11,8 @@ use egeria_machine::{AccessKind, LINE_BYTES, MemoryKind};
 use egeria_policy::pats::Tally;
 
 use crate::file::File;
-use crate::model::Model;
-use crate::passed::Passed;
+use crate::rates::model::Model;
+use crate::rates::passed::Passed;
 use crate::state::{FIRST_PROCESS, START_TICKS, State, Thread};
 use crate::workload::MediumKind;
 

@@ -2,8 +2,8 @@
 
 use egeria_machine::{AccessKind, NodeId};
 
-use crate::model::Model;
 use crate::outcome::Allocation;
+use crate::rates::model::Model;
 use crate::workload::{FileGroup, Layout, MediumKind};
 
 /// One file, or files that several threads use alike; or memory.

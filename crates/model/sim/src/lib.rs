@@ -10,17 +10,13 @@
 
 #![forbid(unsafe_code)]
 
-mod access_time;
 mod act;
-mod demand;
 mod effort;
 mod error;
 mod facts;
 mod file;
-mod fluid;
-mod model;
 mod outcome;
-mod passed;
+mod rates;
 mod recorded;
 mod run;
 mod state;

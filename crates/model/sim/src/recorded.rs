@@ -10,7 +10,7 @@ use egeria_facts::{FileKey, ThreadFacts, ThreadKey, Window};
 use egeria_machine::{AccessKind, Machine, NodeId};
 
 use crate::error::SimError;
-use crate::model::Model;
+use crate::rates::model::Model;
 use crate::workload::{FileGroup, MediumKind, Phase, ThreadGroup, Workload};
 use egeria_machine::costs::{Access, Pattern};
 

@@ -8,17 +8,17 @@ use egeria_policy::ActionKind;
 use egeria_policy::control::ControlLoop;
 
 use crate::act::{Acts, ModelActuator};
-use crate::demand::Demand;
 use crate::effort;
 use crate::error::SimError;
 use crate::facts::{Span, facts};
-use crate::fluid::{Rate, rates};
-use crate::model::Model;
 use crate::outcome::{
     GroupOutcome, GroupWindow, LaneOutcome, MemoryOutcome, NodeOutcome, Options, Outcome,
     WindowOutcome,
 };
-use crate::passed::{GroupPassed, Passed};
+use crate::rates::demand::Demand;
+use crate::rates::fluid::{Rate, rates};
+use crate::rates::model::Model;
+use crate::rates::passed::{GroupPassed, Passed};
 use crate::state::State;
 use crate::workload::{MediumKind, Workload};
 

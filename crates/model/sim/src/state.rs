@@ -6,12 +6,12 @@ use std::ops::Range;
 use egeria_facts::{CpuSet, ThreadKey};
 use egeria_machine::{AccessKind, Node, NodeId};
 
-use crate::demand::Demand;
 use crate::file::{File, at_one, new_file, over};
-use crate::fluid::Rate;
-use crate::model::Model;
 use crate::outcome::Allocation;
-use crate::passed::Passed;
+use crate::rates::demand::Demand;
+use crate::rates::fluid::Rate;
+use crate::rates::model::Model;
+use crate::rates::passed::Passed;
 use crate::workload::{FileGroup, Layout, MediumKind, Phase, ThreadGroup, Workload};
 
 /// Clock ticks of a thread that began with the run.

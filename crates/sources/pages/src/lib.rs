@@ -17,27 +17,16 @@
 //! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] and [`migrate`] do.
 
 pub mod accesses;
-pub mod areas;
-pub mod borrowed;
-pub mod cached;
-mod calls;
-pub mod device;
-pub mod file;
-pub mod file_counts;
-pub mod file_io;
-pub mod found_files;
-mod mapping;
+mod files;
+mod kernel;
+mod memory;
 pub mod migrate;
-pub mod mount;
 pub mod node_bytes;
-pub mod numa_maps;
-mod present;
-pub mod probe;
-pub mod process;
 pub mod room;
 pub mod threads;
-pub mod tree;
-pub mod users;
 pub mod warm;
 
+pub use files::{file, file_counts, file_io, found_files, tree, users};
+pub use kernel::{borrowed, cached, device, mount, numa_maps, probe};
+pub use memory::{areas, process};
 pub use node_bytes::NodeBytes;

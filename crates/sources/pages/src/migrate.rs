@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_proc::{living, task};
 
-use crate::areas::{self, Area};
-use crate::{calls, present};
+use crate::kernel::calls;
+use crate::kernel::present;
+use crate::memory::areas::{self, Area};
 use kernel::Process;
 pub use outcome::Outcome;
 use outcome::Purse;

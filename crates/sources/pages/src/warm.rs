@@ -19,8 +19,9 @@ use egeria_machine::{Machine, NodeId};
 use egeria_proc::task;
 use rustix::fs::SeekFrom;
 
-use crate::mapping::Touch;
-use crate::{calls, file};
+use crate::files::file;
+use crate::kernel::calls;
+use crate::kernel::mapping::Touch;
 pub use stripe::Outcome;
 use stripe::{Piece, STRIPE_BYTES, Stripe};
 

@@ -42,9 +42,9 @@ pub enum TraceError {
         /// The path.
         path: PathBuf,
     },
-    /// Recorded by a newer Egeria.
-    #[error("{} is a trace of version {version}, newer than {VERSION}; read it with the egeria that recorded it", path.display())]
-    Newer {
+    /// Recorded by an older or newer Egeria.
+    #[error("{} is a trace of version {version}, and this egeria reads version {VERSION}; read it with the egeria that recorded it", path.display())]
+    OtherVersion {
         /// The path.
         path: PathBuf,
         /// Its version.

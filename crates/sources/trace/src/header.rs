@@ -6,7 +6,7 @@ use egeria_machine::{CpuId, MAX_CPUS, Machine, Source};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::code::Damage;
+use crate::codec::Damage;
 
 /// Arguments of the command that are kept, and characters of each.
 const MAX_ARGUMENTS: usize = 256;
@@ -31,8 +31,6 @@ struct Document {
     started_unix_ns: u64,
     volume: Option<String>,
     command: Vec<String>,
-    /// Named `configuration` in version 1.
-    #[serde(alias = "configuration")]
     policy: String,
     /// Where the machine's description came from.
     source: Source,
@@ -112,7 +110,7 @@ mod tests {
         let documents = [
             r#"{"started_unix_ns": 1, "source": {"new\nline \u001b[31m": ""}}"#,
             r#"{"started_unix_ns": 1, "source": {"profile": "x"}, "volume": null, "command": [],
-                "configuration": "", "machine": "new\nline \u001b[31m"}"#,
+                "policy": "", "machine": "new\nline \u001b[31m"}"#,
         ];
         for document in documents {
             let Err(Damage(what)) = read(document.as_bytes(), Path::new("trace")) else {

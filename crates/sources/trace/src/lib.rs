@@ -10,15 +10,11 @@
 //!
 //! Units: bytes, ns of the machine's own clock; `started_unix_ns` is wall time.
 
-mod code;
-mod decode;
-mod encode;
+mod codec;
 mod error;
 mod frame;
 mod header;
-mod other_facts;
 mod reader;
-mod record;
 mod writer;
 
 pub use error::TraceError;
@@ -26,33 +22,23 @@ pub use header::TraceHeader;
 pub use reader::{Ending, Reader};
 pub use writer::Writer;
 
-/// The version of the format that is written, and the newest that is read.
-pub const VERSION: u32 = 2;
+/// The version of the format: postcard names no fields, so each change of [`Facts`](egeria_facts::Facts) is a new version, and
+/// recordings of others are refused.
+pub const VERSION: u32 = 3;
 
 /// The first bytes of every trace.
 pub const MAGIC: [u8; 8] = *b"\x89EGERIA\n";
 
-/// Largest frame, bytes.
+/// Largest frame, and largest window before it is compressed, bytes.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// Largest frame of facts other than file I/O, bytes.
+/// Most bytes of facts other than file I/O in a window.
 pub const MAX_OTHER_FACTS_BYTES: usize = 16 << 20;
 
 /// Largest header, bytes.
 pub const MAX_HEADER_BYTES: usize = 4 << 20;
 
-/// Most threads of a window times nodes: what bounds the memory of a window.
-pub const MAX_CELLS: usize = 1 << 23;
-
-/// Most different sets of allowed CPUs among the threads of a window.
-pub const MAX_CPU_SETS: usize = 1 << 12;
-
-/// Most threads that are known at a time, gone ones included.
-const MAX_PEOPLE: usize = 1 << 22;
-
 /// Kinds of frames: the first byte of the payload.
 const KIND_HEADER: u8 = 1;
 const KIND_WINDOW: u8 = 2;
 const KIND_END: u8 = 3;
-/// Other facts than file I/O, of the window in the next frame: JSON, so that later versions can add to it.
-const KIND_OTHER_FACTS: u8 = 4;

@@ -8,14 +8,12 @@ use std::path::{Path, PathBuf};
 use egeria_facts::{FactSource, Facts};
 use egeria_machine::Machine;
 
-use crate::code::{Cursor, Damage};
-use crate::decode::{self, Known};
+use crate::codec::{self, Damage, Dictionary};
 use crate::frame::{self, Next};
 use crate::header::{self, TraceHeader};
-use crate::other_facts::{self, OtherFacts};
 use crate::{
-    KIND_END, KIND_HEADER, KIND_OTHER_FACTS, KIND_WINDOW, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES,
-    MAX_OTHER_FACTS_BYTES, TraceError, VERSION,
+    KIND_END, KIND_HEADER, KIND_WINDOW, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES, TraceError,
+    VERSION,
 };
 
 /// Opening must not wait for the other end of a pipe.
@@ -45,9 +43,7 @@ pub struct Reader {
     file: BufReader<File>,
     header: TraceHeader,
     machine: Machine,
-    known: Known,
-    version: u32,
-    others: Option<OtherFacts>,
+    last: Dictionary,
     buffer: Vec<u8>,
     frames: u64,
     windows: u64,
@@ -68,7 +64,7 @@ impl Reader {
     /// or damaged.
     pub fn open(path: &Path) -> Result<Reader, TraceError> {
         let mut file = BufReader::new(open(path)?);
-        let version = check_start(path, &mut file)?;
+        check_start(path, &mut file)?;
         let mut buffer = Vec::new();
         let damaged = |what: String| TraceError::Damaged {
             path: path.to_owned(),
@@ -95,9 +91,7 @@ impl Reader {
             file,
             header,
             machine,
-            known: Known::default(),
-            version,
-            others: None,
+            last: Dictionary::default(),
             buffer,
             frames: 1,
             windows: 0,
@@ -160,25 +154,12 @@ impl Reader {
             Next::Damaged(what) => return Err(self.damaged(what)),
         }
         match self.buffer.split_first() {
-            Some((&KIND_WINDOW, bytes)) => {
-                let window = decode::window(bytes, &self.machine, self.version, &mut self.known);
-                let window = window.map_err(|Damage(what)| self.damaged(what))?;
-                let facts = match self.others.take() {
-                    Some(others) => others.of(window),
-                    None => Facts::of(window),
-                };
+            Some((&KIND_WINDOW, _)) => {
+                let facts = self.last.unpack(&self.buffer);
+                let facts = facts.map_err(|Damage(what)| self.damaged(what))?;
                 self.check(&facts)?;
                 self.windows += 1;
                 Ok(Some(facts))
-            }
-            Some((&KIND_OTHER_FACTS, bytes))
-                if self.version > 1
-                    && self.others.is_none()
-                    && bytes.len() <= MAX_OTHER_FACTS_BYTES =>
-            {
-                let others = other_facts::read(bytes);
-                self.others = Some(others.map_err(|Damage(what)| self.damaged(what))?);
-                self.next_window()
             }
             Some((&KIND_END, _)) => self.last_frame(),
             _ => Err(self.damaged("a frame of unknown kind".to_owned())),
@@ -195,15 +176,8 @@ impl Reader {
 
     /// The last frame counts the windows, and nothing follows it.
     fn last_frame(&mut self) -> Result<Option<Facts>, TraceError> {
-        if self.others.is_some() {
-            return Err(self.damaged("facts without their window".to_owned()));
-        }
-        let mut cursor = Cursor::new(&self.buffer[1..]);
-        let counted = cursor.take("its end").and_then(|windows: u64| {
-            cursor.finish()?;
-            Ok(windows)
-        });
-        let counted = counted.map_err(|Damage(what)| self.damaged(what))?;
+        let counted = codec::whole(&self.buffer[1..], "its end");
+        let counted: u64 = counted.map_err(|Damage(what)| self.damaged(what))?;
         if counted != self.windows {
             return Err(self.damaged(format!("{counted} windows were recorded")));
         }
@@ -293,7 +267,7 @@ fn is_recorded(file: &File) -> bool {
 }
 
 /// Magic and version.
-fn check_start(path: &Path, file: &mut impl Read) -> Result<u32, TraceError> {
+fn check_start(path: &Path, file: &mut impl Read) -> Result<(), TraceError> {
     let path = || path.to_owned();
     let mut start = Vec::new();
     let length = MAGIC.len() + size_of::<u32>();
@@ -310,9 +284,9 @@ fn check_start(path: &Path, file: &mut impl Read) -> Result<u32, TraceError> {
         return Err(TraceError::CutHeader { path: path() });
     };
     match version {
-        1..=VERSION => Ok(version),
+        VERSION => Ok(()),
         0 => Err(TraceError::NoTrace { path: path() }),
-        _ => Err(TraceError::Newer {
+        _ => Err(TraceError::OtherVersion {
             path: path(),
             version,
         }),

@@ -8,13 +8,9 @@ use std::path::{Path, PathBuf};
 use egeria_facts::Facts;
 use egeria_machine::Machine;
 
-use crate::code::put;
-use crate::encode::{self, Known};
+use crate::codec::Dictionary;
 use crate::header::{self, TraceHeader};
-use crate::{
-    KIND_END, KIND_HEADER, MAGIC, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_OTHER_FACTS_BYTES,
-    TraceError, VERSION, frame, other_facts,
-};
+use crate::{KIND_END, KIND_HEADER, MAGIC, MAX_HEADER_BYTES, TraceError, VERSION, frame};
 
 /// Records windows to a file.
 ///
@@ -25,7 +21,7 @@ pub struct Writer {
     path: PathBuf,
     file: File,
     machine: Machine,
-    known: Known,
+    last: Dictionary,
     /// End of the last whole frame.
     end_bytes: u64,
     frames: u64,
@@ -48,7 +44,7 @@ impl Writer {
             path: path.to_owned(),
             file,
             machine: machine.clone(),
-            known: Known::default(),
+            last: Dictionary::default(),
             end_bytes: 0,
             frames: 0,
             windows: 0,
@@ -72,31 +68,22 @@ impl Writer {
     /// the file cannot be written. What was recorded before stays whole, and later windows may be
     /// appended.
     pub fn append(&mut self, facts: &Facts) -> Result<(), TraceError> {
-        let window = &facts.window;
         facts
             .validate(&self.machine)
             .map_err(|source| TraceError::BadWindow {
                 path: self.path.clone(),
                 source,
             })?;
-        let payload = encode::window(window, &self.machine, &mut self.known);
-        let payload = payload.and_then(|payload| fits(payload, MAX_FRAME_BYTES));
-        let others = other_facts::frame(facts);
-        let others = others.map(|payload| fits(payload, MAX_OTHER_FACTS_BYTES));
-        let payloads = payload.and_then(|payload| Ok((others.transpose()?, payload)));
-        let written = match payloads {
-            Ok((others, payload)) => self.append_frames(others.iter().chain([&payload])),
-            Err(what) => Err(TraceError::Unrecordable {
-                window: window.number,
-                what,
-                hint: "watch fewer threads",
-            }),
-        };
-        match &written {
-            Ok(()) => self.windows += 1,
-            Err(_) => self.known.forget(),
-        }
-        written
+        let packed = self.last.pack(facts);
+        let (payload, next) = packed.map_err(|what| TraceError::Unrecordable {
+            window: facts.window.number,
+            what,
+            hint: "watch fewer threads",
+        })?;
+        self.append_frame(&payload)?;
+        self.last = next;
+        self.windows += 1;
+        Ok(())
     }
 
     /// Windows recorded so far.
@@ -120,28 +107,16 @@ impl Writer {
     /// When the file cannot be written.
     pub fn finish(mut self) -> Result<(), TraceError> {
         let mut payload = vec![KIND_END];
-        put(&mut payload, &self.windows);
+        payload = postcard::to_extend(&self.windows, payload).expect("a Vec takes every number");
         self.append_frame(&payload)?;
         let synced = self.file.sync_data();
         synced.map_err(|error| TraceError::write(&self.path, error))
     }
 
-    fn append_frame(&mut self, payload: &Vec<u8>) -> Result<(), TraceError> {
-        self.append_frames([payload])
-    }
-
-    /// With one write, so that a kill leaves all of them or none.
-    fn append_frames<'a>(
-        &mut self,
-        payloads: impl IntoIterator<Item = &'a Vec<u8>>,
-    ) -> Result<(), TraceError> {
-        let (mut bytes, mut frames) = (Vec::new(), self.frames);
-        for payload in payloads {
-            bytes.extend(frame::seal(frames, payload));
-            frames += 1;
-        }
-        self.write(&bytes)?;
-        self.frames = frames;
+    /// With one write, so that a kill leaves all of it or nothing.
+    fn append_frame(&mut self, payload: &[u8]) -> Result<(), TraceError> {
+        self.write(&frame::seal(self.frames, payload))?;
+        self.frames += 1;
         Ok(())
     }
 
@@ -154,13 +129,6 @@ impl Writer {
         }
         self.end_bytes += bytes.len() as u64;
         Ok(())
-    }
-}
-
-fn fits(payload: Vec<u8>, max_bytes: usize) -> Result<Vec<u8>, String> {
-    match payload.len() {
-        bytes if bytes > max_bytes => Err(format!("it takes {bytes} of {max_bytes} bytes")),
-        _ => Ok(payload),
     }
 }
 

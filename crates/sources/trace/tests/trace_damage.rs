@@ -3,15 +3,16 @@
 mod traces;
 
 use std::fs;
+use std::path::PathBuf;
 
-use egeria_facts::ThreadFacts;
+use egeria_facts::{MAX_THREADS, ThreadFacts};
 use egeria_machine::NodeId;
-use egeria_trace::{Ending, MAX_FRAME_BYTES, Reader};
+use egeria_trace::{Ending, MAX_FRAME_BYTES, MAX_OTHER_FACTS_BYTES, Reader};
 use proptest::prelude::*;
 
 use traces::{
-    Place, START_BYTES, checksum, cpus, key, machine, payloads, read, refused, sealed, varied,
-    window,
+    Place, START_BYTES, checksum, contents, cpus, key, machine, packed, payloads, read, refused,
+    sealed, varied, window,
 };
 
 /// A trace as bytes.
@@ -43,9 +44,13 @@ fn the_format_is_what_the_document_says() {
     assert_eq!(kinds, [1, 2, 2, 2, 2, 3]);
     assert_eq!(sealed(&payloads), bytes);
     assert!(payloads[0][1..].starts_with(b"{\"started_unix_ns\":1790000000123456789,"));
-    // A window, fresh, number 0, start 0, 10^9 ns.
-    assert_eq!(payloads[1][..9], [2, 1, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03]);
+    // A window, number 0, start 0, 10^9 ns, 5 threads.
+    let contents = contents(&bytes);
+    let start = [2, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03, 5];
+    assert_eq!(contents[1][..9], start);
     assert_eq!(payloads[5], [3, 4]);
+    let read = |bytes: &[u8]| read(&Place::new().holding(bytes)).unwrap();
+    assert_eq!(read(&packed(&contents)), read(&bytes));
 }
 
 #[test]
@@ -124,7 +129,7 @@ fn frames_cannot_be_missing_repeated_or_exchanged() {
 }
 
 #[test]
-fn other_files_and_newer_traces_are_told_apart() {
+fn other_files_and_other_versions_are_refused() {
     let (place, mut bytes) = recorded();
     refused(
         &place.path("none"),
@@ -137,11 +142,15 @@ fn other_files_and_newer_traces_are_told_apart() {
     refused("/dev/null".as_ref(), &["is a device, not a trace"]);
     refused(&place.holding(b"#!/bin/sh\n"), &["is no trace", "--record"]);
     refused(&place.holding(&[0; 4096]), &["is no trace"]);
-    bytes[8] = 3;
-    refused(
-        &place.holding(&bytes),
-        &["version 3", "newer than 2", "the egeria that recorded it"],
-    );
+    for version in [1, 2, 4] {
+        bytes[8] = version;
+        let words = [
+            &format!("version {version}, and"),
+            "reads version 3",
+            "the egeria that recorded it",
+        ];
+        refused(&place.holding(&bytes), &words);
+    }
 }
 
 #[test]
@@ -162,70 +171,75 @@ fn absurd_lengths_and_counts_cost_nothing() {
         let bytes = [&bytes[..START_BYTES], &head].concat();
         refused(&place.holding(&bytes), &["a frame of", "at most"]);
     }
-    let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
     let start = &payloads(&bytes)[0];
-    // A window of two idle nodes, then no CPU sets, no new threads, and threads without end.
-    let idle = [2, 1, 0, 0, 9, 1, 0, 0, 0, 1, 0, 0, 0];
-    for (before, what) in [
-        (&[][..], "CPU sets"),
-        (&[0][..], "new threads"),
-        (&[0, 0][..], "threads"),
-        (&[1][..], "runs of CPUs"),
+    let damaged = |path: PathBuf, what| refused(&path, &["damaged after 0 windows", what]);
+    // Blocks that claim to become more than they can, or become more than they claim.
+    for (claimed, what) in [
+        (u32::MAX, "a window of 4294967295 bytes, at most 510"),
+        (511, "a window of 511 bytes, at most 510 can be"),
+        (510, "cannot be expanded"),
+        (0, "cannot be expanded"),
     ] {
-        let payload = [&idle[..], before, &huge].concat();
-        let path = place.holding(&sealed(&[start.clone(), payload]));
-        refused(&path, &["damaged after 0 windows", what]);
+        let payload = [&[2], &claimed.to_le_bytes()[..], &[0x10, 7]].concat();
+        damaged(place.holding(&sealed(&[start.clone(), payload])), what);
     }
+    let with = |content: &[u8]| place.holding(&packed(&[start.clone(), content.to_vec()]));
+    // Number, start, duration; then counts.
+    for (counted, what) in [
+        (MAX_THREADS as u64 + 1, "1048577 threads, at most 1048576"),
+        (u64::MAX, "18446744073709551615 threads"),
+        (MAX_THREADS as u64, "makes no sense"),
+    ] {
+        let content = postcard::to_extend(&(0, 0, 9, counted), vec![2]).unwrap();
+        damaged(with(&content), what);
+    }
+    let mut content = vec![2, 0, 0, 9, 0, 0];
+    content.resize(content.len() + MAX_OTHER_FACTS_BYTES + 1, 0);
+    damaged(with(&content), "it takes 16777217 of 16777216 bytes");
 }
 
-/// Each record of a thread costs memory, and so do names: three bytes must not buy both again.
 #[test]
 fn a_thread_is_in_a_window_once() {
     let (place, machine) = (Place::new(), machine(2));
     let idle = ThreadFacts::idle(key(1), NodeId(0), 2, cpus("0"));
-    let bytes = fs::read(place.recorded(&machine, &[window(&machine, 0, vec![idle])])).unwrap();
-    let mut payloads = payloads(&bytes);
-    let payload = &mut payloads[1];
-    let end = payload.len() - 4;
-    assert_eq!(payload[end..], [1, 0, 0, 0]);
-    payload[end] = 2;
-    // One step back.
-    payload.extend([1, 0, 0]);
-    let path = place.holding(&sealed(&payloads));
-    refused(
-        &path,
-        &["damaged after 0 windows", "a thread twice in a window"],
-    );
+    let windows = [window(&machine, 0, vec![idle.clone()])];
+    let bytes = fs::read(place.recorded(&machine, &windows)).unwrap();
+    let mut contents = contents(&bytes);
+    let thread = postcard::to_stdvec(&idle).unwrap();
+    // Kind, number, start, duration (5 bytes), count.
+    assert_eq!(contents[1][8], 1);
+    contents[1][8] = 2;
+    contents[1].splice(9..9, thread);
+    let path = place.holding(&packed(&contents));
+    refused(&path, &["window 0", "is there twice"]);
 }
 
 #[test]
 fn windows_that_cannot_be_are_refused() {
     let (place, machine) = (Place::new(), machine(2));
     let bytes = fs::read(place.recorded(&machine, &[window(&machine, 7, Vec::new())])).unwrap();
-    let payloads = payloads(&bytes);
+    let contents = contents(&bytes);
     let with = |from: usize, to: &[u8]| {
-        let mut payloads = payloads.clone();
-        payloads[1].splice(from..from + 1, to.iter().copied());
-        place.holding(&sealed(&payloads))
+        let mut contents = contents.clone();
+        contents[1].splice(from..from + 1, to.iter().copied());
+        place.holding(&packed(&contents))
     };
-    // Kind, fresh, number, start (5 bytes), length (5 bytes), pool, read.
+    // Kind, number, start (5 bytes), length (5 bytes), threads, nodes, id, pool, read.
     let beyond = [0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
     refused(
-        &with(14, &beyond),
+        &with(16, &beyond),
         &["window 7", "counted 9007199254740993"],
     );
-    refused(&with(13, &[2]), &["a node makes no sense"]);
-    let trailing = payloads[1].len() - 1;
+    refused(&with(15, &[2]), &["a window makes no sense"]);
+    refused(&with(13, &[1]), &["bytes too many in a frame"]);
+    let trailing = contents[1].len() - 1;
     refused(&with(trailing, &[0, 0]), &["1 bytes too many"]);
-    refused(
-        &with(trailing, &[1, 0, 0, 0]),
-        &["a thread that nobody named"],
-    );
+    refused(&with(trailing, &[]), &["other facts makes no sense"]);
     refused(&with(0, &[9]), &["unknown kind"]);
-    let mut counted_wrong = payloads.clone();
+    let mut counted_wrong = contents.clone();
     counted_wrong[2] = vec![3, 2];
     refused(
-        &place.holding(&sealed(&counted_wrong)),
+        &place.holding(&packed(&counted_wrong)),
         &["2 windows were recorded"],
     );
     let trailing = [bytes.as_slice(), b"x"].concat();
@@ -235,26 +249,28 @@ fn windows_that_cannot_be_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Checksums are right, contents are not: the decoder itself is asked. 64 x 64 mutations.
+    /// Checksums are right, what they cover is not: compressed or not. 64 x 64 mutations.
     #[test]
     fn changed_contents_never_panic(
         changes in proptest::collection::vec(
-            (1_usize..6, any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 64,
+            (1_usize..6, any::<prop::sample::Index>(), any::<u8>(), 0..8_u8), 64,
         ),
     ) {
         let (place, bytes) = recorded();
-        let payloads = payloads(&bytes);
+        let (compressed, expanded) = (payloads(&bytes), contents(&bytes));
         for (frame, at, value, kind) in changes {
-            let mut payloads = payloads.clone();
+            let is_expanded = kind >= 4;
+            let mut payloads = if is_expanded { expanded.clone() } else { compressed.clone() };
             let payload = &mut payloads[frame];
             let at = at.index(payload.len());
-            match kind {
+            match kind % 4 {
                 0 => payload[at] = value,
                 1 => payload[at] ^= 1 << (value % 8),
                 2 => payload.truncate(at),
                 _ => payload.insert(at, value),
             }
-            survive(&place, &sealed(&payloads));
+            let bytes = if is_expanded { packed(&payloads) } else { sealed(&payloads) };
+            survive(&place, &bytes);
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use egeria_facts::ThreadFacts;
 use egeria_trace::{Ending, Reader, Writer};
 
-use traces::{Place, header, machine, read, thread, varied, window};
+use traces::{Place, cpus, header, machine, read, thread, varied, window};
 
 /// Where the recorder below records to.
 const PATH: &str = "EGERIA_TEST_TRACE";
@@ -120,20 +120,18 @@ fn a_window_that_cannot_be_is_not_recorded_and_harms_nothing() {
     bad.threads[0].name = "\x1b[2J".to_owned();
     let error = writer.append(&bad.into()).unwrap_err().to_string();
     assert!(error.contains("not printable; "), "{error}");
+    let all_cpus = cpus("0-8191");
     let many = |count: u32| {
         let each = |number| {
             let mut facts = thread(&machine, number, 0, 0);
-            let bits = (0..16).filter(|bit| number >> bit & 1 == 1);
-            facts.allowed_cpus = bits.map(egeria_machine::CpuId).collect();
+            facts.allowed_cpus = all_cpus.clone();
             facts
         };
         window(&machine, 1, (0..count).map(each).collect())
     };
-    let error = writer.append(&many(5000).into()).unwrap_err().to_string();
-    assert!(
-        error.contains("sets of allowed CPUs; watch fewer"),
-        "{error}"
-    );
+    // 1,280 bytes each.
+    let error = writer.append(&many(53_000).into()).unwrap_err().to_string();
+    assert!(error.contains("of 67108864 bytes; watch fewer"), "{error}");
     writer.append(&many(4000).into()).unwrap();
     writer.append(&windows[2].clone().into()).unwrap();
     writer.finish().unwrap();

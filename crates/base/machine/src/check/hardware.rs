@@ -4,8 +4,8 @@ use super::values::{
     Fault, MAX_DIMMS, MAX_REMOTE_FACTOR, bandwidth, count, curve, fault, latency, number, share,
     size,
 };
-use crate::emulated::MAX_CURVE_POINTS;
-use crate::memory::{Hardware, LINE_BYTES, MAX_MEMORIES, Memory};
+use crate::types::emulated::MAX_CURVE_POINTS;
+use crate::types::memory::{Hardware, LINE_BYTES, MAX_MEMORIES, Memory};
 
 /// Larger queues are no queues.
 const MAX_LINES: u32 = 1 << 20;

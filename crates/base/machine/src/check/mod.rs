@@ -8,7 +8,7 @@ use values::{
     share, size,
 };
 
-use crate::emulated::{LLC_GRAIN_BYTES, MAX_CORES, MAX_DILATION, MAX_LLC_BYTES};
+use crate::types::emulated::{LLC_GRAIN_BYTES, MAX_CORES, MAX_DILATION, MAX_LLC_BYTES};
 use crate::{
     AccessClass, EmulatedMachine, EmulatedNode, Interconnect, LOCAL_DISTANCE, MAX_NODES, Machine,
     MemoryKind, Node, PersistentRegion, links,

@@ -1,7 +1,7 @@
 //! What no single value may be.
 
 use crate::MachineError;
-use crate::emulated::MAX_CURVE_POINTS;
+use crate::types::emulated::MAX_CURVE_POINTS;
 
 /// Larger sizes are nonsense (and TOML integers are signed).
 pub(crate) const MAX_BYTES: u64 = 1 << 60;

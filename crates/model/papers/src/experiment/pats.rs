@@ -71,12 +71,17 @@ impl Series {
 
     /// The copy's throughput, bytes/s, with `threads` threads at persistent memory.
     pub(crate) fn copy(&self, results: &Results, threads: u32) -> Option<f64> {
-        results.at(FIGURE, &self.key("copy"), f64::from(threads))
+        self.at(results, "copy", threads)
     }
 
     /// Throughput of persistent memory, bytes/s.
     pub(crate) fn persistent(&self, results: &Results, threads: u32) -> Option<f64> {
-        results.at(FIGURE, &self.key("persistent"), f64::from(threads))
+        self.at(results, "persistent", threads)
+    }
+
+    /// A point of either.
+    pub(crate) fn at(&self, results: &Results, what: &str, threads: u32) -> Option<f64> {
+        results.at(FIGURE, &self.key(what), f64::from(threads))
     }
 
     /// The whole curve of either.

@@ -16,8 +16,10 @@ use egeria_machine::NodeId;
 use egeria_proc::{living, task};
 
 use super::sampler::{HotPages, Sample, Sampler};
-use crate::areas::{self, Area};
-use crate::{NodeBytes, calls, present};
+use crate::NodeBytes;
+use crate::kernel::calls;
+use crate::kernel::present;
+use crate::memory::areas::{self, Area};
 
 /// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from
 /// idle.

@@ -15,7 +15,9 @@ use rustix::time::{ClockId, clock_gettime};
 use super::physical::PhysicalNodes;
 use super::rest;
 use super::sampler::{HotPages, Sample, Sampler};
-use crate::{NodeBytes, areas, calls};
+use crate::NodeBytes;
+use crate::kernel::calls;
+use crate::memory::areas;
 
 /// What one access moves.
 const LINE_BYTES: u64 = 64;

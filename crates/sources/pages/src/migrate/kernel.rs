@@ -5,7 +5,7 @@ use std::io;
 use egeria_machine::NodeId;
 use egeria_proc::task;
 
-use crate::calls;
+use crate::kernel::calls;
 
 /// Tells nodes, and moves.
 pub(super) trait Kernel: Sync {

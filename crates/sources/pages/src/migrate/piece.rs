@@ -13,7 +13,7 @@ use egeria_machine::NodeId;
 use super::kernel::Kernel;
 use super::outcome::{Outcome, Purse};
 use super::target::Target;
-use crate::areas::Area;
+use crate::memory::areas::Area;
 
 const SMALL_PAGE: usize = 4096;
 /// Size of huge pages that the kernel makes of small ones.

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use egeria_machine::NodeId;
 
-use crate::mapping::{Mapping, Touch};
+use crate::kernel::mapping::{Mapping, Touch};
 
 /// What one worker does at once.
 pub(super) const STRIPE_BYTES: u64 = 2 << 20;

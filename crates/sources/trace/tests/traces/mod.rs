@@ -147,6 +147,8 @@ pub fn refused(path: &Path, words: &[&str]) {
 
 /// Bytes before the first frame.
 pub const START_BYTES: usize = 12;
+/// The kind of a window's frame.
+pub const WINDOW: u8 = 2;
 
 /// The payloads of the frames of a trace, as docs/reference/trace.md describes them.
 pub fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
@@ -159,15 +161,39 @@ pub fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
     payloads
 }
 
-/// A trace of these payloads, with right checksums whatever they hold.
-pub fn sealed(payloads: &[Vec<u8>]) -> Vec<u8> {
-    sealed_as(2, payloads)
+/// The payloads with each window expanded: its kind, then postcard.
+pub fn contents(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut last = Vec::new();
+    let mut expanded = |payload: Vec<u8>| {
+        if payload[0] != WINDOW {
+            return payload;
+        }
+        let length = u32::from_le_bytes(payload[1..5].try_into().unwrap()) as usize;
+        let dictionary = &last[last.len().saturating_sub(1 << 16)..];
+        let bytes = lz4_flex::block::decompress_with_dict(&payload[5..], length, dictionary);
+        last = bytes.unwrap();
+        [&[WINDOW], &last[..]].concat()
+    };
+    payloads(bytes).into_iter().map(&mut expanded).collect()
 }
 
-/// The same of a version.
-pub fn sealed_as(version: u8, payloads: &[Vec<u8>]) -> Vec<u8> {
+/// A trace of these contents: each window is compressed on its own.
+pub fn packed(contents: &[Vec<u8>]) -> Vec<u8> {
+    let pack = |content: &Vec<u8>| match content.split_first() {
+        Some((&WINDOW, bytes)) => {
+            let length = (bytes.len() as u32).to_le_bytes();
+            let block = lz4_flex::block::compress(bytes);
+            [&[WINDOW], &length[..], &block].concat()
+        }
+        _ => content.clone(),
+    };
+    sealed(&contents.iter().map(pack).collect::<Vec<_>>())
+}
+
+/// A trace of these payloads, with right checksums whatever they hold.
+pub fn sealed(payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = b"\x89EGERIA\n".to_vec();
-    bytes.extend([version, 0, 0, 0]);
+    bytes.extend([3, 0, 0, 0]);
     for (number, payload) in payloads.iter().enumerate() {
         let (length, sum) = (payload.len() as u32, checksum(number, payload));
         let mut head = [length.to_le_bytes(), sum.to_le_bytes()].concat();

@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 const START_BYTES: usize = 12;
 /// Length, sum of the payload, sum of these.
 const HEAD_BYTES: usize = 12;
+/// The kind of a frame with a window.
+const WINDOW: u8 = 2;
 const SECOND_NS: u64 = 1_000_000_000;
 const WORDS: [&str; 10] = [
     "\"volume\":",
@@ -194,24 +196,47 @@ fn thread(machine: &Machine, window: u64, index: u32) -> ThreadFacts {
     facts
 }
 
-/// The payloads of a recording's frames.
+/// The payloads of a recording's frames, with windows expanded.
 fn frames(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
+    let (mut frames, mut last) = (Vec::new(), Vec::new());
     let mut rest = bytes.get(START_BYTES..).unwrap_or_default();
     while rest.len() >= HEAD_BYTES {
         let length = u32::from_le_bytes(std::array::from_fn(|at| rest[at])) as usize;
         let Some(payload) = rest.get(HEAD_BYTES..HEAD_BYTES + length) else {
             break;
         };
-        frames.push(payload.to_vec());
+        frames.push(expand(payload, &mut last).unwrap_or_else(|| payload.to_vec()));
         rest = &rest[HEAD_BYTES + length..];
     }
     frames
 }
 
+/// The kind of a window, and its facts before they were compressed. The window before is the dictionary.
+fn expand(payload: &[u8], last: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let (head, block) = payload.split_at_checked(1 + 4)?;
+    if head[0] != WINDOW {
+        return None;
+    }
+    let length = u32::from_le_bytes(std::array::from_fn(|at| head[1 + at])) as usize;
+    let dictionary = &last[last.len().saturating_sub(1 << 16)..];
+    *last = lz4_flex::block::decompress_with_dict(block, length, dictionary).ok()?;
+    Some([&[WINDOW], &last[..]].concat())
+}
+
+/// Compress windows, each on its own.
+fn pack(frames: &mut [Vec<u8>]) {
+    for frame in frames {
+        if let Some((&WINDOW, facts)) = frame.split_first() {
+            let length = (facts.len() as u32).to_le_bytes();
+            let block = lz4_flex::block::compress(facts);
+            *frame = [&[WINDOW], &length[..], &block].concat();
+        }
+    }
+}
+
 /// A recording of these frames, sealed.
 fn seal(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = b"\x89EGERIA\n\x01\0\0\0".to_vec();
+    let mut bytes = b"\x89EGERIA\n\x03\0\0\0".to_vec();
     for (number, payload) in frames.iter().enumerate() {
         let sum = |bytes: &[u8]| crc32c_append(crc32c(&(number as u64).to_le_bytes()), bytes);
         let mut head = (payload.len() as u32).to_le_bytes().to_vec();
@@ -283,8 +308,15 @@ impl Subject for Traces {
         let mut frames = self.samples[case.sample as usize % self.samples.len()].clone();
         let mut rng = Rng::new(case.use_seed);
         let raw = rng.one_in(4);
+        let compressed = rng.one_in(4);
+        if compressed {
+            pack(&mut frames);
+        }
         for step in case.mutation_seeds.iter().skip(usize::from(raw)) {
             change(&mut Rng::new(*step), &mut frames);
+        }
+        if !compressed {
+            pack(&mut frames);
         }
         let mut bytes = seal(&frames);
         if let Some(step) = case.mutation_seeds.first().filter(|_| raw) {

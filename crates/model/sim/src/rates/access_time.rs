@@ -1,0 +1,98 @@
+//! What accesses take next to one crowd. Each is computed once: threads of a node share most of theirs.
+
+use egeria_machine::costs::{Access, Crowd, Place};
+
+use crate::rates::model::Model;
+
+/// What one access takes next to a crowd.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct AccessTime {
+    /// Time of the access, ns.
+    pub(crate) time_ns: f64,
+    /// Time of the access when no line waits in a queue, ns.
+    pub(crate) unwaited_ns: f64,
+    /// Time for which it occupies the memory, ns.
+    pub(crate) service_ns: f64,
+    /// Most cache lines on their way during that time.
+    pub(crate) lines: f64,
+    /// Time that each is on its way without contention, ns.
+    pub(crate) line_ns: f64,
+}
+
+/// What accesses of a model's memories take next to one crowd.
+pub(crate) struct AccessTimes<'a> {
+    model: &'a Model,
+    crowd: Crowd,
+    /// [`AccessCosts::path_ns`](egeria_machine::costs::AccessCosts::path_ns) by node of the thread and by memory.
+    paths_ns: Vec<f64>,
+    /// What is known by now, by memory.
+    known: Vec<Vec<(Way, Access, AccessTime)>>,
+}
+
+/// What the node of a thread makes of its accesses: all that are the same in it take the same.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Way {
+    is_remote: bool,
+    path_ns: f64,
+}
+
+impl<'a> AccessTimes<'a> {
+    /// Nothing is known yet.
+    pub(crate) fn new(model: &'a Model, crowd: Crowd) -> AccessTimes<'a> {
+        let (costs, nodes) = (&model.costs, model.node_count());
+        let path_ns = |(home, place): (usize, &Place)| costs.path_ns(home, place.node);
+        let pairs = (0..nodes).flat_map(|home| costs.places.iter().map(move |at| (home, at)));
+        AccessTimes {
+            model,
+            crowd,
+            paths_ns: pairs.map(path_ns).collect(),
+            known: vec![Vec::new(); costs.places.len()],
+        }
+    }
+
+    /// The crowd that accesses meet.
+    pub(crate) fn crowd(&self) -> &Crowd {
+        &self.crowd
+    }
+
+    /// Changes the crowd; access times of the old one are dropped.
+    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut Crowd) -> T) -> T {
+        self.known.iter_mut().for_each(Vec::clear);
+        change(&mut self.crowd)
+    }
+
+    /// What an access takes.
+    pub(crate) fn of(&mut self, access: &Access) -> AccessTime {
+        let places = &self.model.costs.places;
+        let way = Way {
+            is_remote: access.home != places[access.place].node,
+            path_ns: self.paths_ns[access.home * places.len() + access.place],
+        };
+        let known = &mut self.known[access.place];
+        let is_same = |other: &Access| {
+            let home = access.home;
+            Access { home, ..*other } == *access
+        };
+        let mut same = known.iter();
+        if let Some((_, _, time)) = same.find(|known| known.0 == way && is_same(&known.1)) {
+            return *time;
+        }
+        let (costs, crowd) = (&self.model.costs, &self.crowd);
+        let wait_ns = crowd.wait_ns(&costs.places[access.place].queues);
+        let accessors = crowd.accessors[access.place];
+        let unwaited_ns = costs.access_ns(access, accessors, 0.0);
+        let time = AccessTime {
+            time_ns: if wait_ns > 0.0 {
+                costs.access_ns(access, accessors, wait_ns)
+            } else {
+                unwaited_ns
+            },
+            unwaited_ns,
+            service_ns: costs.service_ns(access, crowd.beside(access.place)),
+            lines: costs.lines_on_their_way(access),
+            line_ns: costs.line_ns(access),
+        };
+        known.push((way, *access, time));
+        time
+    }
+}

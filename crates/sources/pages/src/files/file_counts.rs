@@ -1,0 +1,421 @@
+//! Facts of processes, with what they read and write of files as the kernel counted it: by thread and file. It counts
+//! for a part of each window, which stands for the whole.
+//!
+//! The nodes of the bytes follow from where the file's pages are, with equal weight; for direct I/O it is the node of
+//! the device.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use egeria_bpf::{Counts, FileCounter, FileUse};
+use egeria_facts::{
+    FactSource, Facts, FileFacts, FileKey, MAX_COUNTER, MAX_FILES, ThreadFacts, Window,
+};
+use egeria_machine::{Machine, NodeId};
+use egeria_proc::masks::SharedMasks;
+use egeria_proc::{LiveSource, Membership};
+
+use crate::NodeBytes;
+use crate::files::file::{self, Locator};
+use crate::files::found_files::{FoundFile, FoundFiles, identity_of, link_of};
+use crate::files::users;
+use crate::kernel::borrowed;
+use crate::kernel::mount;
+
+/// Files of a window, those used most.
+const MAX_FILES_OF_ALL: usize = 64;
+/// Pages located in one window, of all files: some milliseconds.
+const MAX_PAGES: u64 = 1 << 13;
+
+/// Counts what threads read and write of files.
+pub trait FileCounts: Send {
+    /// What was counted since the last time, or the beginning.
+    fn take(&mut self) -> Counts;
+}
+
+impl FileCounts for FileCounter {
+    fn take(&mut self) -> Counts {
+        FileCounter::take(self)
+    }
+}
+
+/// A counter with recorded counts: gives one after the other, and then none.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded(pub VecDeque<Counts>);
+
+impl FileCounts for Recorded {
+    fn take(&mut self) -> Counts {
+        self.0.pop_front().unwrap_or_default()
+    }
+}
+
+/// Another source, with what was counted.
+pub struct CountedFiles<I, C> {
+    inner: I,
+    counter: C,
+    /// The devices of files, in the order they were met.
+    devices: Vec<(u32, u32)>,
+    places: HashMap<FileKey, Place>,
+    found: FoundFiles,
+    last: Counts,
+    /// The last counts are incomplete.
+    is_full: bool,
+}
+
+/// Where a file was found.
+#[derive(Clone, Debug)]
+struct Place {
+    found: FoundFile,
+    bytes: u64,
+    by_node: NodeBytes,
+}
+
+impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
+    /// Adds to the facts of a source.
+    pub fn new(inner: I, counter: C) -> CountedFiles<I, C> {
+        CountedFiles {
+            inner,
+            counter,
+            devices: Vec::new(),
+            places: HashMap::new(),
+            found: FoundFiles::default(),
+            last: Counts::default(),
+            is_full: false,
+        }
+    }
+
+    /// The files of the last windows.
+    pub fn files(&self) -> FoundFiles {
+        self.found.clone()
+    }
+
+    /// Whether more threads and files were used than can be counted.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    fn add(&mut self, facts: &mut Facts) {
+        let counts = self.counter.take();
+        // A window that ended before anything was counted was like the one before.
+        if !counts.counted.is_zero() {
+            self.last = counts;
+        }
+        self.is_full = self.last.is_full;
+        let window = &mut facts.window;
+        for (node, of_machine) in window.nodes.iter_mut().zip(&self.inner.machine().nodes) {
+            // New data is written to the memory of the node of the writing thread.
+            node.has_pool = of_machine.memory_bytes > 0;
+        }
+        let by_thread: HashMap<(u32, u32), usize> = window
+            .threads
+            .iter()
+            .enumerate()
+            .map(|(at, thread)| ((thread.key.process_id, thread.key.thread_id), at))
+            .collect();
+        let counted_ns = self.last.counted.as_nanos().max(1);
+        let whole = |bytes: u64| {
+            let bytes = u128::from(bytes) * u128::from(window.duration_ns) / counted_ns;
+            u64::try_from(bytes).map_or(MAX_COUNTER, |bytes| bytes.min(MAX_COUNTER))
+        };
+        let uses = std::mem::take(&mut self.last.uses);
+        let mut by_file: BTreeMap<FileKey, Vec<(usize, FileUse)>> = BTreeMap::new();
+        for each in &uses {
+            if let Some(thread) = by_thread.get(&(each.process_id, each.thread_id)) {
+                let file = self.key(each);
+                let scaled = FileUse {
+                    read_bytes: whole(each.read_bytes),
+                    written_bytes: whole(each.written_bytes),
+                    ..*each
+                };
+                by_file.entry(file).or_default().push((*thread, scaled));
+            }
+        }
+        self.last.uses = uses;
+        let mut by_file: Vec<_> = by_file.into_iter().collect();
+        by_file.sort_by_key(|(file, uses)| {
+            let moved = uses.iter().map(|(_, each)| moved(each));
+            (std::cmp::Reverse(moved.fold(0, u64::saturating_add)), *file)
+        });
+        self.find(&by_file);
+        let machine = self.inner.machine();
+        for (file, uses) in &by_file {
+            if let Some(place) = self.places.get(file) {
+                let of_file = credit(machine, window, *file, place, uses);
+                facts
+                    .files
+                    .extend(of_file.filter(|_| facts.files.len() < MAX_FILES_OF_ALL));
+            }
+        }
+        for thread in &mut window.threads {
+            thread.files.sort_by_key(|each| {
+                let moved = each.read_bytes.saturating_add(each.written_bytes);
+                (std::cmp::Reverse(moved), each.file)
+            });
+            thread.files.truncate(MAX_FILES);
+        }
+        sum_nodes(window);
+    }
+
+    fn key(&mut self, each: &FileUse) -> FileKey {
+        let known = self
+            .devices
+            .iter()
+            .position(|device| *device == each.device);
+        let volume = known.unwrap_or_else(|| {
+            self.devices.push(each.device);
+            self.devices.len() - 1
+        });
+        FileKey {
+            volume: u32::try_from(volume).unwrap_or(u32::MAX),
+            inode: each.inode,
+        }
+    }
+
+    /// Looks where the files used most are; others are where they were last, if they were looked at.
+    fn find(&mut self, by_file: &[(FileKey, Vec<(usize, FileUse)>)]) {
+        let mut before = std::mem::take(&mut self.places);
+        let mut locator = Locator::for_many(MAX_PAGES).ok();
+        for (index, (file, uses)) in by_file.iter().enumerate() {
+            let locator = locator.as_mut().filter(|_| index < MAX_FILES_OF_ALL);
+            let found = locator.and_then(|locator| {
+                let mut tried = uses.iter().take(4);
+                tried.find_map(|(_, each)| look(each, locator))
+            });
+            if let Some(place) = found.or_else(|| before.remove(file)) {
+                self.places.insert(*file, place);
+            }
+        }
+        let found = |(file, place): (&FileKey, &Place)| (*file, place.found.clone());
+        self.found.keep(self.places.iter().map(found).collect());
+    }
+}
+
+fn moved(each: &FileUse) -> u64 {
+    each.read_bytes.saturating_add(each.written_bytes)
+}
+
+/// Where the file lies that a process has open by this descriptor; `None` when the descriptor is another file by now.
+fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
+    let (process, descriptor) = (each.process_id, each.descriptor);
+    let open = users::open_as(process, descriptor)?;
+    if open.inode != each.inode || !mount::answers(process, each.device) {
+        return None;
+    }
+    let path = std::fs::read_link(link_of(process, descriptor)).ok()?;
+    let opened = borrowed::file(process, descriptor).ok()?;
+    let pages = file::look(&opened, locator).ok()?;
+    let mut by_node = pages.by_node;
+    if let ([node], true) = (&pages.device_nodes[..], open.is_direct) {
+        by_node = NodeBytes::default();
+        by_node.add(*node, pages.size_bytes.max(1));
+    }
+    let found = FoundFile {
+        path,
+        process_id: process,
+        descriptor,
+        device: each.device,
+        inode: each.inode,
+        identity: identity_of(&opened).ok()?,
+        age: 0,
+    };
+    (by_node.total() > 0).then_some(Place {
+        found,
+        bytes: pages.size_bytes,
+        by_node,
+    })
+}
+
+/// Adds what threads did with a file to their bytes by node.
+fn credit(
+    machine: &Machine,
+    window: &mut Window,
+    file: FileKey,
+    place: &Place,
+    uses: &[(usize, FileUse)],
+) -> Option<FileFacts> {
+    let nodes = machine.nodes.len();
+    let mut facts = FileFacts {
+        file,
+        bytes: place.bytes.min(MAX_COUNTER),
+        bytes_on: vec![0; nodes],
+        read_bytes: vec![vec![0; nodes]; nodes],
+        written_bytes: 0,
+        replicas: Vec::new(),
+    };
+    spread(machine, &place.by_node, &mut facts.bytes_on);
+    let is_shared = uses.iter().any(|(thread, _)| *thread != uses[0].0);
+    for (at, each) in uses {
+        let thread: &mut ThreadFacts = window.threads.get_mut(*at)?;
+        let read = place.by_node.scaled_to(each.read_bytes);
+        let written = place.by_node.scaled_to(each.written_bytes);
+        spread(machine, &read, &mut thread.read_bytes);
+        spread(machine, &written, &mut thread.written_bytes);
+        thread.is_shared |= is_shared;
+        thread.files.push(egeria_facts::FileUse {
+            file,
+            read_bytes: each.read_bytes,
+            written_bytes: each.written_bytes,
+        });
+        let reader = machine.index_of(thread.node);
+        if let Some(row) = reader.and_then(|reader| facts.read_bytes.get_mut(reader)) {
+            spread(machine, &read, row);
+        }
+        facts.written_bytes = bounded(facts.written_bytes, each.written_bytes);
+    }
+    Some(facts)
+}
+
+fn bounded(one: u64, other: u64) -> u64 {
+    one.saturating_add(other).min(MAX_COUNTER)
+}
+
+fn spread(machine: &Machine, bytes: &NodeBytes, by_node: &mut [u64]) {
+    for (node, bytes) in bytes.iter() {
+        let at = |node: NodeId| machine.index_of(node);
+        if let Some(sum) = at(node).and_then(|at| by_node.get_mut(at)) {
+            *sum = bounded(*sum, bytes);
+        }
+    }
+}
+
+/// The traffic of each node is the sum of its threads'.
+pub(crate) fn sum_nodes(window: &mut Window) {
+    for (at, node) in window.nodes.iter_mut().enumerate() {
+        let of = |by_node: &[u64]| by_node.get(at).copied().unwrap_or(0);
+        let threads = &window.threads;
+        let read = threads.iter().map(|thread| of(&thread.read_bytes));
+        let written = threads.iter().map(|thread| of(&thread.written_bytes));
+        node.read_bytes = read.fold(0, bounded);
+        node.written_bytes = written.fold(0, bounded);
+    }
+}
+
+impl<I: LiveSource, C: FileCounts> FactSource for CountedFiles<I, C> {
+    type Error = Infallible;
+
+    fn machine(&self) -> &Machine {
+        self.inner.machine()
+    }
+
+    fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
+        let Some(mut facts) = self.inner.next_facts()? else {
+            return Ok(None);
+        };
+        self.add(&mut facts);
+        Ok(Some(facts))
+    }
+}
+
+impl<I: LiveSource, C: FileCounts> LiveSource for CountedFiles<I, C> {
+    fn dilation(&self) -> f64 {
+        self.inner.dilation()
+    }
+
+    fn start_over(&mut self) {
+        self.inner.start_over();
+        self.counter.take();
+        self.last = Counts::default();
+    }
+
+    fn masks(&self) -> SharedMasks {
+        self.inner.masks()
+    }
+
+    fn members(&self) -> Arc<dyn Membership> {
+        self.inner.members()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egeria_proc::Scope;
+    use egeria_proc::processes::ProcessSource;
+    use std::os::unix::fs::MetadataExt;
+    use std::time::Duration;
+
+    /// A child that does nothing and has a file open as its descriptor 0.
+    fn child_with(file: &std::fs::File) -> std::process::Child {
+        let mut sleep = std::process::Command::new("sleep");
+        let standard_input = file.try_clone().unwrap();
+        sleep.arg("1000").stdin(standard_input).spawn().unwrap()
+    }
+
+    #[test]
+    fn what_was_counted_for_a_part_stands_for_the_whole_window() {
+        let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        std::fs::write(file.path(), vec![1; 1 << 20]).unwrap();
+        let metadata = file.as_file().metadata().unwrap();
+        let (inode, device) = (metadata.ino(), metadata.dev());
+        let mut child = child_with(file.as_file());
+        let of_child = FileUse {
+            process_id: child.id(),
+            thread_id: child.id(),
+            descriptor: 0,
+            device: (libc::major(device), libc::minor(device)),
+            inode,
+            read_bytes: 1000,
+            written_bytes: 10,
+        };
+        let unrelated = FileUse {
+            process_id: 1,
+            thread_id: 1,
+            ..of_child
+        };
+        let replaced = FileUse {
+            inode: inode + 1,
+            ..of_child
+        };
+        let counts = Counts {
+            counted: Duration::from_millis(50),
+            uses: vec![unrelated, of_child, replaced],
+            is_full: false,
+        };
+        let machine = Machine::detect().unwrap();
+        let processes = ProcessSource::begin(machine.clone(), Scope::Tree(child.id()));
+        let empty = Counts::default();
+        let recorded = Recorded([counts, empty].into());
+        let mut source = CountedFiles::new(processes, recorded);
+        // The second window counted nothing, and counts as equal to the first.
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_millis(2));
+            let facts = source.next_facts().unwrap().unwrap();
+            facts.validate(&machine).unwrap();
+            let [thread] = &facts.window.threads[..] else {
+                panic!("{facts:?}");
+            };
+            let whole = 1000 * facts.window.duration_ns / 50_000_000;
+            assert_eq!(thread.read_total(), whole);
+            assert_eq!(
+                facts
+                    .window
+                    .nodes
+                    .iter()
+                    .map(|node| node.read_bytes)
+                    .sum::<u64>(),
+                whole
+            );
+            let [found] = &facts.files[..] else {
+                panic!("{:?}", facts.files);
+            };
+            assert_eq!((found.file.inode, found.bytes), (inode, 1 << 20));
+            assert_eq!(found.bytes_on.iter().sum::<u64>(), 1 << 20);
+            assert_eq!(thread.files[0].file, found.file);
+            let files = source.files();
+            assert_eq!(files.path(found.file).as_deref(), Some(file.path()));
+            let again = files.open(found.file).expect("open still");
+            assert_eq!(again.metadata().unwrap().ino(), inode);
+            assert!(!thread.is_shared);
+        }
+        source.start_over();
+        let facts = source.next_facts().unwrap().unwrap();
+        assert_eq!(facts.window.threads[0].moved_total(), 0);
+        let files = source.files();
+        let key = FileKey { volume: 0, inode };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let gone = files.open(key).expect_err("nobody has it open");
+        assert_eq!(gone.kind(), std::io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,8 @@
+//! Files: their cached pages, which processes use them, and how much these read and write.
+
+pub mod file;
+pub mod file_counts;
+pub mod file_io;
+pub mod found_files;
+pub mod tree;
+pub mod users;
