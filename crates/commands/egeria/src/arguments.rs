@@ -76,10 +76,6 @@ pub enum Command {
     Replay(commands::replay::Arguments),
     /// Predict what a workload gets from a hypothetical machine
     Sim(commands::sim::Arguments),
-    /// Measure Egeria beside its peers
-    Bench(commands::bench::Arguments),
-    /// Run fio, RocksDB and everyday programs on a scratch volume, and write a report
-    Demo(commands::demo::Arguments),
     /// Print shell completions
     Completions(commands::completions::Arguments),
     /// Print the manual page, or write those of all commands

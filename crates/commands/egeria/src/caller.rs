@@ -61,14 +61,6 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// The kernel keeps no status of children for a process that ignores SIGCHLD, and this program waits for children.
-pub fn keep_status_of_children() {
-    if IGNORED.load(Ordering::Relaxed) & bit(libc::SIGCHLD) != 0 {
-        // SAFETY: the default action of SIGCHLD is none, and no other thread runs yet.
-        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-    }
-}
-
 /// The command begins with the signals, the limit on files and the closed descriptors of the caller. Its standard
 /// output is not the caller's if it `is_redirected`.
 pub fn pass_on(command: &mut Command, is_redirected: bool) {

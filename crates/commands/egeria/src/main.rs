@@ -1,4 +1,4 @@
-//! The `egeria` command: thin adapters over the rooms that do the work.
+//! The `egeria` command: thin adapters over the crates that do the work.
 
 mod account;
 mod arguments;
@@ -18,13 +18,13 @@ mod served;
 mod service;
 mod session;
 mod sharing;
-mod sizes;
 mod summary;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory, Parser};
+use egeria_cli::failure::Failure;
+use egeria_cli::usage;
 
 /// How long a command waits for a volume that is being attached or checked, milliseconds.
 const ATTACH_PATIENCE: &str = "EGERIA_ATTACH_PATIENCE_MS";
@@ -33,19 +33,15 @@ fn main() -> ExitCode {
     // A pool that shrinks while it is mapped is an error, not the end. Without the guard it would be
     // the end, as it is for any program; nothing else changes.
     let _ = egeria_media::guard::install();
-    caller::keep_status_of_children();
     let patience = std::env::var(ATTACH_PATIENCE).ok();
     if let Some(limit_ms) = patience.and_then(|limit| limit.parse().ok()) {
         egeria_engine::set_attach_patience(Duration::from_millis(limit_ms));
     }
-    let arguments = match arguments::Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            return egeria_cli::usage::refuse(&error, &arguments::Arguments::command());
-        }
-    };
-    match commands::run(arguments) {
-        Ok(status) => status,
-        Err(failure) => failure.report(),
+    let typed = std::env::args_os().nth(1);
+    if typed.is_some_and(|word| word == "bench" || word == "demo") {
+        let line =
+            "`bench` and `demo` are commands of `egeria-lab`; install the package egeria-lab";
+        return Failure::Usage(line.to_owned()).report();
     }
+    usage::start(commands::run)
 }

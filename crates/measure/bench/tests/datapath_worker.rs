@@ -244,5 +244,5 @@ fn started_by_hand_it_says_what_to_do() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("egeria bench datapath"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("egeria-lab bench datapath"));
 }

@@ -8,11 +8,12 @@ use egeria_machine::{NamedPath, format_bytes};
 use egeria_media::{Access, Persistence, Pool};
 use serde::Serialize;
 
-use crate::{owner, paths, placement, sizes};
+use crate::{owner, paths, placement};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::progress;
 use egeria_cli::signals::Signals;
+use egeria_cli::sizes;
 
 /// Arguments of `egeria mkfs`.
 #[derive(Args, Debug)]

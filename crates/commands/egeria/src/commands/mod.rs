@@ -1,10 +1,8 @@
 //! One small file per command.
 
-pub mod bench;
 pub mod check;
 pub mod completions;
 mod decision_log;
-pub mod demo;
 pub mod df;
 pub mod doctor;
 pub mod explain;
@@ -48,11 +46,9 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Machine(machine) => return machine::run(&machine, format),
         Command::Mount(mount) => return mount::run(mount, format),
         Command::Df(df) => return df::run(&df, format),
-        Command::Demo(demo) => return demo::run(&demo, format),
         Command::Doctor(doctor) => return doctor::run(&doctor, format),
         Command::Move(moved) => return move_pages::run(&moved, format),
         Command::Warm(warm) => return warm::run(&warm, format),
-        Command::Bench(bench) => bench::run(&bench, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
         Command::Units(units) => units::run(&units, format),
         Command::Umount(umount) => umount::run(&umount, format),

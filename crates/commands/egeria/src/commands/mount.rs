@@ -21,10 +21,11 @@ use crate::machine_choice::{
 };
 use crate::session::{self, PoolLabel};
 use crate::sharing::SharingArguments;
-use crate::{daemon_log, http, metrics, paths, service, sizes};
+use crate::{daemon_log, http, metrics, paths, service};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
+use egeria_cli::sizes;
 
 /// Arguments of `egeria mount`.
 #[derive(Args, Debug)]

@@ -13,11 +13,11 @@ use clap::Args;
 use egeria_machine::Machine;
 
 use super::named_files;
-use crate::sizes;
 use document::Document;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
+use egeria_cli::sizes;
 use wish::Wish;
 
 /// Arguments of `egeria move`.

@@ -25,13 +25,13 @@ use crate::placement;
 use crate::policy_choice::{self, StewardArguments};
 use crate::session;
 use crate::sharing::{BorrowedSharing, SharingArguments};
-use crate::sizes;
 use crate::summary::{self, Calls, Summary};
 use child::{exit_status, spawn, wait};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
 use egeria_cli::signals::Signals;
+use egeria_cli::sizes;
 use egeria_scratch::{MountPoint, ScratchPools, check_room};
 use report_file::ReportFile;
 

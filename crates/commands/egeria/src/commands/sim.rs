@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::recording;
 use crate::machine_choice::Allocation;
-use crate::policy_choice;
+use egeria_cli::durations;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 
@@ -72,7 +72,7 @@ pub struct Arguments {
     #[arg(long, value_name = "POLICY", value_parser = Allocation::parse, default_value = "local")]
     alloc: Allocation,
     /// Time between two decisions, ms of the machine's own time
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = policy_choice::window_ns)]
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = durations::window_ns)]
     window: u64,
     /// What a move costs a thread, microseconds without doing anything
     #[arg(long, value_name = "US", default_value = "50", value_parser = pause_ns)]

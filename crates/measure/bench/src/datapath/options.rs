@@ -26,7 +26,7 @@ pub struct DatapathOptions<'a> {
 }
 
 impl DatapathOptions<'_> {
-    /// The measurement `egeria bench datapath` makes: 7 rounds, 512 MiB a thread, about two minutes.
+    /// The measurement `egeria-lab bench datapath` makes: 7 rounds, 512 MiB a thread, about two minutes.
     pub fn new(preload_library: PathBuf) -> DatapathOptions<'static> {
         DatapathOptions {
             rounds: 7,

@@ -90,7 +90,9 @@ struct Task {
 pub fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some(task) = parse(&arguments) else {
-        eprintln!("egeria-datapath-worker: started by hand; run `egeria bench datapath` instead");
+        eprintln!(
+            "egeria-datapath-worker: started by hand; run `egeria-lab bench datapath` instead"
+        );
         return ExitCode::from(2);
     };
     match serve(&task) {

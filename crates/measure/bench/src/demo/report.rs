@@ -136,17 +136,17 @@ pub struct DemoReport {
     pub versions: Vec<String>,
     /// One per program and workload.
     pub rows: Vec<DemoRow>,
-    /// What names cost, one thread, small directories; as of `egeria bench names`.
+    /// What names cost, one thread, small directories; as of `egeria-lab bench names`.
     pub names: Vec<NamesRow>,
-    /// Everyday programs on a small tree; as of `egeria bench everyday`.
+    /// Everyday programs on a small tree; as of `egeria-lab bench everyday`.
     pub jobs: Vec<EverydayRow>,
-    /// Copies on DRAM beside writers to persistent memory, emulated; as of `egeria bench pats`. None of these in a quick run.
+    /// Copies on DRAM beside writers to persistent memory, emulated; as of `egeria-lab bench pats`. None of these in a quick run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pats: Option<PatsReport>,
-    /// Striped files on eight nodes, emulated; as of `egeria bench odin`.
+    /// Striped files on eight nodes, emulated; as of `egeria-lab bench odin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub odin: Option<OdinReport>,
-    /// Readers of one node's files, emulated; as of `egeria bench relocation`.
+    /// Readers of one node's files, emulated; as of `egeria-lab bench relocation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relocation: Option<RelocationReport>,
     /// Time everything took, s.

@@ -39,7 +39,7 @@ pub struct EverydayOptions<'a> {
 }
 
 impl EverydayOptions<'_> {
-    /// The measurement `egeria bench everyday` makes: 5 rounds on a copy of `/usr/include`.
+    /// The measurement `egeria-lab bench everyday` makes: 5 rounds on a copy of `/usr/include`.
     pub fn new(preload_library: PathBuf) -> EverydayOptions<'static> {
         EverydayOptions {
             rounds: 5,

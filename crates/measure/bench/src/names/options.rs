@@ -34,7 +34,7 @@ pub struct NamesOptions<'a> {
 }
 
 impl NamesOptions<'_> {
-    /// The measurement `egeria bench names` makes: 5 rounds, directories of 10 and 100,000 names.
+    /// The measurement `egeria-lab bench names` makes: 5 rounds, directories of 10 and 100,000 names.
     pub fn new(preload_library: PathBuf) -> NamesOptions<'static> {
         NamesOptions {
             rounds: 5,

@@ -13,11 +13,12 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use super::against::Against;
-use crate::{paths, sizes};
+use crate::paths;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
+use egeria_cli::sizes;
 
 /// Arguments of `egeria machine calibrate`.
 #[derive(Args, Debug)]

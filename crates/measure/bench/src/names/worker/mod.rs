@@ -68,7 +68,7 @@ pub fn main() -> ExitCode {
         ["print", root, "without-link-counts"] => print(root.as_ref(), Look::NoLinkCounts),
         [root] => serve(root.as_ref()),
         _ => {
-            eprintln!("egeria-names-worker: started by hand; run `egeria bench names` instead");
+            eprintln!("egeria-names-worker: started by hand; run `egeria-lab bench names` instead");
             return ExitCode::from(2);
         }
     };

@@ -56,14 +56,7 @@ fn main() -> ExitCode {
     output::set_program("egeria-torture");
     // A pool that shrinks while it is mapped is an error, not the end of the process.
     let _ = egeria_media::guard::install();
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return usage::refuse(&error, &Arguments::command()),
-    };
-    match run(&arguments) {
-        Ok(status) => status,
-        Err(failure) => failure.report(),
-    }
+    usage::start(|arguments| run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Outcome<ExitCode> {

@@ -1,11 +1,11 @@
-//! `egeria bench everyday` finds what programs do wrong.
+//! `egeria-lab bench everyday` finds what programs do wrong.
 
 mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{egeria, finish};
+use common::{finish, lab};
 use egeria_harness::testing::{built, memory, preload_library, turn};
 
 /// Copies as it should, then changes a byte where the directory it copies to is on this place.
@@ -27,7 +27,7 @@ fn a_damaged_copy_is_not_verified() {
         let tool = tools.path().join("rsync");
         fs::write(&tool, DAMAGING.replace("PLACE", place)).unwrap();
         fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = egeria(["bench", "everyday", "--quick", "--rounds", "1", "--json"]);
+        let mut command = lab(["bench", "everyday", "--quick", "--rounds", "1", "--json"]);
         command
             .args(["--job", "rsync", "--job", "rm", "--memory"])
             .arg(memory.path());

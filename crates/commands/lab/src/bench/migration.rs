@@ -1,21 +1,21 @@
-//! `egeria bench migration`: how fast memory goes to another node.
+//! `egeria-lab bench migration`: how fast memory goes to another node.
 
 use clap::Args;
 use egeria_bench::migration::{self, MigrationOptions, MigrationReport};
 use egeria_machine::NodeId;
 
-use crate::sizes;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
+use egeria_cli::sizes;
 
-/// Arguments of `egeria bench migration`.
+/// Arguments of `egeria-lab bench migration`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench migration
-  egeria bench migration --size 1GiB --from 0 --to 1 --json
+  egeria-lab bench migration
+  egeria-lab bench migration --size 1GiB --from 0 --to 1 --json
 
 A process with memory on one node; all of it is moved to another by the workers
 of `egeria move`, by one of them, and by one call of migrate_pages, in turn in

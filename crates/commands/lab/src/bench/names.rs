@@ -1,4 +1,4 @@
-//! `egeria bench names`: what names cost.
+//! `egeria-lab bench names`: what names cost.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use egeria_cli::preload;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 
-/// Arguments of `egeria bench names`.
+/// Arguments of `egeria-lab bench names`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench names
-  egeria bench names --quick --op stat --op open
-  egeria bench names --json > rows.json
+  egeria-lab bench names
+  egeria-lab bench names --quick --op stat --op open
+  egeria-lab bench names --json > rows.json
 
 Four places in turn in every round: tmpfs; a volume under the preload library
 (run); its mount without the library; a minimal FUSE loopback over tmpfs, of

@@ -1,4 +1,4 @@
-//! `egeria bench everyday`: everyday programs over a tree of files.
+//! `egeria-lab bench everyday`: everyday programs over a tree of files.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use egeria_cli::preload;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 
-/// Arguments of `egeria bench everyday`.
+/// Arguments of `egeria-lab bench everyday`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench everyday
-  egeria bench everyday --quick --job rsync --job rm
-  egeria bench everyday --tree /usr/share/doc --json > rows.json
+  egeria-lab bench everyday
+  egeria-lab bench everyday --quick --job rsync --job rm
+  egeria-lab bench everyday --tree /usr/share/doc --json > rows.json
 
 Four places in turn in every round: tmpfs; a volume under the preload library
 (run); its mount without the library; a minimal FUSE loopback over tmpfs, of

@@ -1,13 +1,14 @@
-//! `egeria bench papers`: the claims of the papers and the model's predictions.
+//! `egeria-lab papers`: the claims of the papers and the model's predictions.
 
 use crate::common;
 
-use common::{Sandbox, run};
+use common::run;
+use egeria_harness::testing::memory;
 use serde_json::Value;
 
 #[test]
 fn json_goes_into_other_tools() {
-    let document: Value = run(["bench", "papers", "--brief", "--json"]).ok().json();
+    let document: Value = run(["papers", "--brief", "--json"]).ok().json();
     let rows = document["rows"].as_array().unwrap();
     let held = document["ordering_rows"].as_array().unwrap().iter();
     let held = held.filter(|row| row["held"] == true).count();
@@ -26,16 +27,9 @@ fn json_goes_into_other_tools() {
 
 #[test]
 fn text_and_page_say_that_all_is_predicted() {
-    let sandbox = Sandbox::new();
-    let page = sandbox.path("papers.html");
-    let told = run([
-        "bench",
-        "papers",
-        "--brief",
-        "--report",
-        page.to_str().unwrap(),
-    ])
-    .ok();
+    let directory = memory();
+    let page = directory.path().join("papers.html");
+    let told = run(["papers", "--brief", "--report", page.to_str().unwrap()]).ok();
     for words in [
         "Predicted by a model, not measured",
         "N32",
@@ -47,12 +41,6 @@ fn text_and_page_say_that_all_is_predicted() {
     }
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("not measured"));
-    run([
-        "bench",
-        "papers",
-        "--brief",
-        "--report",
-        "/proc/nowhere/page.html",
-    ])
-    .refused(1, &["cannot write", "can be written"]);
+    run(["papers", "--brief", "--report", "/proc/nowhere/page.html"])
+        .refused(1, &["cannot write", "can be written"]);
 }

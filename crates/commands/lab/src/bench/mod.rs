@@ -1,32 +1,29 @@
-//! `egeria bench`: Egeria compared with its peers.
+//! `egeria-lab bench`: Egeria compared with its peers.
 
 mod emulation;
 mod everyday;
-mod facts;
 mod migration;
 mod names;
 pub mod nthread;
 mod odin;
 mod overhead;
-mod papers;
 mod pats;
 mod relocation;
 mod switches;
-mod validation;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use egeria_bench::datapath::{self, DatapathOptions};
 
-use crate::sizes;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 use egeria_cli::preload;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
+use egeria_cli::sizes;
 
-/// Arguments of `egeria bench`.
+/// Arguments of `egeria-lab bench`.
 #[derive(Args, Debug)]
 #[command(arg_required_else_help = true)]
 pub struct Arguments {
@@ -48,8 +45,6 @@ enum What {
     Emulation(emulation::Arguments),
     /// The figures of the NThread paper: who moves threads, on fio, RocksDB and filebench
     Nthread(nthread::Arguments),
-    /// The micro-benchmarks that machine profiles cite, beside what the model gives
-    Facts(facts::Arguments),
     /// Programs that a steward looks at beside the same alone: what looking costs
     Overhead(overhead::Arguments),
     /// The figures of OdinFS: data on one node and in stripes over eight, emulated
@@ -60,18 +55,14 @@ enum What {
     Relocation(relocation::Arguments),
     /// Threads that take turns on one CPU: what switching between them takes
     Switches(switches::Arguments),
-    /// The claims of four papers, beside what the model predicts
-    Papers(papers::Arguments),
-    /// Public measurements declared before the model ran on them, beside its predictions
-    Validation(validation::Arguments),
 }
 
-/// Arguments of `egeria bench datapath`.
+/// Arguments of `egeria-lab bench datapath`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench datapath
-  egeria bench datapath --rounds 5 --json > rows.json
+  egeria-lab bench datapath
+  egeria-lab bench datapath --rounds 5 --json > rows.json
 
 All three are measured in turn in every round, on DRAM, without emulation;
 figures are medians over the rounds. Nobody flushes: pools in DRAM survive no
@@ -98,14 +89,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Migration(chosen) => migration::run(chosen, format),
         What::Emulation(chosen) => emulation::run(chosen, format),
         What::Nthread(chosen) => nthread::run(chosen, format),
-        What::Facts(chosen) => facts::run(chosen, format),
         What::Odin(chosen) => odin::run(chosen, format),
         What::Overhead(chosen) => overhead::run(chosen, format),
         What::Relocation(chosen) => relocation::run(chosen, format),
         What::Switches(chosen) => switches::run(chosen, format),
         What::Pats(chosen) => pats::run(chosen, format),
-        What::Papers(chosen) => papers::run(chosen, format),
-        What::Validation(_) => validation::run(format),
     }
 }
 

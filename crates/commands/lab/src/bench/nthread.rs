@@ -1,4 +1,4 @@
-//! `egeria bench nthread`: the figures of the NThread paper, on an emulated machine.
+//! `egeria-lab bench nthread`: the figures of the NThread paper, on an emulated machine.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +17,13 @@ const FILEBENCH: &str = "egeria-filebench";
 /// Repetitions where nothing else is asked for.
 const REPETITIONS: u16 = 3;
 
-/// Arguments of `egeria bench nthread`.
+/// Arguments of `egeria-lab bench nthread`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench nthread
-  egeria bench nthread --figure 5a --repetitions 3
-  egeria bench nthread --full --json > rows.json
+  egeria-lab bench nthread
+  egeria-lab bench nthread --figure 5a --repetitions 3
+  egeria-lab bench nthread --full --json > rows.json
 
 Real fio and db_bench, and the op loops of filebench's personalities, on an
 emulated machine; baselines nova and nova_n, policies rl, cpu, nm, full and

@@ -1,4 +1,4 @@
-//! `egeria bench emulation`: programs on emulated machines, compared with what the model predicts of them.
+//! `egeria-lab bench emulation`: programs on emulated machines, compared with what the model predicts of them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use egeria_cli::preload;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 
-/// Arguments of `egeria bench emulation`.
+/// Arguments of `egeria-lab bench emulation`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench emulation
-  egeria bench emulation --only DRAM --rounds 1
-  egeria bench emulation --json | jq '.worst'
+  egeria-lab bench emulation
+  egeria-lab bench emulation --only DRAM --rounds 1
+  egeria-lab bench emulation --json | jq '.worst'
 
 Real fio on emulated machines, from one node to eight, beside what `egeria sim`
 predicts of the same. The model is told what the programs compute between two

@@ -1,4 +1,4 @@
-//! `egeria bench papers`: the papers' own claims, compared with what the model predicts.
+//! `egeria-lab papers`: the papers' own claims, compared with what the model predicts.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 use egeria_cli::progress::Progress;
 
-/// Arguments of `egeria bench papers`.
+/// Arguments of `egeria-lab papers`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench papers
-  egeria bench papers --report papers.html
-  egeria bench papers --json | jq '.rows[] | select(.error > 0.5)'
+  egeria-lab papers
+  egeria-lab papers --report papers.html
+  egeria-lab papers --json | jq '.rows[] | select(.error > 0.5)'
 
 Runs the model of `egeria sim` on the machines and workloads of four papers
 (NThread, PATS, OdinFS, AsymSched) and judges each of their 231 claims: numbers

@@ -1,4 +1,4 @@
-//! `egeria bench relocation`: what moving files gives beyond moving threads.
+//! `egeria-lab bench relocation`: what moving files gives beyond moving threads.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use egeria_cli::preload;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 
-/// Arguments of `egeria bench relocation`.
+/// Arguments of `egeria-lab bench relocation`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench relocation
-  egeria bench relocation --rounds 1
-  egeria bench relocation --json | jq '.summary.of_nthread'
+  egeria-lab bench relocation
+  egeria-lab bench relocation --rounds 1
+  egeria-lab bench relocation --json | jq '.summary.of_nthread'
 
 Real fio, 32 readers of files that all lie on one of two emulated nodes: nobody
 acts, NThread moves threads, and the policy `all` moves files as well. Takes

@@ -1,4 +1,4 @@
-//! `egeria bench switches`: what switching between more threads than cores takes.
+//! `egeria-lab bench switches`: what switching between more threads than cores takes.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use egeria_cli::output::Format;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 
-/// Arguments of `egeria bench switches`.
+/// Arguments of `egeria-lab bench switches`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench switches
-  egeria bench switches --rounds 9 --json
+  egeria-lab bench switches
+  egeria-lab bench switches --rounds 9 --json
 
 Two to sixteen threads take turns on one CPU, each walking memory of its own,
 beside one thread alone in the same round: what a switch takes, with fetching

@@ -1,18 +1,18 @@
-//! `egeria bench validation`: measurements that calibrate nothing, compared with what the model predicts.
+//! `egeria-lab validation`: measurements that calibrate nothing, compared with what the model predicts.
 
 use clap::Args;
 use egeria_papers::{Distance, ValidationReport};
 
-use super::facts::{HEADERS, cells};
+use crate::facts::{HEADERS, cells};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 
-/// Arguments of `egeria bench validation`.
+/// Arguments of `egeria-lab validation`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench validation
-  egeria bench validation --json | jq '.independent.median_error'
+  egeria-lab validation
+  egeria-lab validation --json | jq '.independent.median_error'
 
 Runs the model of `egeria sim` on public measurements that were declared before
 the model ran on them, and that no profile cites. Nothing is tuned on them

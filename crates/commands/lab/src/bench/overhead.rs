@@ -1,4 +1,4 @@
-//! `egeria bench overhead`: what looking costs the watched programs and the watching process.
+//! `egeria-lab bench overhead`: what looking costs the watched programs and the watching process.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use clap::Args;
 use egeria_bench::overhead::{self, OverheadOptions, OverheadReport, subject};
 
-use crate::policy_choice;
-use crate::sizes;
+use egeria_cli::durations;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
+use egeria_cli::sizes;
 
-/// Arguments of `egeria bench overhead`.
+/// Arguments of `egeria-lab bench overhead`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  sudo egeria bench overhead
-  sudo egeria bench overhead --directory /var/tmp --rounds 9 --json
+  sudo egeria-lab bench overhead
+  sudo egeria-lab bench overhead --directory /var/tmp --rounds 9 --json
 
 Programs run while a steward looks at them, and while it does not, in turn, a
 pair in every round: reads of cached blocks of 4 KiB beside the source of files
@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long, value_name = "MS", default_value_t = 3000, value_parser = clap::value_parser!(u32).range(10..=600_000))]
     measure: u32,
     /// The steward's window, ms
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = policy_choice::window_ns)]
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = durations::window_ns)]
     window: u64,
     /// Where files that are read lie; again for more [default: /dev/shm and /var/tmp]
     #[arg(long, value_name = "DIR")]

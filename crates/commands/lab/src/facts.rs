@@ -1,4 +1,4 @@
-//! `egeria bench facts`: the measurements that profiles cite, compared with the model on these profiles.
+//! `egeria-lab facts`: the measurements that profiles cite, compared with the model on these profiles.
 
 use clap::Args;
 use egeria_machine::FactValue;
@@ -10,7 +10,7 @@ use egeria_cli::output::{self, Format};
 /// Rows that are farther off than this are listed.
 const FAR: f64 = 0.15;
 /// Headers of tables that compare measurements with the model's figures.
-pub(super) const HEADERS: [&str; 6] = [
+pub const HEADERS: [&str; 6] = [
     "profile",
     "measured by",
     "setting",
@@ -19,12 +19,12 @@ pub(super) const HEADERS: [&str; 6] = [
     ">ratio",
 ];
 
-/// Arguments of `egeria bench facts`.
+/// Arguments of `egeria-lab facts`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria bench facts
-  egeria bench facts --json | jq '.rows[] | select(.error > 0.15)'
+  egeria-lab facts
+  egeria-lab facts --json | jq '.rows[] | select(.error > 0.15)'
 
 Runs the model of `egeria sim` on each micro-benchmark that a machine profile
 cites, and compares. These are what the profiles were calibrated on, so they say
@@ -74,7 +74,7 @@ fn human(report: &FactReport, all: bool) -> String {
     )
 }
 
-pub(super) fn cells(row: &FactRow) -> Vec<String> {
+pub fn cells(row: &FactRow) -> Vec<String> {
     let fact = &row.fact;
     let setting = format!(
         "{} x {} B, {:.0} % reads{}",

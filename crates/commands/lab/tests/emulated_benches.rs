@@ -1,11 +1,12 @@
-//! `egeria bench pats`, `odin` and `relocation`: real fio on emulated machines, the fewest points of one round each. That they
+//! `egeria-lab bench pats`, `odin` and `relocation`: real fio on emulated machines, the fewest points of one round each. That they
 //! run and fill their rows; figures of so short a time say nothing.
 
 mod common;
 
 use std::path::Path;
 
-use common::{can_mount, egeria, finish, preload_library};
+use common::{finish, lab};
+use egeria_harness::testing::{can_mount, preload_library};
 use serde_json::Value;
 
 /// The document of a bench, each point measured for so many ms; `None`, loudly, without what it needs.
@@ -17,7 +18,7 @@ fn bench(arguments: &[&str], measured: &str) -> Option<Value> {
     if !can_mount() {
         return None;
     }
-    let mut command = egeria(["bench"]);
+    let mut command = lab(["bench"]);
     command
         .args(arguments)
         .args(["--rounds", "1", "--measured", measured, "--json"])

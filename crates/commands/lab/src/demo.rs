@@ -1,4 +1,4 @@
-//! `egeria demo`: the main job on real programs, with reports.
+//! `egeria-lab demo`: the main job on real programs, with reports.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,26 +9,26 @@ use egeria_bench::nthread::{Extent, NthreadOptions, NthreadReport};
 use egeria_machine::Machine;
 use serde::Serialize;
 
-use crate::commands::bench::nthread::{filebench, measure};
+use crate::bench::nthread::{filebench, measure};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 
-/// Arguments of `egeria demo`.
+/// Arguments of `egeria-lab demo`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  egeria demo
-  egeria demo --quick --out /tmp/report
+  egeria-lab demo
+  egeria-lab demo --quick --out /tmp/report
 
 Runs fio, RocksDB's db_bench, cp, tar, sqlite3 and git on a scratch volume
 over two emulated nodes, and on tmpfs; verifies the data of each; then `bench
 names` and `bench everyday` in short, and one figure each of `bench pats`,
 `bench odin` and `bench relocation`; writes report.html and report.json. Then
 two rows of NThread's Fig. 5 on the emulated machine, at least three times
-each (all: `egeria bench nthread --full`); writes nthread.html. Under eight
+each (all: `egeria-lab bench nthread --full`); writes nthread.html. Under eight
 minutes.
 --quick leaves the figures of emulated machines out.
 Needs the Debian packages fio, rocksdb-tools, sqlite3, git, fuse3, ripgrep,
@@ -51,7 +51,7 @@ pub struct Arguments {
 struct Both<'a> {
     #[serde(flatten)]
     demo: &'a DemoReport,
-    /// Rows as of `egeria bench nthread`; absent when they were left out.
+    /// Rows as of `egeria-lab bench nthread`; absent when they were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     nthread: Option<&'a NthreadReport>,
 }
