@@ -21,7 +21,8 @@ Runs the model of `egeria sim` on the machines and workloads of four papers
 (NThread, PATS, OdinFS, AsymSched) and judges each of their 231 claims: numbers
 by model / paper, orderings (A is faster than B) by whether they hold. What the
 model is calibrated on is not counted, what it cannot say is listed with the
-reason. Everything is predicted; nothing is measured (docs/explanation/papers.md).
+reason. Everything is predicted; nothing is measured
+(docs/explanation/papers.md).
 
 JSON: orderings, orderings_held, pure_orderings, pure_orderings_held (of claims
 that no number says again), median_error, p90_error, rows (source, item, paper,

@@ -27,8 +27,9 @@ one striped file. Takes about 25 minutes with five rounds. JSON: summary (nodes,
 write_2m, read_2m, write_4k, read_4k: striped, as times all data on one node;
 shared_file: all writers of one file as times one; amplification: bytes stored
 per byte written; delegated: write_2m, read_2m, one_thread_write_2m,
-one_thread_read_2m, as times direct access of the same stripes), emulated, rows (nodes, layout, threads, request_bytes, op, shared_file, bytes_s,
-of_one_node). Needs the Debian packages fio and fuse3: `make setup`.")]
+one_thread_read_2m, as times direct access of the same stripes), emulated, rows
+(nodes, layout, threads, request_bytes, op, shared_file, bytes_s, of_one_node).
+Needs the Debian packages fio and fuse3: `make setup`.")]
 pub struct Arguments {
     /// Rounds to take medians over
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=99))]
