@@ -2,7 +2,6 @@
 
 mod account;
 mod arguments;
-mod caller;
 mod commands;
 mod configuration;
 mod control;
@@ -12,13 +11,10 @@ mod machine_choice;
 mod metrics;
 mod owner;
 mod paths;
-mod placement;
 mod policy_choice;
 mod served;
 mod service;
 mod session;
-mod sharing;
-mod summary;
 
 use std::process::ExitCode;
 use std::time::Duration;

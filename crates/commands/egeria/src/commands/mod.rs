@@ -1,37 +1,21 @@
-//! One small file per command.
+//! One small file per command, in a folder for each kind of work.
 
-pub mod check;
 pub mod completions;
-mod decision_log;
-pub mod df;
-pub mod doctor;
-pub mod explain;
-pub mod machine;
+pub mod control;
+pub mod look;
+pub mod machines;
 pub mod man;
-pub mod mkfs;
-pub mod mount;
-pub mod move_pages;
-mod named_files;
-mod recording;
-pub mod replay;
-pub mod run;
 mod scope;
-pub mod scrub;
-mod self_test;
-pub mod sim;
-pub mod stat;
-pub mod steward;
-pub mod top;
-pub mod trace;
-pub mod umount;
-pub mod units;
-pub mod warm;
-pub mod web;
-pub mod where_is;
+pub mod volumes;
 
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+
+use control::{move_pages, replay, steward, trace, warm};
+use look::{doctor, explain, top, web, where_is};
+use machines::{machine, sim};
+use volumes::{check, df, mkfs, mount, run, scrub, stat, umount, units};
 
 use crate::arguments::{Arguments, Command};
 use egeria_cli::failure::Outcome;

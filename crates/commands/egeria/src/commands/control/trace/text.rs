@@ -4,7 +4,7 @@ use egeria_machine::{format_bandwidth, format_bytes};
 
 use super::totals::{Summary, ThreadTotal};
 use super::view::{Shown, View};
-use crate::commands::recording;
+use crate::commands::control::recording;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output;
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::scope::ScopeArguments;
 use super::top::watch;
+use crate::commands::scope::ScopeArguments;
 use crate::http::{Address, Server};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::engine::Replay;
 use super::tally::{PolicyRow, Unsettled};
 use super::view::{CAVEAT, View};
-use crate::commands::recording::{self, Label, Stream};
+use crate::commands::control::recording::{self, Label, Stream};
 use egeria_cli::failure::Outcome;
 
 #[derive(Serialize)]

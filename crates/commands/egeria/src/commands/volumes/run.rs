@@ -1,8 +1,10 @@
 //! `egeria run`: an unchanged program on a volume, with its reads and writes served directly.
 
+mod caller;
 mod child;
 mod no_volume;
 mod report_file;
+mod summary;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,14 +20,13 @@ use egeria_mount::{MountHandle, MountOptions};
 use egeria_policy::planner::System;
 use egeria_steward::{Scope, Steward, Target};
 
+use crate::commands::volumes::placement;
+use crate::commands::volumes::sharing::{BorrowedSharing, SharingArguments};
 use crate::machine_choice::{
     Allocation, BorrowedAllocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
 };
-use crate::placement;
 use crate::policy_choice::{self, StewardArguments};
 use crate::session;
-use crate::sharing::{BorrowedSharing, SharingArguments};
-use crate::summary::{self, Calls, Summary};
 use child::{exit_status, spawn, wait};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
@@ -34,6 +35,7 @@ use egeria_cli::signals::Signals;
 use egeria_cli::sizes;
 use egeria_scratch::{MountPoint, ScratchPools, check_room};
 use report_file::ReportFile;
+use summary::{Calls, Summary};
 
 /// Size of the scratch volume when nothing is said.
 const DEFAULT_SCRATCH: &str = "1GiB";

@@ -9,7 +9,7 @@ use egeria_policy::planner::System;
 use egeria_steward::{Summary, Target};
 use serde::Serialize;
 
-use super::scope::{Presence, ScopeArguments};
+use crate::commands::scope::{Presence, ScopeArguments};
 use crate::configuration::{Configuration, SettingsArgument};
 use crate::daemon_log::{self, Attached};
 use crate::machine_choice::MachineArguments;

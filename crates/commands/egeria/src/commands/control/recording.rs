@@ -18,7 +18,7 @@ use egeria_cli::output;
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// Opens a recording.
-pub(super) fn open(path: &Path) -> Outcome<Reader> {
+pub(in crate::commands) fn open(path: &Path) -> Outcome<Reader> {
     Reader::open(path).map_err(failed)
 }
 
@@ -35,7 +35,7 @@ pub(super) fn again(path: &Path, machine: &Machine) -> Outcome<Reader> {
 }
 
 /// The facts of a recording, window after window.
-pub(super) fn facts(reader: &mut Reader) -> impl Iterator<Item = Outcome<Facts>> + '_ {
+pub(in crate::commands) fn facts(reader: &mut Reader) -> impl Iterator<Item = Outcome<Facts>> + '_ {
     reader.by_ref().map(|facts| facts.map_err(failed))
 }
 

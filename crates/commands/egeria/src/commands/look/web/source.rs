@@ -8,10 +8,10 @@ use egeria_session::SessionSource;
 use egeria_steward::{Scope, WindowRecord};
 
 use super::super::decision_log::{self, DecisionLog};
-use super::super::scope::ScopeArguments;
 use super::super::top::processes::Programs;
 use super::super::top::view::{Label, View};
 use super::super::top::watch;
+use crate::commands::scope::ScopeArguments;
 use crate::session;
 use egeria_cli::failure::Outcome;
 

@@ -1,14 +1,14 @@
 //! `egeria top`: nodes and threads under a steward, as its decision log grows.
 
 mod draw;
-pub(in crate::commands) mod processes;
-pub(in crate::commands) mod rows;
+pub(in crate::commands::look) mod processes;
+pub(in crate::commands::look) mod rows;
 mod screen;
 #[cfg(test)]
 mod tests;
 mod text;
-pub(in crate::commands) mod view;
-pub(in crate::commands) mod watch;
+pub(in crate::commands::look) mod view;
+pub(in crate::commands::look) mod watch;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::decision_log::{self, DecisionLog};
-use super::scope::ScopeArguments;
+use crate::commands::scope::ScopeArguments;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;

@@ -13,7 +13,7 @@ use egeria_proc::task;
 
 use super::document::{Bytes, Document, OfProcess, of_nodes};
 use super::wish::Wish;
-use crate::commands::where_is::memory::unseen;
+use crate::commands::look::where_is::memory::unseen;
 
 /// Moves the memory of each, one after the other.
 pub(super) fn run(processes: &[u32], wish: &Wish<'_>) -> Outcome<Document> {

@@ -11,7 +11,7 @@ use egeria_pages::warm::{self, Failures, Plan};
 
 use super::document::{Bytes, Document, Problem, of_nodes};
 use super::wish::Wish;
-use crate::commands::named_files;
+use crate::commands::control::named_files;
 
 /// Moves what is cached of files.
 pub(super) fn run(paths: &[PathBuf], wish: &Wish<'_>) -> Outcome<Document> {

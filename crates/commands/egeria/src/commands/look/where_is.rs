@@ -3,7 +3,7 @@
 mod directory;
 mod file;
 mod look;
-pub(super) mod memory;
+pub(in crate::commands) mod memory;
 mod nodes;
 mod process;
 mod volume;

@@ -11,7 +11,7 @@ use egeria_trace::Reader;
 use serde::Serialize;
 
 use super::totals::{Summary, ThreadTotal, Totals};
-use crate::commands::recording::{self, Label, Stream};
+use crate::commands::control::recording::{self, Label, Stream};
 use egeria_cli::failure::Outcome;
 
 /// What is shown.

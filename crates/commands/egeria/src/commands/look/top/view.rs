@@ -18,7 +18,7 @@ use egeria_cli::failure::Outcome;
 const SHOWN_ACTIONS: usize = 20;
 
 /// Everything known of one log, or of one window without a log.
-pub(in crate::commands) struct View {
+pub(in crate::commands::look) struct View {
     log: Option<PathBuf>,
     label: Label,
     story: Story,
@@ -30,65 +30,65 @@ pub(in crate::commands) struct View {
 
 /// What a frame is of.
 #[derive(Clone, Serialize, Default)]
-pub(in crate::commands) struct Label {
-    pub(in crate::commands) volume: Option<String>,
-    pub(in crate::commands) machine: Option<String>,
-    pub(in crate::commands) emulated: bool,
-    pub(in crate::commands) policy: Option<String>,
-    pub(in crate::commands) window_ns: Option<u64>,
-    pub(in crate::commands) process_id: Option<u32>,
+pub(in crate::commands::look) struct Label {
+    pub(in crate::commands::look) volume: Option<String>,
+    pub(in crate::commands::look) machine: Option<String>,
+    pub(in crate::commands::look) emulated: bool,
+    pub(in crate::commands::look) policy: Option<String>,
+    pub(in crate::commands::look) window_ns: Option<u64>,
+    pub(in crate::commands::look) process_id: Option<u32>,
     /// How bytes were found, where they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::commands) estimate: Option<String>,
+    pub(in crate::commands::look) estimate: Option<String>,
 }
 
 /// One frame: what `--json` prints.
 #[derive(Serialize)]
-pub(in crate::commands) struct Frame {
-    pub(in crate::commands) log: Option<NamedPath>,
+pub(in crate::commands::look) struct Frame {
+    pub(in crate::commands::look) log: Option<NamedPath>,
     #[serde(flatten)]
-    pub(in crate::commands) label: Label,
+    pub(in crate::commands::look) label: Label,
     /// `None`: no steward.
-    pub(in crate::commands) steward: Option<Fate>,
+    pub(in crate::commands::look) steward: Option<Fate>,
     /// `None`: nothing was read or written yet.
-    pub(in crate::commands) window: Option<WindowLabel>,
-    pub(in crate::commands) moves: u64,
-    pub(in crate::commands) nodes: Vec<NodeRow>,
-    pub(in crate::commands) threads: Vec<ThreadRow>,
+    pub(in crate::commands::look) window: Option<WindowLabel>,
+    pub(in crate::commands::look) moves: u64,
+    pub(in crate::commands::look) nodes: Vec<NodeRow>,
+    pub(in crate::commands::look) threads: Vec<ThreadRow>,
     /// Threads that read or wrote and are too many to be named.
-    pub(in crate::commands) threads_omitted: u64,
+    pub(in crate::commands::look) threads_omitted: u64,
     /// Busiest first, where they are counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::commands) files: Vec<FileRow>,
+    pub(in crate::commands::look) files: Vec<FileRow>,
     /// Newest first.
-    pub(in crate::commands) last_actions: Vec<ActionEvent>,
+    pub(in crate::commands::look) last_actions: Vec<ActionEvent>,
 }
 
 /// Which window.
 #[derive(Serialize)]
-pub(in crate::commands) struct WindowLabel {
+pub(in crate::commands::look) struct WindowLabel {
     number: u64,
-    pub(in crate::commands) start_ns: u64,
-    pub(in crate::commands) duration_ns: u64,
+    pub(in crate::commands::look) start_ns: u64,
+    pub(in crate::commands::look) duration_ns: u64,
     time_unix_ns: u64,
-    pub(in crate::commands) local_share: Option<f64>,
+    pub(in crate::commands::look) local_share: Option<f64>,
 }
 
 impl WindowLabel {
     /// ns of machine time at its end.
-    pub(in crate::commands) fn end_ns(&self) -> u64 {
+    pub(in crate::commands::look) fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
     }
 
     /// How long ago it ended, on the wall clock.
-    pub(in crate::commands) fn age(&self) -> Duration {
+    pub(in crate::commands::look) fn age(&self) -> Duration {
         let now_ns = unix_ns(SystemTime::now());
         Duration::from_nanos(now_ns.saturating_sub(self.time_unix_ns))
     }
 }
 
 impl View {
-    pub(in crate::commands) fn of_log(path: &Path) -> View {
+    pub(in crate::commands::look) fn of_log(path: &Path) -> View {
         View {
             log: Some(path.to_owned()),
             ..View::of_window(Label::default())
@@ -96,7 +96,7 @@ impl View {
     }
 
     /// Of a window that no steward looks at; [`View::add`] it.
-    pub(in crate::commands) fn of_window(label: Label) -> View {
+    pub(in crate::commands::look) fn of_window(label: Label) -> View {
         View {
             log: None,
             label,
@@ -114,12 +114,12 @@ impl View {
     }
 
     /// Reads what is new in the log; answers how many lines that were.
-    pub(in crate::commands) fn read(&mut self, log: &mut DecisionLog) -> Outcome<usize> {
+    pub(in crate::commands::look) fn read(&mut self, log: &mut DecisionLog) -> Outcome<usize> {
         self.read_with(log, &mut |_| ())
     }
 
     /// Reads what is new in the log and shows each window. Returns the number of lines.
-    pub(in crate::commands) fn read_with(
+    pub(in crate::commands::look) fn read_with(
         &mut self,
         log: &mut DecisionLog,
         show: &mut dyn FnMut(&WindowRecord),
@@ -140,7 +140,7 @@ impl View {
         Ok(lines)
     }
 
-    pub(in crate::commands) fn add(&mut self, decision: WindowRecord) {
+    pub(in crate::commands::look) fn add(&mut self, decision: WindowRecord) {
         let record = egeria_steward::Record::Window(Box::new(decision));
         self.story.add(record);
         self.note_peak();
@@ -153,7 +153,7 @@ impl View {
     }
 
     /// All of it, threads in this order.
-    pub(in crate::commands) fn frame(&self, sort: Sort) -> Frame {
+    pub(in crate::commands::look) fn frame(&self, sort: Sort) -> Frame {
         let last = self.story.last.as_ref();
         Frame {
             log: self.log.clone().map(Into::into),
@@ -177,7 +177,7 @@ impl View {
     }
 
     /// The window that was added last.
-    pub(in crate::commands) fn last_window(&self) -> Option<&WindowRecord> {
+    pub(in crate::commands::look) fn last_window(&self) -> Option<&WindowRecord> {
         self.story.last.as_ref()
     }
 

@@ -15,12 +15,12 @@ use egeria_machine::NamedPath;
 use egeria_mount::{MountError, MountOptions, RequestCounts};
 use serde::{Deserialize, Serialize};
 
+use crate::commands::volumes::sharing::SharingArguments;
 use crate::configuration::{Configuration, SettingsArgument};
 use crate::machine_choice::{
     Allocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
 };
 use crate::session::{self, PoolLabel};
-use crate::sharing::SharingArguments;
 use crate::{daemon_log, http, metrics, paths, service};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};

@@ -10,7 +10,7 @@ use egeria_report::what_if::{self, Prediction, WhatIf};
 use egeria_sim::{Options, Outcome as Predicted, Range, Uncertainty, WindowOutcome, Workload};
 use serde::Serialize;
 
-use super::recording;
+use crate::commands::control::recording;
 use crate::machine_choice::Allocation;
 use egeria_cli::durations;
 use egeria_cli::failure::{Failure, Outcome};

@@ -8,7 +8,7 @@ use egeria_policy::planner::{Settings, System};
 use egeria_trace::Reader;
 
 use super::tally::Tally;
-use crate::commands::recording::{self, Label};
+use crate::commands::control::recording::{self, Label};
 use egeria_cli::failure::Outcome;
 
 /// What a replay is not.

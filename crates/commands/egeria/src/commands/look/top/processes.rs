@@ -11,10 +11,10 @@ use egeria_proc::LiveSource;
 use egeria_proc::processes::ProcessSource;
 use egeria_steward::WindowRecord;
 
-use super::super::scope::ScopeArguments;
 use super::rows::FileRow;
 use super::view::{Label, View};
 use super::watch;
+use crate::commands::scope::ScopeArguments;
 
 /// How bytes were found.
 const COUNTED: &str = "counted by the kernel at the end of calls that read or write, for a part of the window that stands for all of it; mappings and io_uring are not seen";
@@ -22,7 +22,7 @@ const CUT: &str = "counted by the kernel for a part of the window; more threads 
 const ESTIMATE: &str = "estimated: bytes that threads read and wrote (pipes and sockets included) are taken to be of what is cached of their process's open files";
 
 /// Programs on any file system, window by window.
-pub(in crate::commands) struct Programs {
+pub(in crate::commands::look) struct Programs {
     machine: Machine,
     window_ns: u64,
     source: Source,
@@ -36,7 +36,7 @@ enum Source {
 
 impl Programs {
     /// Begins to look: the first window is from now on.
-    pub(in crate::commands) fn begin(
+    pub(in crate::commands::look) fn begin(
         processes: &ScopeArguments,
         window_ns: u64,
     ) -> Outcome<Programs> {
@@ -60,7 +60,7 @@ impl Programs {
     }
 
     /// A view of no window yet.
-    pub(in crate::commands) fn view(&self) -> View {
+    pub(in crate::commands::look) fn view(&self) -> View {
         View::of_window(Label {
             machine: Some(self.machine.name.clone()),
             window_ns: Some(self.window_ns),
@@ -69,7 +69,7 @@ impl Programs {
     }
 
     /// The window that is over, and its files, go into the view.
-    pub(in crate::commands) fn look(&mut self, view: &mut View) -> Outcome<WindowRecord> {
+    pub(in crate::commands::look) fn look(&mut self, view: &mut View) -> Outcome<WindowRecord> {
         let facts = take(self.source.as_live())?;
         match &self.source {
             Source::Counted(source) => {

@@ -39,7 +39,7 @@ pub(super) fn one_window(pool: &Path, window_ns: u64, signals: &Signals) -> Outc
     Ok(view)
 }
 
-pub(in crate::commands) fn machine_of(volume: &Arc<Volume>) -> Outcome<Machine> {
+pub(in crate::commands::look) fn machine_of(volume: &Arc<Volume>) -> Outcome<Machine> {
     let machine = match volume.declared_machine() {
         Some(machine) => machine,
         None => MachineArguments::default().resolve()?,
@@ -68,7 +68,7 @@ pub(super) fn wait(host_ns: f64, signals: &Signals) -> Outcome {
 }
 
 /// The window as a steward would log it: only looked at, so nothing of the plan but the loads.
-pub(in crate::commands) fn record(machine: &Machine, window: &Window) -> WindowRecord {
+pub(in crate::commands::look) fn record(machine: &Machine, window: &Window) -> WindowRecord {
     let settings = Settings::of(Configuration::Full);
     let looked_at = Plan {
         measured: nthread::plan(machine, window, &settings).measured,
@@ -81,7 +81,7 @@ pub(in crate::commands) fn record(machine: &Machine, window: &Window) -> WindowR
 }
 
 /// Reads milliseconds.
-pub(in crate::commands) fn window_ns(text: &str) -> Result<u64, String> {
+pub(in crate::commands::look) fn window_ns(text: &str) -> Result<u64, String> {
     const NS_PER_MS: f64 = 1e6;
     let number = text.parse::<f64>().ok().map(|number| number * NS_PER_MS);
     number

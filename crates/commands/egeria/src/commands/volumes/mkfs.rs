@@ -8,7 +8,8 @@ use egeria_machine::{NamedPath, format_bytes};
 use egeria_media::{Access, Persistence, Pool};
 use serde::Serialize;
 
-use crate::{owner, paths, placement};
+use crate::commands::volumes::placement;
+use crate::{owner, paths};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::progress;

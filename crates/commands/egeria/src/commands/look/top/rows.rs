@@ -13,22 +13,22 @@ use super::super::explain::totals::local_share;
 
 /// One node in one window.
 #[derive(Serialize)]
-pub(in crate::commands) struct NodeRow {
-    pub(in crate::commands) node: NodeId,
-    pub(in crate::commands) read_bytes_s: f64,
-    pub(in crate::commands) written_bytes_s: f64,
+pub(in crate::commands::look) struct NodeRow {
+    pub(in crate::commands::look) node: NodeId,
+    pub(in crate::commands::look) read_bytes_s: f64,
+    pub(in crate::commands::look) written_bytes_s: f64,
     /// `BW_N` (NThread Eq. 1): reads weighted, and writes, bytes/s.
-    pub(in crate::commands) used_bytes_s: f64,
+    pub(in crate::commands::look) used_bytes_s: f64,
     /// What `used_bytes_s` can be at most, when known.
-    pub(in crate::commands) maximum_bytes_s: Option<f64>,
-    pub(in crate::commands) cpu_share: f64,
-    pub(in crate::commands) threads: u32,
+    pub(in crate::commands::look) maximum_bytes_s: Option<f64>,
+    pub(in crate::commands::look) cpu_share: f64,
+    pub(in crate::commands::look) threads: u32,
     #[serde(skip)]
     parts: [f64; 2],
 }
 
 impl NodeRow {
-    pub(in crate::commands) fn new(
+    pub(in crate::commands::look) fn new(
         record: &NodeRecord,
         read_weight: f64,
         peak_bytes_s: f64,
@@ -48,20 +48,20 @@ impl NodeRow {
     }
 
     /// Share of the maximum in use, when that is known.
-    pub(in crate::commands) fn used_share(&self) -> Option<f64> {
+    pub(in crate::commands::look) fn used_share(&self) -> Option<f64> {
         let maximum = self.maximum_bytes_s.filter(|maximum| *maximum > 0.0)?;
         Some(self.used_bytes_s / maximum)
     }
 
     /// Cells of a bar that reads and writes fill.
-    pub(in crate::commands) fn memory_cells(&self, width: usize) -> [usize; 2] {
+    pub(in crate::commands::look) fn memory_cells(&self, width: usize) -> [usize; 2] {
         let reads = cells(self.parts[0], width);
         let both = cells(self.parts[0] + self.parts[1], width).max(reads);
         [reads, both - reads]
     }
 
     /// Cells of a bar that busy CPUs fill.
-    pub(in crate::commands) fn cpu_cells(&self, width: usize) -> usize {
+    pub(in crate::commands::look) fn cpu_cells(&self, width: usize) -> usize {
         cells(self.cpu_share, width)
     }
 }
@@ -76,21 +76,21 @@ fn cells(share: f64, width: usize) -> usize {
 
 /// One thread in one window.
 #[derive(Serialize)]
-pub(in crate::commands) struct ThreadRow {
-    pub(in crate::commands) thread: ThreadKey,
-    pub(in crate::commands) name: String,
-    pub(in crate::commands) node: NodeId,
-    pub(in crate::commands) read_bytes_s: f64,
-    pub(in crate::commands) written_bytes_s: f64,
-    pub(in crate::commands) local_share: Option<f64>,
-    pub(in crate::commands) cpu_share: f64,
-    pub(in crate::commands) is_shared: bool,
+pub(in crate::commands::look) struct ThreadRow {
+    pub(in crate::commands::look) thread: ThreadKey,
+    pub(in crate::commands::look) name: String,
+    pub(in crate::commands::look) node: NodeId,
+    pub(in crate::commands::look) read_bytes_s: f64,
+    pub(in crate::commands::look) written_bytes_s: f64,
+    pub(in crate::commands::look) local_share: Option<f64>,
+    pub(in crate::commands::look) cpu_share: f64,
+    pub(in crate::commands::look) is_shared: bool,
     /// Moves since the steward began.
-    pub(in crate::commands) moves: u64,
+    pub(in crate::commands::look) moves: u64,
 }
 
 impl ThreadRow {
-    pub(in crate::commands) fn new(
+    pub(in crate::commands::look) fn new(
         nodes: &[NodeId],
         record: &ThreadRecord,
         moves: u64,
@@ -115,7 +115,7 @@ impl ThreadRow {
 
 /// One file in one window.
 #[derive(Clone, Serialize)]
-pub(in crate::commands) struct FileRow {
+pub(in crate::commands::look) struct FileRow {
     /// Its path when a process had it open.
     pub(super) path: Option<String>,
     pub(super) inode: u64,
@@ -158,7 +158,7 @@ impl FileRow {
 
 /// Order of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::commands) enum Sort {
+pub(in crate::commands::look) enum Sort {
     /// Busiest first.
     Bytes,
     /// Least local first.
@@ -173,14 +173,14 @@ pub(in crate::commands) enum Sort {
 
 impl Sort {
     /// The next one, for a key.
-    pub(in crate::commands) fn next(self) -> Sort {
+    pub(in crate::commands::look) fn next(self) -> Sort {
         let all = Sort::value_variants();
         let at = all.iter().position(|each| *each == self).unwrap_or(0);
         all[(at + 1) % all.len()]
     }
 
     /// As typed.
-    pub(in crate::commands) fn name(self) -> &'static str {
+    pub(in crate::commands::look) fn name(self) -> &'static str {
         match self {
             Sort::Bytes => "bytes",
             Sort::Local => "local",
@@ -191,7 +191,7 @@ impl Sort {
     }
 
     /// Sorts; ties by thread, so that rows do not jump.
-    pub(in crate::commands) fn apply(self, rows: &mut [ThreadRow]) {
+    pub(in crate::commands::look) fn apply(self, rows: &mut [ThreadRow]) {
         let share = |row: &ThreadRow| row.local_share.unwrap_or(f64::INFINITY);
         rows.sort_by(|left, right| {
             let order = match self {

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use crate::caller;
+use crate::commands::volumes::run::caller;
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::Format;
 use egeria_cli::preload;
