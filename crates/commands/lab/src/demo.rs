@@ -5,16 +5,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use egeria_bench::demo::{self, DemoOptions, DemoReport};
-use egeria_bench::nthread::{Extent, NthreadOptions, NthreadReport};
+use egeria_bench::nthread::{self, Extent, NthreadOptions, NthreadReport};
 use egeria_machine::Machine;
 use serde::Serialize;
 
-use crate::bench::nthread::{filebench, measure};
+use crate::bench::nthread::filebench;
+use crate::bench::shared::measured;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria-lab demo`.
 #[derive(Args, Debug)]
@@ -59,14 +58,21 @@ struct Both<'a> {
 /// Runs everything, and says what came of it.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let machine = Machine::resolve(Some(&arguments.machine), None)?;
-    let signals = Signals::install()?;
-    let demo = programs(arguments, &machine, &signals)?;
+    let library = preload::require()?;
+    let usual = DemoOptions::new(machine.clone(), library.clone(), arguments.out.clone());
+    let demo = measured(|watch| {
+        demo::run(&DemoOptions {
+            quick: arguments.quick,
+            watch,
+            ..usual
+        })
+    })?;
     if format == Format::Human {
         format.print(&demo, DemoReport::table)?;
     }
     let emulates = machine.emulated.as_ref();
-    let figures = !arguments.quick && emulates.is_some_and(|emulated| emulated.timing);
-    let nthread = figures.then(|| figures_of(arguments, machine, &signals));
+    let has_figures = !arguments.quick && emulates.is_some_and(|emulated| emulated.timing);
+    let nthread = has_figures.then(|| figures_of(arguments, machine, library));
     let nthread = nthread.transpose()?;
     let both = Both {
         demo: &demo,
@@ -78,29 +84,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     Ok(verdict(&demo, nthread.as_ref()))
 }
 
-fn programs(arguments: &Arguments, machine: &Machine, signals: &Signals) -> Outcome<DemoReport> {
-    let progress = Progress::bar("preparing");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let options = DemoOptions {
-        quick: arguments.quick,
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-        ..DemoOptions::new(machine.clone(), preload::require()?, arguments.out.clone())
-    };
-    demo::run(&options).map_err(|error| signals.or_failure(error))
-}
-
-fn figures_of(
-    arguments: &Arguments,
-    machine: Machine,
-    signals: &Signals,
-) -> Outcome<NthreadReport> {
-    let options = NthreadOptions {
-        output_directory: Some(arguments.out.clone()),
-        extent: Extent::Demo,
-        ..NthreadOptions::new(machine, preload::require()?, filebench()?)
-    };
-    measure(options, signals)
+fn figures_of(arguments: &Arguments, machine: Machine, library: PathBuf) -> Outcome<NthreadReport> {
+    let usual = NthreadOptions::new(machine, library, filebench()?);
+    measured(|watch| {
+        nthread::run(&NthreadOptions {
+            output_directory: Some(arguments.out.clone()),
+            extent: Extent::Demo,
+            watch,
+            ..usual
+        })
+    })
 }
 
 fn verdict(demo: &DemoReport, nthread: Option<&NthreadReport>) -> ExitCode {

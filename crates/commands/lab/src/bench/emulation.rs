@@ -1,16 +1,11 @@
 //! `egeria-lab bench emulation`: programs on emulated machines, compared with what the model predicts of them.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use clap::Args;
-use egeria_bench::emulation::{self, EmulationOptions, EmulationReport};
-
+use egeria_bench::emulation::{self, EmulationReport};
 use egeria_cli::failure::Outcome;
-use egeria_cli::output::{self, Format};
-use egeria_cli::preload;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
+use egeria_cli::output::Format;
+
+use super::shared::Emulated;
 
 /// Arguments of `egeria-lab bench emulation`.
 #[derive(Args, Debug)]
@@ -27,43 +22,21 @@ makes it longer. JSON: median, worst (of the errors), rows (scenario, program,
 machine, nodes, threads, request_bytes, read_share, think_ns, dilation,
 emulated_bytes_s, predicted_bytes_s, error).
 Needs the Debian packages fio and fuse3: `make setup`.")]
+#[command(mut_arg("rounds", |arg| arg.default_value("3")))]
 pub struct Arguments {
-    /// Rounds to take medians over
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
-    rounds: u16,
     /// Only scenarios whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// How long each is measured, ms of host time
-    #[arg(long, value_name = "MS", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(100..=600_000))]
-    measured: u32,
-    /// Write a page here
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Directory on tmpfs for pools
-    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
-    memory: PathBuf,
+    #[command(flatten)]
+    shared: Emulated,
 }
 
-/// Measures, predicts and prints rows.
+/// Measures and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let library = preload::require()?;
-    let signals = Signals::install()?;
-    let progress = Progress::bar("preparing");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let options = EmulationOptions {
-        memory_directory: arguments.memory.clone(),
-        only: arguments.only.clone(),
-        rounds: arguments.rounds.into(),
-        measured: Duration::from_millis(arguments.measured.into()),
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-        ..EmulationOptions::new(library)
-    };
-    let report = emulation::run(&options).map_err(|error| signals.or_failure(error))?;
-    drop(progress);
-    if let Some(path) = &arguments.report {
-        output::write_page(path, &report.page())?;
-    }
-    format.print(&report, EmulationReport::table)
+    arguments.shared.run(
+        format,
+        |options| emulation::run(options, arguments.only.as_deref()),
+        EmulationReport::page,
+        EmulationReport::table,
+    )
 }

@@ -8,8 +8,8 @@ use egeria_bench::everyday::{self, EverydayOptions, EverydayReport, Job, Source}
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
+
+use super::shared::measured;
 
 /// Arguments of `egeria-lab bench everyday`.
 #[derive(Args, Debug)]
@@ -58,29 +58,25 @@ fn job(text: &str) -> Result<Job, String> {
 /// Measures, checks and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let library = preload::require()?;
-    let signals = Signals::install()?;
-    let progress = Progress::bar("preparing");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let mut options = if arguments.quick {
+    let usual = if arguments.quick {
         EverydayOptions::quick(library)
     } else {
         EverydayOptions::new(library)
     };
-    options.rounds = arguments.rounds.map_or(options.rounds, usize::from);
-    if !arguments.jobs.is_empty() {
-        options.jobs.clone_from(&arguments.jobs);
-    }
-    if let Some(tree) = &arguments.tree {
-        options.source = Source::Directory(tree.clone());
-    }
-    options.memory_directory.clone_from(&arguments.memory);
-    let options = EverydayOptions {
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-        ..options
-    };
-    let report = everyday::run(&options).map_err(|error| signals.or_failure(error))?;
-    drop(progress);
+    let tree = arguments.tree.clone();
+    let report = measured(|watch| {
+        everyday::run(&EverydayOptions {
+            rounds: arguments.rounds.map_or(usual.rounds, usize::from),
+            jobs: match arguments.jobs[..] {
+                [] => usual.jobs,
+                _ => arguments.jobs.clone(),
+            },
+            source: tree.map_or(usual.source, Source::Directory),
+            memory_directory: arguments.memory.clone(),
+            watch,
+            ..usual
+        })
+    })?;
     format.print(&report, EverydayReport::table)?;
     verdict(&report)
 }

@@ -6,9 +6,9 @@ use egeria_machine::NodeId;
 
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
 use egeria_cli::sizes;
+
+use super::shared::measured;
 
 /// Arguments of `egeria-lab bench migration`.
 #[derive(Args, Debug)]
@@ -50,17 +50,13 @@ fn size(text: &str) -> Result<u64, String> {
 
 /// Measures and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let signals = Signals::install()?;
-    let progress = Progress::bar("measuring");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let options = MigrationOptions {
-        bytes: arguments.size,
-        rounds: usize::from(arguments.rounds),
-        nodes: arguments.from.map(NodeId).zip(arguments.to.map(NodeId)),
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-    };
-    let report = migration::run(&options).map_err(|error| signals.or_failure(error))?;
-    drop(progress);
+    let report = measured(|watch| {
+        migration::run(&MigrationOptions {
+            bytes: arguments.size,
+            rounds: usize::from(arguments.rounds),
+            nodes: arguments.from.map(NodeId).zip(arguments.to.map(NodeId)),
+            watch,
+        })
+    })?;
     format.print(&report, MigrationReport::table)
 }

@@ -9,19 +9,19 @@ mod odin;
 mod overhead;
 mod pats;
 mod relocation;
+pub mod shared;
 mod switches;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use egeria_bench::datapath::{self, DatapathOptions};
-
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 use egeria_cli::preload;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
 use egeria_cli::sizes;
+
+use shared::measured;
 
 /// Arguments of `egeria-lab bench`.
 #[derive(Args, Debug)]
@@ -98,20 +98,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 fn datapath(chosen: &DatapathArguments, format: Format) -> Outcome {
-    let library = preload::require()?;
-    let signals = Signals::install()?;
-    let progress = Progress::bar("measuring");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let mut options = DatapathOptions::new(library);
-    options.rounds = chosen.rounds.map_or(options.rounds, usize::from);
-    options.file_bytes = chosen.file_size.unwrap_or(options.file_bytes);
-    options.memory_directory.clone_from(&chosen.memory);
-    let options = DatapathOptions {
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-        ..options
-    };
-    let report = datapath::run(&options).map_err(|error| signals.or_failure(error))?;
-    drop(progress);
+    let usual = DatapathOptions::new(preload::require()?);
+    let report = measured(|watch| {
+        datapath::run(&DatapathOptions {
+            rounds: chosen.rounds.map_or(usual.rounds, usize::from),
+            file_bytes: chosen.file_size.unwrap_or(usual.file_bytes),
+            memory_directory: chosen.memory.clone(),
+            watch,
+            ..usual
+        })
+    })?;
     format.print(&report, datapath::DatapathReport::table)
 }

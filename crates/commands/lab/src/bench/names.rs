@@ -9,8 +9,8 @@ use egeria_bench::names::{self, NamesOptions, NamesReport};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 use egeria_cli::preload;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
+
+use super::shared::measured;
 
 /// Arguments of `egeria-lab bench names`.
 #[derive(Args, Debug)]
@@ -55,25 +55,22 @@ fn operation(text: &str) -> Result<Operation, String> {
 /// Measures and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let library = preload::require()?;
-    let signals = Signals::install()?;
-    let progress = Progress::bar("preparing");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let mut options = if arguments.quick {
+    let usual = if arguments.quick {
         NamesOptions::quick(library)
     } else {
         NamesOptions::new(library)
     };
-    options.rounds = arguments.rounds.map_or(options.rounds, usize::from);
-    if !arguments.operations.is_empty() {
-        options.operations.clone_from(&arguments.operations);
-    }
-    options.memory_directory.clone_from(&arguments.memory);
-    let options = NamesOptions {
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-        ..options
-    };
-    let report = names::run(&options).map_err(|error| signals.or_failure(error))?;
-    drop(progress);
+    let report = measured(|watch| {
+        names::run(&NamesOptions {
+            rounds: arguments.rounds.map_or(usual.rounds, usize::from),
+            operations: match arguments.operations[..] {
+                [] => usual.operations,
+                _ => arguments.operations.clone(),
+            },
+            memory_directory: arguments.memory.clone(),
+            watch,
+            ..usual
+        })
+    })?;
     format.print(&report, NamesReport::table)
 }

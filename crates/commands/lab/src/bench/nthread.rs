@@ -1,6 +1,6 @@
 //! `egeria-lab bench nthread`: the figures of the NThread paper, on an emulated machine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use egeria_bench::nthread::{self, Extent, Figure, NthreadOptions, NthreadReport};
@@ -9,8 +9,8 @@ use egeria_machine::Machine;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
+
+use super::shared::measured;
 
 /// File name of the program that does as filebench does.
 const FILEBENCH: &str = "egeria-filebench";
@@ -73,42 +73,30 @@ fn figure(text: &str) -> Result<Chosen, String> {
 /// Measures, writes the page and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let machine = Machine::resolve(Some(&arguments.machine), None)?;
-    let signals = Signals::install()?;
-    let options = NthreadOptions {
-        output_directory: Some(arguments.out.clone()),
-        memory_directory: arguments.memory.clone(),
-        extent: if arguments.full {
-            Extent::Full
-        } else {
-            Extent::Subset
-        },
-        figures: arguments
-            .figures
-            .iter()
-            .flat_map(|chosen| chosen.0.clone())
-            .collect(),
-        repetitions: arguments.repetitions.unwrap_or(REPETITIONS).into(),
-        ..NthreadOptions::new(machine, preload::require()?, filebench()?)
-    };
-    let report = measure(options, &signals)?;
+    let figures = arguments.figures.iter();
+    let figures = figures.flat_map(|chosen| chosen.0.clone()).collect();
+    let usual = NthreadOptions::new(machine, preload::require()?, filebench()?);
+    let report = measured(|watch| {
+        nthread::run(&NthreadOptions {
+            output_directory: Some(arguments.out.clone()),
+            memory_directory: arguments.memory.clone(),
+            extent: if arguments.full {
+                Extent::Full
+            } else {
+                Extent::Subset
+            },
+            figures,
+            repetitions: arguments.repetitions.unwrap_or(REPETITIONS).into(),
+            watch,
+            ..usual
+        })
+    })?;
     format.print(&report, NthreadReport::table)?;
     verdict(&report)
 }
 
-/// Runs it, with a bar on the terminal.
-pub fn measure(options: NthreadOptions<'_>, signals: &Signals) -> Outcome<NthreadReport> {
-    let progress = Progress::bar("preparing");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let options = NthreadOptions {
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-        ..options
-    };
-    nthread::run(&options).map_err(|error| signals.or_failure(error))
-}
-
 /// An error when a run failed; a warning when figures are not to be relied on.
-pub fn verdict(report: &NthreadReport) -> Outcome {
+fn verdict(report: &NthreadReport) -> Outcome {
     if let Some(line) = report.disturbance() {
         output::complain(&line);
     }
@@ -125,18 +113,9 @@ pub fn verdict(report: &NthreadReport) -> Outcome {
 
 /// The program, next to this one or where it is installed.
 pub fn filebench() -> Outcome<PathBuf> {
-    let executable = std::env::current_exe().ok();
-    let beside = executable.as_deref().and_then(Path::parent);
-    let places = beside.map(|beside| {
-        [
-            beside.join(FILEBENCH),
-            beside.join("../lib/egeria").join(FILEBENCH),
-        ]
-    });
-    let found = places.into_iter().flatten().find(|place| place.is_file());
-    found.ok_or_else(|| {
+    preload::beside(FILEBENCH).ok_or_else(|| {
         Failure::new(format!(
-            "{FILEBENCH} is neither beside this program nor in ../lib/egeria; run `make` (or `make install`)"
+            "{FILEBENCH} is neither beside this program nor in ../lib/egeria; run `make` (or `make install LAB=1`)"
         ))
     })
 }

@@ -9,9 +9,9 @@ use egeria_bench::overhead::{self, OverheadOptions, OverheadReport, subject};
 use egeria_cli::durations;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
 use egeria_cli::sizes;
+
+use super::shared::measured;
 
 /// Arguments of `egeria-lab bench overhead`.
 #[derive(Args, Debug)]
@@ -58,10 +58,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if !arguments.subject.is_empty() {
         return subject::run(&arguments.subject).map_err(Failure::new);
     }
-    let signals = Signals::install()?;
     egeria_proc::task::keep_many_open();
-    let progress = Progress::bar("measuring");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(format!("this program is not found: {error}; mount /proc"))
     })?;
@@ -71,18 +68,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     } else {
         arguments.directory.clone()
     };
-    let options = OverheadOptions {
-        program: (program, before.to_vec()),
-        rounds: usize::from(arguments.rounds),
-        measure: Duration::from_millis(u64::from(arguments.measure)),
-        window: Duration::from_nanos(arguments.window),
-        directories,
-        memory_bytes: arguments.size.max(1 << 20),
-        threads: arguments.threads,
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-    };
-    let report = overhead::run(&options).map_err(|error| signals.or_failure(error))?;
-    drop(progress);
+    let report = measured(|watch| {
+        overhead::run(&OverheadOptions {
+            program: (program, before.to_vec()),
+            rounds: usize::from(arguments.rounds),
+            measure: Duration::from_millis(u64::from(arguments.measure)),
+            window: Duration::from_nanos(arguments.window),
+            directories,
+            memory_bytes: arguments.size.max(1 << 20),
+            threads: arguments.threads,
+            watch,
+        })
+    })?;
     format.print(&report, OverheadReport::table)
 }

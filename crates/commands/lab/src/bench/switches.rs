@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
-use egeria_bench::switches::{self, SwitchOptions, SwitchesReport};
+use egeria_bench::switches::{self, SwitchesReport};
 
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
+
+use super::shared::measured;
 
 /// Arguments of `egeria-lab bench switches`.
 #[derive(Args, Debug)]
@@ -33,16 +33,8 @@ pub struct Arguments {
 
 /// Measures and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let signals = Signals::install()?;
-    let progress = Progress::bar("measuring");
-    let tell = |step: &egeria_bench::Progress<'_>| progress.step(step.done, step.total, step.what);
-    let options = SwitchOptions {
-        rounds: arguments.rounds.into(),
-        measured: Duration::from_millis(arguments.measure.into()),
-        cancel: Some(signals.stop_flag()),
-        progress: &tell,
-    };
-    let report = switches::run(&options).map_err(|error| signals.or_failure(error))?;
-    drop(progress);
+    let length = Duration::from_millis(arguments.measure.into());
+    let rounds = arguments.rounds.into();
+    let report = measured(|watch| switches::run(rounds, length, &watch))?;
     format.print(&report, SwitchesReport::table)
 }

@@ -1,11 +1,10 @@
 //! How to measure.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
-use egeria_harness::Progress;
 
 use super::plan::{MAX_THREADS, Operation};
+
+use crate::experiment::Watch;
 
 /// How to measure what names cost.
 pub struct NamesOptions<'a> {
@@ -27,10 +26,8 @@ pub struct NamesOptions<'a> {
     pub loopback: Option<PathBuf>,
     /// The tmpfs where everything is made.
     pub memory_directory: PathBuf,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
 }
 
 impl NamesOptions<'_> {
@@ -46,8 +43,7 @@ impl NamesOptions<'_> {
             worker: None,
             loopback: None,
             memory_directory: PathBuf::from("/dev/shm"),
-            cancel: None,
-            progress: &egeria_harness::silent,
+            watch: Watch::default(),
         }
     }
 

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use egeria_engine::{AllocationPolicy, AttachOptions, ThreadReport, Volume};
-use egeria_harness::process::Cancel;
+use egeria_harness::process::{Cancel, check_cancel};
+use egeria_harness::program::loadable;
 use egeria_harness::{Error, Result};
 use egeria_machine::{Machine, MemoryKind};
 use egeria_scratch::{ScratchVolume, memory_directory};
 use tempfile::TempDir;
 
-use crate::script::{self, Call};
+use super::EmulatedOptions;
+use crate::programs::script::{self, Call};
 
 /// A program that takes longer to begin does not work.
 const BEGIN_LIMIT: Duration = Duration::from_secs(60);
@@ -91,23 +93,22 @@ struct Look {
 impl<'a> EmulatedRun<'a> {
     /// Makes the volumes, with timing off.
     pub(crate) fn set_up(
+        options: &EmulatedOptions<'a>,
         machine: &Machine,
         setups: &[VolumeSetup],
-        library: &Path,
-        memory: &Path,
-        cancel: Cancel<'a>,
     ) -> Result<EmulatedRun<'a>> {
+        let memory = &options.memory_directory;
         let backstage = memory_directory(memory)?;
-        let library = egeria_harness::program::loadable(library, backstage.path())?;
+        let library = loadable(&options.preload_library, backstage.path())?;
         let nodes: Vec<u16> = machine.nodes.iter().map(|node| node.id.0).collect();
         let make = |setup: &VolumeSetup| {
-            let options = AttachOptions {
+            let attach = AttachOptions {
                 machine: Some(machine.clone()),
                 memory: setup.memory,
                 share_machine: Some(format!("bench {}", std::process::id())),
                 allocation: Some(setup.allocation),
             };
-            ScratchVolume::make_with(memory, &nodes, setup.pool_bytes, &options)
+            ScratchVolume::make_with(memory, &nodes, setup.pool_bytes, &attach)
         };
         let volumes = setups
             .iter()
@@ -117,7 +118,7 @@ impl<'a> EmulatedRun<'a> {
             volumes,
             library,
             backstage,
-            cancel,
+            cancel: options.watch.cancel,
         };
         run.set_timing(false);
         Ok(run)
@@ -247,14 +248,7 @@ impl<'a> EmulatedRun<'a> {
 
     fn pause(&self, time: Duration) -> Result<()> {
         std::thread::sleep(time);
-        if self
-            .cancel
-            .is_some_and(|cancel| cancel.load(Ordering::Relaxed))
-        {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
-        }
+        check_cancel(self.cancel)
     }
 }
 
