@@ -8,6 +8,8 @@ REPORT := $(TARGET)/report
 SUITES ?= bookworm trixie
 NODES  ?= 4
 KILLS  ?= 100
+# The laboratory, what it starts, and the library that programs are started with.
+MEASURING := -p egeria-lab -p egeria-bench -p egeria-preload
 
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test memcheck whole-programs guest lint book bench install uninstall python deb package-test tarball tarball-test \
@@ -20,8 +22,10 @@ build: ## build everything for use (target/release)
 setup: ## install the Debian packages that demo and test need, where missing
 	@scripts/setup
 
-demo: setup build ## run real programs on a scratch volume, write target/report/report.html
-	$(BUILT)/egeria demo --out $(REPORT)
+demo: ## build what it runs, run real programs on a scratch volume, write target/report/report.html
+	@scripts/setup --demo
+	$(CARGO) build --release $(MEASURING)
+	$(BUILT)/egeria-lab demo --out $(REPORT)
 
 test: setup lint ## check format and lints, run all tests
 	$(CARGO) build --workspace --lib --bins --tests --examples
@@ -52,11 +56,13 @@ lint: ## check format, lints, links, layers, cycles of modules and lock files; w
 book: ## build the manual (target/book/index.html); needs mdbook
 	@scripts/book "$(TARGET)/book"
 
-bench: setup build ## measure the data path beside tmpfs and memcpy
-	$(BUILT)/egeria bench datapath
+bench: ## measure the data path, tmpfs and memcpy
+	@scripts/setup --demo
+	$(CARGO) build --release $(MEASURING)
+	$(BUILT)/egeria-lab bench datapath
 
-install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured; TORTURE=1 adds egeria-torture
-	scripts/install $(if $(TORTURE),--torture) "$(BUILT)" "$(DESTDIR)$(PREFIX)"
+install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured; LAB=1, TORTURE=1 add egeria-lab, egeria-torture
+	scripts/install $(if $(LAB),--lab) $(if $(TORTURE),--torture) "$(BUILT)" "$(DESTDIR)$(PREFIX)"
 
 uninstall: ## remove what install put below PREFIX
 	scripts/install --remove "$(DESTDIR)$(PREFIX)"

@@ -19,18 +19,19 @@ pub fn find() -> Outcome<Option<PathBuf>> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         return named_library(&named);
     }
+    Ok(beside(LIBRARY))
+}
+
+/// A file that is installed with this program: next to it, else in `../lib/egeria/`.
+pub fn beside(name: &str) -> Option<PathBuf> {
     let executable = std::env::current_exe().ok();
-    let directory = executable.as_deref().and_then(Path::parent);
-    let places = directory.map(|beside| {
-        [
-            beside.join(LIBRARY),
-            beside.join("../lib/egeria").join(LIBRARY),
-        ]
-    });
-    Ok(places
-        .into_iter()
-        .flatten()
-        .find_map(|place| place.canonicalize().ok().filter(|place| place.is_file())))
+    let directory = executable.as_deref().and_then(Path::parent)?;
+    let places = [
+        directory.join(name),
+        directory.join("../lib/egeria").join(name),
+    ];
+    let mut files = places.iter().filter_map(|place| place.canonicalize().ok());
+    files.find(|place| place.is_file())
 }
 
 /// The library of [`find`], for commands that need it.

@@ -2,14 +2,26 @@
 
 use std::process::ExitCode;
 
-use clap::Command;
 use clap::error::{Error, ErrorKind};
+use clap::{Command, Parser};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 
+/// The `main` of a program: does what its command line asks for. It keeps the status of children, also when the process
+/// that started it ignored SIGCHLD.
+pub fn start<A: Parser>(run: impl FnOnce(A) -> Outcome<ExitCode>) -> ExitCode {
+    // SAFETY: the default action of SIGCHLD is none, and no other thread runs yet.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    match A::try_parse().map(run) {
+        Ok(Ok(status)) => status,
+        Ok(Err(failure)) => failure.report(),
+        Err(error) => refuse(&error, &A::command()),
+    }
+}
+
 /// Says what is wrong with a command line in one line; prints help and version when asked for.
-pub fn refuse(error: &Error, command: &Command) -> ExitCode {
+fn refuse(error: &Error, command: &Command) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             match output::print(error.render().to_string().as_bytes()) {

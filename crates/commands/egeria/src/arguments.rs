@@ -35,51 +35,47 @@ Exit status: 0 done, 1 failed, 2 wrong command line; `run` gives that of its com
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Make a volume of one pool per node
-    Mkfs(commands::mkfs::Arguments),
+    Mkfs(commands::volumes::mkfs::Arguments),
     /// Mount a volume on a directory
-    Mount(commands::mount::Arguments),
+    Mount(commands::volumes::mount::Arguments),
     /// Unmount a volume and wait until it is closed
-    Umount(commands::umount::Arguments),
+    Umount(commands::volumes::umount::Arguments),
     /// Run a program on a volume, with its reads and writes served directly
-    Run(commands::run::Arguments),
+    Run(commands::volumes::run::Arguments),
     /// Show which node holds which part of a file
-    Stat(commands::stat::Arguments),
+    Stat(commands::volumes::stat::Arguments),
     /// Show what works on this machine, and the commands that make the rest work
-    Doctor(commands::doctor::Arguments),
+    Doctor(commands::look::doctor::Arguments),
     /// Show which nodes hold a file, directory or process on any file system, and who uses it from where
-    Where(commands::where_is::Arguments),
+    Where(commands::look::where_is::Arguments),
     /// Bring files into the page cache of chosen nodes
-    Warm(commands::warm::Arguments),
+    Warm(commands::control::warm::Arguments),
     /// Move the memory of processes, or the page cache of files, to chosen nodes
-    Move(commands::move_pages::Arguments),
+    Move(commands::control::move_pages::Arguments),
     /// Migrate threads to their data, and log why
-    Steward(commands::steward::Arguments),
+    Steward(commands::control::steward::Arguments),
     /// Explain thread migrations and the other actions of a steward: why, and with which result
-    Explain(commands::explain::Arguments),
+    Explain(commands::look::explain::Arguments),
     /// Show nodes and threads under a steward while it works
-    Top(commands::top::Arguments),
+    Top(commands::look::top::Arguments),
     /// Serve a live page of nodes, threads, and what a steward does
-    Web(commands::web::Arguments),
+    Web(commands::look::web::Arguments),
     /// Show the space of volumes, pool by pool
-    Df(commands::df::Arguments),
+    Df(commands::volumes::df::Arguments),
     /// Verify a volume that is not mounted, and repair it
-    Check(commands::check::Arguments),
+    Check(commands::volumes::check::Arguments),
     /// Read a whole volume while it is in use, and say what is damaged
-    Scrub(commands::scrub::Arguments),
+    Scrub(commands::volumes::scrub::Arguments),
     /// Show the volumes that are mounted at boot, or write their units for systemd
-    Units(commands::units::Arguments),
+    Units(commands::volumes::units::Arguments),
     /// Show what the machine is: nodes, CPUs, memory, distances
-    Machine(commands::machine::Arguments),
+    Machine(commands::machines::machine::Arguments),
     /// Show what a recording holds
-    Trace(commands::trace::Arguments),
+    Trace(commands::control::trace::Arguments),
     /// Show what a policy would have done about a recorded load
-    Replay(commands::replay::Arguments),
+    Replay(commands::control::replay::Arguments),
     /// Predict what a workload gets from a hypothetical machine
-    Sim(commands::sim::Arguments),
-    /// Measure Egeria beside its peers
-    Bench(commands::bench::Arguments),
-    /// Run fio, RocksDB and everyday programs on a scratch volume, and write a report
-    Demo(commands::demo::Arguments),
+    Sim(commands::machines::sim::Arguments),
     /// Print shell completions
     Completions(commands::completions::Arguments),
     /// Print the manual page, or write those of all commands

@@ -9,8 +9,9 @@ use egeria_policy::planner::System;
 use serde::{Deserialize, Deserializer};
 
 use crate::machine_choice::Allocation;
-use crate::{http, policy_choice, sizes};
+use crate::{http, policy_choice};
 use egeria_cli::failure::{Failure, Outcome, reason};
+use egeria_cli::sizes;
 
 /// Where root's settings are.
 pub const SETTINGS: &str = "/etc/egeria/egeria.toml";

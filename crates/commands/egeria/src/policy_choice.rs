@@ -9,6 +9,7 @@ use egeria_pages::accesses::Way;
 use egeria_policy::planner::{Settings, System};
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
+use egeria_cli::durations;
 use egeria_cli::failure::{Failure, Outcome};
 
 /// Default window, ns of machine time (NThread §III).
@@ -26,7 +27,7 @@ pub struct StewardArguments {
     set: Vec<String>,
     /// Time between two looks, ms (of the machine's own time when it is emulated) [default: 1000, less on an emulated
     /// machine that would need long for that]
-    #[arg(long, value_name = "MS", value_parser = window_ns)]
+    #[arg(long, value_name = "MS", value_parser = durations::window_ns)]
     window: Option<u64>,
     /// How accesses to memory are seen, without a volume: pmu, page-tables or page-faults [default: the first of these that works
     /// here; each sees more than the next]
@@ -108,15 +109,4 @@ pub const NAMES: &str = "off|rl|cpu|nm|full|pats|odin|asymsched|all";
 /// Reads one of [`NAMES`].
 pub fn policy(text: &str) -> Result<System, String> {
     text.parse().map_err(|error| format!("{error}"))
-}
-
-/// Reads milliseconds of a window.
-pub fn window_ns(text: &str) -> Result<u64, String> {
-    const NS_PER_MS: f64 = 1e6;
-    let number = text.parse::<f64>().ok();
-    number
-        .map(|number| number * NS_PER_MS)
-        .filter(|window_ns| (NS_PER_MS..=3.6e12).contains(window_ns))
-        .map(|window_ns| window_ns as u64)
-        .ok_or_else(|| format!("{text:?} is no window; write milliseconds, 1 to 3600000"))
 }

@@ -15,7 +15,6 @@ mod machine;
 mod metrics;
 mod mounting;
 mod move_pages;
-mod papers;
 mod prometheus;
 mod recordings;
 mod replay;

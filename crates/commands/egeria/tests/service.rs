@@ -372,7 +372,7 @@ fn verify(out: &Path) {
 #[test]
 fn packages_name_every_file_once_and_what_is_installed_is_in_one() {
     let mut named = BTreeSet::new();
-    for package in ["egeria", "egeria-torture"] {
+    for package in ["egeria", "egeria-lab", "egeria-torture"] {
         let list = packaging().join(format!("debian/{package}.install"));
         for line in fs::read_to_string(list).unwrap().lines() {
             assert!(named.insert(line.to_owned()), "{line} is named twice");
@@ -380,23 +380,26 @@ fn packages_name_every_file_once_and_what_is_installed_is_in_one() {
     }
     // What the install script puts below lib/ and bin/, by its own text.
     let script = fs::read_to_string(packaging().join("../scripts/install")).unwrap();
-    let installed = script
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("install -D"));
-    let mut found = 0;
-    for line in installed {
-        let Some((_, target)) = line.rsplit_once("\"$prefix/") else {
-            continue;
-        };
-        let target = target.trim_end_matches('"');
-        if !target.contains('$') && !target.contains("man1") {
-            assert!(
-                named.contains(&format!("usr/{target}")),
-                "{target} is in no package"
-            );
-            found += 1;
+    let mut installed = Vec::new();
+    for line in script.lines().map(str::trim) {
+        if let Some((_, programs)) = line.split_once("|| with_workers ") {
+            let (program, workers) = programs.split_once(' ').unwrap();
+            installed.push(format!("bin/{program}"));
+            let workers = workers.split(' ');
+            installed.extend(workers.map(|worker| format!("lib/egeria/egeria-{worker}")));
+        } else if let Some((_, target)) = line.rsplit_once("\"$prefix/") {
+            let target = target.trim_end_matches('"');
+            let is_file = !target.contains('$') && !target.contains("man1");
+            if line.starts_with("install -D") && is_file && !target.ends_with("lib/egeria") {
+                installed.push(target.to_owned());
+            }
         }
     }
+    for target in &installed {
+        let is_named = named.contains(&format!("usr/{target}"));
+        assert!(is_named, "{target} is in no package");
+    }
+    let found = installed.len();
     assert!(found >= 9, "{found}");
     for unit in fs::read_dir(packaging().join("systemd")).unwrap().flatten() {
         let name = unit.file_name().into_string().unwrap();

@@ -20,9 +20,10 @@
 mod colors;
 pub mod datapath;
 pub mod demo;
-mod emulated_run;
+mod emulated;
 pub mod emulation;
 pub mod everyday;
+mod experiment;
 mod git;
 pub mod migration;
 pub mod names;
@@ -30,10 +31,12 @@ pub mod nthread;
 pub mod odin;
 pub mod overhead;
 pub mod pats;
+mod programs;
 pub mod relocation;
-mod script;
 mod subjects;
 pub mod switches;
 mod tree;
 
 pub use egeria_harness::{Error, Progress};
+pub use emulated::EmulatedOptions;
+pub use experiment::Watch;

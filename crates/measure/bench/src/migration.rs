@@ -3,15 +3,15 @@
 mod holder;
 mod report;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use egeria_harness::{Error, Progress};
+use egeria_harness::Error;
 use egeria_machine::{Machine, NodeId, format_bytes};
 use egeria_pages::migrate::{self, Order, Target};
 use egeria_pages::room;
-use egeria_stats::statistics::median;
+use egeria_stats::statistics::{median, rotated_order};
 
+use crate::experiment::Watch;
 use holder::Holder;
 pub use report::{MigrationReport, PAPER_RATIO, Row};
 
@@ -25,10 +25,8 @@ pub struct MigrationOptions<'a> {
     pub rounds: usize,
     /// Between which nodes; `None`: the first two with memory, those with CPUs first.
     pub nodes: Option<(NodeId, NodeId)>,
-    /// Ends it.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Told how far it is.
-    pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
 }
 
 /// Who moves.
@@ -112,21 +110,13 @@ fn row(
     let mut times: [Vec<f64>; 3] = [const { Vec::new() }; 3];
     let (mut workers, mut arrived_share, mut whole) = (0, 1.0_f64, 1.0_f64);
     for round in 0..options.rounds {
-        // Each begins as often as the others.
-        for turn in 0..MOVERS.len() {
-            let mover = (round + turn) % MOVERS.len();
-            if options
-                .cancel
-                .is_some_and(|stop| stop.load(Ordering::Relaxed))
-            {
-                return Err(Error::Interrupted);
-            }
+        for (turn, mover) in rotated_order(MOVERS.len(), round).enumerate() {
             let kind = if is_huge { "huge" } else { "small" };
-            (options.progress)(&Progress {
-                done: ((number * options.rounds + round) * MOVERS.len() + turn) as u64,
-                total: (2 * options.rounds * MOVERS.len()) as u64,
-                what: &format!("{kind} pages, {}", MOVERS[mover]),
-            });
+            options.watch.step(
+                (number * options.rounds + round) * MOVERS.len() + turn,
+                2 * options.rounds * MOVERS.len(),
+                &format!("{kind} pages, {}", MOVERS[mover]),
+            )?;
             let moved = measure(options.bytes, is_huge, machine, nodes, mover)?;
             times[mover].push(options.bytes as f64 / moved.took.as_secs_f64().max(1e-9));
             if mover == 0 {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use egeria_bench::datapath::plan::{
     Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS, Offsets, Operation, cases, measuring_order,
 };
-use egeria_bench::datapath::worker::{Reply, Request};
+use egeria_bench::datapath::worker::{Answer, Reply, Request};
 use tempfile::TempDir;
 
 const FILE_BYTES: u64 = 4 << 20;
@@ -131,7 +131,7 @@ impl Worker {
         Worker { child, directory }
     }
 
-    fn ask(&mut self, requests: &[Request]) -> Vec<Reply> {
+    fn ask(&mut self, requests: &[Request]) -> Vec<Answer<Reply>> {
         let stdin = self.child.stdin.as_mut().unwrap();
         for request in requests {
             serde_json::to_writer(&mut *stdin, request).unwrap();
@@ -177,12 +177,12 @@ fn every_case_is_measured_on_files_and_in_memory() {
         let replies = worker.ask(&requests);
         assert_eq!(
             replies[0],
-            Reply::Ready {
+            Answer::Done(Reply::Ready {
                 prefaulted_bytes: 0
-            }
+            })
         );
         for (case, reply) in cases().iter().zip(&replies[1..]) {
-            let Reply::Measured { calls, ops_s, .. } = reply else {
+            let Answer::Done(Reply::Measured { calls, ops_s, .. }) = reply else {
                 panic!("{kind} {case:?}: {reply:?}");
             };
             assert!(*calls > 0 && *ops_s > 0.0, "{kind} {case:?}: {reply:?}");
@@ -209,10 +209,10 @@ fn nonsense_is_answered_and_does_not_end_the_worker() {
         measure(&cases()[0]),
     ]);
     assert!(
-        matches!(&replies[0], Reply::Failed { message } if message.contains("before prepared"))
+        matches!(&replies[0], Answer::Failed { failure } if failure.contains("before prepared"))
     );
-    assert!(matches!(&replies[2], Reply::Failed { .. }));
-    assert!(matches!(&replies[3], Reply::Measured { .. }));
+    assert!(matches!(&replies[2], Answer::Failed { .. }));
+    assert!(matches!(&replies[3], Answer::Done(Reply::Measured { .. })));
 }
 
 #[test]
@@ -228,13 +228,13 @@ fn mappings_of_a_file_are_found_and_no_others() {
         prefault(Path::new("/nonexistent")),
     ]);
     assert!(
-        matches!(replies[1], Reply::Ready { prefaulted_bytes } if prefaulted_bytes >= FILE_BYTES)
+        matches!(replies[1], Answer::Done(Reply::Ready { prefaulted_bytes }) if prefaulted_bytes >= FILE_BYTES)
     );
     assert_eq!(
         replies[2],
-        Reply::Ready {
+        Answer::Done(Reply::Ready {
             prefaulted_bytes: 0
-        }
+        })
     );
 }
 
@@ -244,5 +244,5 @@ fn started_by_hand_it_says_what_to_do() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("egeria bench datapath"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("egeria-lab bench datapath"));
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use egeria_bench::datapath::{self, DatapathOptions};
 use egeria_bench::demo::{self, DemoOptions, Family};
-use egeria_bench::{Error, Progress};
+use egeria_bench::{Error, Progress, Watch};
 use egeria_harness::testing::{memory, nothing_is_left, preload_library, turn};
 use egeria_machine::Machine;
 use tempfile::TempDir;
@@ -60,8 +60,10 @@ fn an_interruption_leaves_nothing_behind() {
         stop.store(progress.done == 3, std::sync::atomic::Ordering::Relaxed)
     };
     let options = DatapathOptions {
-        cancel: Some(&stop),
-        progress: &after_a_few,
+        watch: Watch {
+            cancel: Some(&stop),
+            progress: &after_a_few,
+        },
         ..small_datapath(&memory)
     };
     assert!(matches!(datapath::run(&options), Err(Error::Interrupted)));

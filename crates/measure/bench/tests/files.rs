@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use egeria_bench::everyday::{self, EverydayOptions, Job};
 use egeria_bench::names::plan::{Operation, Sharing, cases};
 use egeria_bench::names::{self, NamesOptions};
-use egeria_bench::{Error, Progress};
+use egeria_bench::{Error, Progress, Watch};
 use egeria_harness::testing::{memory, nothing_is_left, preload_library, turn};
 use tempfile::TempDir;
 
@@ -116,15 +116,19 @@ fn interruptions_leave_nothing_behind() {
     let stop = AtomicBool::new(false);
     let after_a_few = |progress: &Progress<'_>| stop.store(progress.done == 2, Ordering::Relaxed);
     let options = NamesOptions {
-        cancel: Some(&stop),
-        progress: &after_a_few,
+        watch: Watch {
+            cancel: Some(&stop),
+            progress: &after_a_few,
+        },
         ..small_names(&memory)
     };
     assert!(matches!(names::run(&options), Err(Error::Interrupted)));
     stop.store(false, Ordering::Relaxed);
     let options = EverydayOptions {
-        cancel: Some(&stop),
-        progress: &after_a_few,
+        watch: Watch {
+            cancel: Some(&stop),
+            progress: &after_a_few,
+        },
         ..small_everyday(&memory)
     };
     assert!(matches!(everyday::run(&options), Err(Error::Interrupted)));

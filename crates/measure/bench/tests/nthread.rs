@@ -4,8 +4,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use egeria_bench::Error;
 use egeria_bench::nthread::{self, Extent, Figure, Group, NthreadOptions, NthreadReport, groups};
+use egeria_bench::{Error, Watch};
 use egeria_harness::testing::preload_library;
 use egeria_machine::Machine;
 use tempfile::TempDir;
@@ -151,7 +151,10 @@ fn what_cannot_be_measured_is_refused_with_a_hint() {
     if can_run() {
         let cancelled = AtomicBool::new(true);
         let stopped = NthreadOptions {
-            cancel: Some(&cancelled),
+            watch: Watch {
+                cancel: Some(&cancelled),
+                ..Watch::default()
+            },
             ..options(&out)
         };
         let error = nthread::run(&stopped).unwrap_err();

@@ -1,4 +1,4 @@
-//! More threads than cores get what the micro-benchmark of switching says (`egeria bench switches`).
+//! More threads than cores get what the micro-benchmark of switching says (`egeria-lab bench switches`).
 
 use crate::common;
 

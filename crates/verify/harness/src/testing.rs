@@ -1,8 +1,11 @@
 //! What tests of whole programs need. It panics where other code returns errors: a test shall fail.
 
+mod background;
 mod command;
 pub mod html;
+pub mod usage;
 
+pub use background::{Background, eventually, kill};
 pub use command::{Ended, PATIENCE, Running, finish, wait, wait_within, without_surroundings};
 
 use std::ffi::OsStr;
@@ -92,14 +95,25 @@ pub fn preload_library() -> PathBuf {
 pub fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
     let guard = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut fuse = std::fs::File::options();
-    match fuse.read(true).write(true).open("/dev/fuse") {
-        Ok(_) => Some(guard),
-        Err(_) => {
-            eprintln!("SKIPPED: /dev/fuse cannot be opened, so nothing can be mounted here");
-            None
-        }
+    can_mount().then_some(guard)
+}
+
+/// Whether mounting can work here; says so loudly when not.
+pub fn can_mount() -> bool {
+    let fuse = File::options().read(true).write(true).open("/dev/fuse");
+    if fuse.is_err() {
+        eprintln!("SKIPPED: /dev/fuse cannot be opened, so nothing can be mounted here");
     }
+    fuse.is_ok()
+}
+
+/// Whether this is root, as tests about other users need; says so loudly when not.
+pub fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED: only root can become another user or make its own mounts");
+    }
+    root
 }
 
 /// A tmpfs directory of this test's own, so that what is left behind shows.

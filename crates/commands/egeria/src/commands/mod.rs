@@ -1,39 +1,21 @@
-//! One small file per command.
+//! One small file per command, in a folder for each kind of work.
 
-pub mod bench;
-pub mod check;
 pub mod completions;
-mod decision_log;
-pub mod demo;
-pub mod df;
-pub mod doctor;
-pub mod explain;
-pub mod machine;
+pub mod control;
+pub mod look;
+pub mod machines;
 pub mod man;
-pub mod mkfs;
-pub mod mount;
-pub mod move_pages;
-mod named_files;
-mod recording;
-pub mod replay;
-pub mod run;
 mod scope;
-pub mod scrub;
-mod self_test;
-pub mod sim;
-pub mod stat;
-pub mod steward;
-pub mod top;
-pub mod trace;
-pub mod umount;
-pub mod units;
-pub mod warm;
-pub mod web;
-pub mod where_is;
+pub mod volumes;
 
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+
+use control::{move_pages, replay, steward, trace, warm};
+use look::{doctor, explain, top, web, where_is};
+use machines::{machine, sim};
+use volumes::{check, df, mkfs, mount, run, scrub, stat, umount, units};
 
 use crate::arguments::{Arguments, Command};
 use egeria_cli::failure::Outcome;
@@ -48,11 +30,9 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Machine(machine) => return machine::run(&machine, format),
         Command::Mount(mount) => return mount::run(mount, format),
         Command::Df(df) => return df::run(&df, format),
-        Command::Demo(demo) => return demo::run(&demo, format),
         Command::Doctor(doctor) => return doctor::run(&doctor, format),
         Command::Move(moved) => return move_pages::run(&moved, format),
         Command::Warm(warm) => return warm::run(&warm, format),
-        Command::Bench(bench) => bench::run(&bench, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
         Command::Units(units) => units::run(&units, format),
         Command::Umount(umount) => umount::run(&umount, format),

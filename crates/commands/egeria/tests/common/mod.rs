@@ -5,13 +5,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 use egeria_harness::testing::without_surroundings;
-pub use egeria_harness::testing::{Ended, PATIENCE, Running, finish, wait};
-use rustix::process::{Pid, Signal};
+pub use egeria_harness::testing::{
+    Background, Ended, PATIENCE, Running, can_mount, eventually, finish, is_root, kill, wait,
+};
 
 /// The command with these arguments, without what the caller's environment would add.
 pub fn egeria<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
@@ -36,53 +36,6 @@ pub fn as_nobody<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Com
 #[track_caller]
 pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
     finish(egeria(arguments))
-}
-
-/// A process that does not outlive its test, and keeps none of its output open.
-pub struct Background(pub Child);
-
-impl Background {
-    #[track_caller]
-    pub fn start(command: &mut Command) -> Background {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        Background(command.spawn().unwrap())
-    }
-
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// Kills it, if it has not ended, and waits.
-    pub fn end(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// Sends a signal.
-#[track_caller]
-pub fn kill(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(pid as i32).unwrap();
-    rustix::process::kill_process(pid, signal).unwrap();
-}
-
-/// Waits until something holds.
-#[track_caller]
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// A directory in DRAM; when dropped, everything mounted below is taken away and it is removed.
@@ -206,28 +159,6 @@ pub fn anybody_can_mount() -> bool {
         eprintln!("SKIPPED: /dev/fuse is not open to ordinary users here");
     }
     open
-}
-
-/// Whether mounting can work here; says so loudly when not.
-pub fn can_mount() -> bool {
-    let possible = fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/fuse")
-        .is_ok();
-    if !possible {
-        eprintln!("SKIPPED: /dev/fuse cannot be opened, so nothing can be mounted here");
-    }
-    possible
-}
-
-/// Whether this is root, as tests about other users need.
-pub fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED: only root can become another user or make its own mounts");
-    }
-    root
 }
 
 /// The preload library of this build, built when it is not there yet.

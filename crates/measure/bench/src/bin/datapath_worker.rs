@@ -1,4 +1,4 @@
-//! The measured program of `egeria bench datapath`; see `egeria_bench::datapath`. It knows nothing
+//! The measured program of `egeria-lab bench datapath`; see `egeria_bench::datapath`. It knows nothing
 //! of Egeria: the preload library is loaded into it like into any other program.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The measured program of `egeria bench names`; see `egeria_bench::names`. It knows nothing of Egeria: the preload
+//! The measured program of `egeria-lab bench names`; see `egeria_bench::names`. It knows nothing of Egeria: the preload
 //! library is loaded into it like into any other program.
 
 #![forbid(unsafe_code)]

@@ -1,6 +1,8 @@
 //! The measurement: sets up the three subjects and takes turns.
 
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
 
 use egeria_engine::{Counters, InodeNumber, XattrMode};
 use tempfile::TempDir;
@@ -8,15 +10,18 @@ use tempfile::TempDir;
 use super::options::DatapathOptions;
 use super::plan::{self, Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS};
 use super::report::{DatapathReport, Row};
-use super::setup::{Worker, find_worker};
 use super::worker::{Reply, Request};
-use egeria_harness::Progress;
+use crate::programs::worker::Worker;
 use egeria_harness::process::check_cancel;
-use egeria_harness::program::loadable;
+use egeria_harness::program::{find_beside, loadable};
 use egeria_harness::{Error, Result};
 use egeria_scratch::{ScratchVolume, check_room, memory_directory};
 use egeria_stats::statistics::rotated_order;
 
+/// Name of the measured program.
+const WORKER: &str = "egeria-datapath-worker";
+/// How long a worker may take beyond what it was asked to: preparing writes and reads whole files.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Least room in the pool beyond the files: logs, blocks on their way, what was freed elsewhere.
 const MIN_SPARE_BYTES: u64 = 128 << 20;
 /// Most bytes of a file anybody can mean.
@@ -39,28 +44,20 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
     let mut bench = Bench::set_up(options)?;
     let cases = plan::cases();
     let mut turns = vec![Vec::new(); cases.len()];
-    let total = (options.rounds * cases.len()) as u64;
+    let total = options.rounds * cases.len();
     let mut done = 0;
     for index in plan::measuring_order(&cases) {
         let case = &cases[index];
         let what = what(case);
         for round in 0..options.rounds {
-            (options.progress)(&Progress {
-                done,
-                total,
-                what: &what,
-            });
+            options.watch.step(done, total, &what)?;
             for turn in 0..TURNS {
                 turns[index].push(bench.turn(case, round * TURNS + turn)?);
             }
             done += 1;
         }
     }
-    (options.progress)(&Progress {
-        done: total,
-        total,
-        what: "done",
-    });
+    options.watch.step(total, total, "done")?;
     Ok(DatapathReport {
         rows: cases
             .iter()
@@ -121,7 +118,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn set_up(options: &'a DatapathOptions<'a>) -> Result<Bench<'a>> {
-        let program = find_worker(options.worker.as_deref())?;
+        let program = find_beside(options.worker.as_deref(), WORKER, "EGERIA_DATAPATH_WORKER")?;
         let peers = memory_directory(&options.memory_directory)?;
         let scratch =
             ScratchVolume::make(&options.memory_directory, &[0], pool_bytes(options), None)?;
@@ -139,8 +136,17 @@ impl<'a> Bench<'a> {
                 .map(|thread| directory.join(format!("{name}{thread}")))
                 .collect()
         };
-        let start = |name, kind, paths: &[PathBuf], preload| {
-            Worker::start(&program, name, kind, options.file_bytes, paths, preload)
+        let start = |name, kind, paths: &[PathBuf], preload: Option<&PathBuf>| {
+            let mut command = Command::new(&program);
+            command
+                .arg(kind)
+                .arg(options.file_bytes.to_string())
+                .args(paths);
+            command.env_remove("LD_PRELOAD");
+            if let Some(library) = preload {
+                command.env("LD_PRELOAD", library);
+            }
+            Worker::start(&mut command, name, PATIENCE)
         };
         let library = loadable(&options.preload_library, peers.path())?;
         let workers = [
@@ -171,14 +177,10 @@ impl<'a> Bench<'a> {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let cancel = self.options.cancel;
+        let cancel = self.options.watch.cancel;
         for worker in &mut self.workers {
-            (self.options.progress)(&Progress {
-                done: 0,
-                total: 1,
-                what: "preparing the files",
-            });
-            worker.ask(&Request::Prepare, cancel)?;
+            self.options.watch.step(0, 1, "preparing the files")?;
+            worker.ask::<Reply>(&Request::Prepare, cancel)?;
         }
         for (volume, worker) in [(&self.scratch, EGERIA), (&self.striped, STRIPED)] {
             for path in volume.pool_paths() {
@@ -205,7 +207,7 @@ impl<'a> Bench<'a> {
         };
         let mut ops_s = vec![0.0; subjects.len()];
         for place in rotated_order(ops_s.len(), turn) {
-            check_cancel(self.options.cancel)?;
+            check_cancel(self.options.watch.cancel)?;
             ops_s[place] = self.measure(case, turn, subjects[place])?;
         }
         Ok(ops_s)
@@ -228,7 +230,7 @@ impl<'a> Bench<'a> {
         };
         let counters = || volume.map(|volume| volume.volume().counters());
         let before = counters();
-        let reply = self.workers[subject].ask(&request, self.options.cancel)?;
+        let reply = self.workers[subject].ask(&request, self.options.watch.cancel)?;
         let Reply::Measured {
             calls,
             warm_calls,

@@ -21,7 +21,6 @@ mod driver;
 mod options;
 pub mod plan;
 mod report;
-mod setup;
 mod subject;
 pub mod worker;
 

@@ -1,9 +1,8 @@
 //! How to measure.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
-use egeria_harness::Progress;
+use crate::experiment::Watch;
 
 /// How to measure the data path.
 pub struct DatapathOptions<'a> {
@@ -19,14 +18,12 @@ pub struct DatapathOptions<'a> {
     pub worker: Option<PathBuf>,
     /// The tmpfs where pool and files are made.
     pub memory_directory: PathBuf,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
 }
 
 impl DatapathOptions<'_> {
-    /// The measurement `egeria bench datapath` makes: 7 rounds, 512 MiB a thread, about two minutes.
+    /// The measurement `egeria-lab bench datapath` makes: 7 rounds, 512 MiB a thread, about two minutes.
     pub fn new(preload_library: PathBuf) -> DatapathOptions<'static> {
         DatapathOptions {
             rounds: 7,
@@ -35,8 +32,7 @@ impl DatapathOptions<'_> {
             preload_library,
             worker: None,
             memory_directory: PathBuf::from("/dev/shm"),
-            cancel: None,
-            progress: &egeria_harness::silent,
+            watch: Watch::default(),
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The figures, as rows and as a table.
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::plan::{Case, Files};
-use egeria_stats::statistics::median;
+use crate::experiment::{Column, over, table};
 use egeria_stats::text::thousands;
 
 /// Figures of one case: medians over all turns of all rounds.
@@ -38,13 +37,7 @@ impl Row {
     /// The row of a case from its turns: each Egeria's, tmpfs's and the bare copy's calls per second, and where the
     /// files are striped, those on local ones.
     pub(crate) fn of_turns(case: &Case, turns: &[Vec<f64>]) -> Row {
-        let middle = |subject: usize| {
-            let values: Vec<f64> = turns
-                .iter()
-                .filter_map(|turn| turn.get(subject).copied())
-                .collect();
-            median(&values).unwrap_or(0.0)
-        };
+        let middle = |subject: usize| over(turns, |turn: &Vec<f64>| turn[subject]);
         let local = (case.files != Files::Own).then(|| middle(3));
         let (egeria, tmpfs, memcpy) = (middle(0), middle(1), middle(2));
         Row {
@@ -88,39 +81,24 @@ pub struct DatapathReport {
 impl DatapathReport {
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "op",
-            "block",
-            "threads",
-            "Egeria ops/s",
-            "tmpfs ops/s",
-            "memcpy ops/s",
-            "of memcpy",
-            "of tmpfs",
-            "of local",
-        ]);
-        for row in &self.rows {
-            table.add_row([
-                row.op.clone(),
-                format!("{} KiB", row.block_bytes >> 10),
-                row.threads.to_string(),
-                thousands(row.egeria_ops_s),
-                thousands(row.tmpfs_ops_s),
-                thousands(row.memcpy_ops_s),
-                format!("{:.2}", row.of_memcpy),
-                format!("{:.2}", row.of_tmpfs),
-                row.of_local.map_or(String::new(), |of| format!("{of:.2}")),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!(
-            "{table}\nMedians of {} rounds, files of {} MiB a thread, DRAM, emulation off. striped: over 4 pools, beside files on one; shared: a part of one striped file for each thread. Nobody flushes: pools in DRAM survive no power loss.",
+        let columns: &[Column<Row>] = &[
+            ("op", |row| row.op.clone()),
+            (">block", |row| format!("{} KiB", row.block_bytes >> 10)),
+            (">threads", |row| row.threads.to_string()),
+            (">Egeria ops/s", |row| thousands(row.egeria_ops_s)),
+            (">tmpfs ops/s", |row| thousands(row.tmpfs_ops_s)),
+            (">memcpy ops/s", |row| thousands(row.memcpy_ops_s)),
+            (">of memcpy", |row| format!("{:.2}", row.of_memcpy)),
+            (">of tmpfs", |row| format!("{:.2}", row.of_tmpfs)),
+            (">of local", |row| {
+                row.of_local.map_or(String::new(), |of| format!("{of:.2}"))
+            }),
+        ];
+        let words = format!(
+            "Medians of {} rounds, files of {} MiB a thread, DRAM, emulation off. striped: over 4 pools, beside files on one; shared: a part of one striped file for each thread. Nobody flushes: pools in DRAM survive no power loss.",
             self.rounds,
             self.file_bytes >> 20
-        )
+        );
+        table(columns, &self.rows, &words)
     }
 }

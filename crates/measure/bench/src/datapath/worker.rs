@@ -6,7 +6,7 @@
 //! ```
 //! `files` measures system calls on the files named, `memory` bare copies on mappings of them.
 
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Barrier;
@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Case, Files, Offsets, Operation};
 use super::subject::{Buffer, Call, Calls, Opened, Subject, prefault};
+use crate::programs::worker;
+pub use crate::programs::worker::Answer;
 
 /// Calls of each thread before its time starts.
 const WARM_CALLS: u32 = 64;
@@ -72,11 +74,6 @@ pub enum Reply {
         /// Sum over the threads of calls per second.
         ops_s: f64,
     },
-    /// It went wrong.
-    Failed {
-        /// How.
-        message: String,
-    },
 }
 
 /// What the worker was started for.
@@ -90,10 +87,13 @@ struct Task {
 pub fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some(task) = parse(&arguments) else {
-        eprintln!("egeria-datapath-worker: started by hand; run `egeria bench datapath` instead");
+        eprintln!(
+            "egeria-datapath-worker: started by hand; run `egeria-lab bench datapath` instead"
+        );
         return ExitCode::from(2);
     };
-    match serve(&task) {
+    let mut subject = None;
+    match worker::serve(|request| answer(&task, &mut subject, request)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("egeria-datapath-worker: {error}");
@@ -118,25 +118,6 @@ fn parse(arguments: &[String]) -> Option<Task> {
         file_bytes,
         paths,
     })
-}
-
-/// Answers requests until standard input ends.
-fn serve(task: &Task) -> io::Result<()> {
-    let mut subject = None;
-    for line in io::stdin().lock().lines() {
-        let reply = match serde_json::from_str(&line?) {
-            Ok(request) => answer(task, &mut subject, &request),
-            Err(error) => Err(io::Error::other(error)),
-        };
-        let reply = reply.unwrap_or_else(|error| Reply::Failed {
-            message: error.to_string(),
-        });
-        let mut stdout = io::stdout().lock();
-        serde_json::to_writer(&mut stdout, &reply)?;
-        stdout.write_all(b"\n")?;
-        stdout.flush()?;
-    }
-    Ok(())
 }
 
 fn answer(task: &Task, subject: &mut Option<Subject>, request: &Request) -> io::Result<Reply> {

@@ -23,11 +23,10 @@ pub use report::{DemoReport, DemoRow, Family, MachineSummary, Throughput};
 use std::path::Path;
 use std::time::Instant;
 
+use crate::emulated::EmulatedOptions;
 use crate::everyday::{EverydayOptions, EverydayReport};
 use crate::names::{self, NamesOptions, NamesReport};
-use crate::odin::{OdinOptions, OdinReport};
-use crate::pats::{PatsOptions, PatsReport};
-use crate::relocation::{RelocationOptions, RelocationReport};
+use crate::{odin, pats, relocation};
 use egeria_harness::{Error, Result};
 use stage::Stage;
 
@@ -52,16 +51,26 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let rows = run_all(&stage)?;
     drop(stage);
     let (names, jobs) = (names_of(options)?, jobs_of(options)?);
+    let emulated = emulated(options);
     let report = DemoReport {
         machine: facts::summary(&options.machine),
         host: facts::host(),
-        versions: facts::versions(options.cancel),
+        versions: facts::versions(options.watch.cancel),
         rows,
         names: names.rows,
         jobs: jobs.rows,
-        pats: figure(options, pats_of)?,
-        odin: figure(options, odin_of)?,
-        relocation: figure(options, relocation_of)?,
+        pats: figure(&emulated, |options| {
+            pats::run(options, &pats::Selection::Brief)
+        })?,
+        odin: figure(&emulated, |options| {
+            odin::run(options, &odin::Selection::Brief)
+        })?,
+        relocation: figure(&emulated, |options| {
+            relocation::run(&EmulatedOptions {
+                measured: relocation::MEASURED,
+                ..options.clone()
+            })
+        })?,
         seconds: (start.elapsed().as_secs_f64() * 10.0).round() / 10.0,
         html: directory.join("report.html").into(),
         json: directory.join("report.json").into(),
@@ -80,8 +89,7 @@ fn names_of(options: &DemoOptions<'_>) -> Result<NamesReport> {
         loopback: options.loopback.clone(),
         rounds: rounds(options, short.rounds),
         memory_directory: options.memory_directory.clone(),
-        cancel: options.cancel,
-        progress: options.progress,
+        watch: options.watch,
         ..short
     })
 }
@@ -94,50 +102,26 @@ fn jobs_of(options: &DemoOptions<'_>) -> Result<EverydayReport> {
         loopback: options.loopback.clone(),
         rounds: rounds(options, short.rounds),
         memory_directory: options.memory_directory.clone(),
-        cancel: options.cancel,
-        progress: options.progress,
+        watch: options.watch,
         ..short
     })
 }
 
-/// A figure of emulated machines, which a quick run leaves out.
-fn figure<T>(
-    options: &DemoOptions<'_>,
-    make: fn(&DemoOptions<'_>) -> Result<T>,
+/// What figures of emulated machines are given; a quick run leaves them out.
+fn emulated<'a>(options: &DemoOptions<'a>) -> Option<EmulatedOptions<'a>> {
+    (!options.quick).then(|| EmulatedOptions {
+        rounds: 1,
+        memory_directory: options.memory_directory.clone(),
+        watch: options.watch,
+        ..EmulatedOptions::new(options.preload_library.clone())
+    })
+}
+
+fn figure<'a, T>(
+    options: &Option<EmulatedOptions<'a>>,
+    run: impl FnOnce(&EmulatedOptions<'a>) -> Result<T>,
 ) -> Result<Option<T>> {
-    (!options.quick).then(|| make(options)).transpose()
-}
-
-fn pats_of(options: &DemoOptions<'_>) -> Result<PatsReport> {
-    crate::pats::run(&PatsOptions {
-        brief: true,
-        rounds: 1,
-        memory_directory: options.memory_directory.clone(),
-        cancel: options.cancel,
-        progress: options.progress,
-        ..PatsOptions::new(options.preload_library.clone())
-    })
-}
-
-fn odin_of(options: &DemoOptions<'_>) -> Result<OdinReport> {
-    crate::odin::run(&OdinOptions {
-        brief: true,
-        rounds: 1,
-        memory_directory: options.memory_directory.clone(),
-        cancel: options.cancel,
-        progress: options.progress,
-        ..OdinOptions::new(options.preload_library.clone())
-    })
-}
-
-fn relocation_of(options: &DemoOptions<'_>) -> Result<RelocationReport> {
-    crate::relocation::run(&RelocationOptions {
-        rounds: 1,
-        memory_directory: options.memory_directory.clone(),
-        cancel: options.cancel,
-        progress: options.progress,
-        ..RelocationOptions::new(options.preload_library.clone())
-    })
+    options.as_ref().map(run).transpose()
 }
 
 fn rounds(options: &DemoOptions<'_>, usual: usize) -> usize {
@@ -149,21 +133,21 @@ fn run_all(stage: &Stage<'_>) -> Result<Vec<DemoRow>> {
     let total = workloads.len() + rocksdb::BENCHMARKS.len() + everyday::PROGRAMS.len();
     let mut rows = Vec::new();
     for workload in &workloads {
-        stage.tell(rows.len(), total, &format!("fio {}", workload.name()));
+        stage.tell(rows.len(), total, &format!("fio {}", workload.name()))?;
         rows.push(fio::run(stage, workload)?);
     }
     stage.clear(fio::DIRECTORY);
     for (benchmark, name) in rocksdb::BENCHMARKS {
-        stage.tell(rows.len(), total, &format!("db_bench {benchmark}"));
+        stage.tell(rows.len(), total, &format!("db_bench {benchmark}"))?;
         rows.push(rocksdb::run(stage, benchmark, name)?);
     }
     stage.clear(rocksdb::DIRECTORY);
     let sources = everyday::Sources::make(stage)?;
     for (program, (name, workload)) in everyday::PROGRAMS.iter().enumerate() {
-        stage.tell(rows.len(), total, &format!("{name} {workload}"));
+        stage.tell(rows.len(), total, &format!("{name} {workload}"))?;
         rows.push(everyday::run(stage, &sources, program)?);
     }
-    stage.tell(total, total, "done");
+    stage.tell(total, total, "done")?;
     Ok(rows)
 }
 

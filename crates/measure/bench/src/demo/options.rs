@@ -1,9 +1,8 @@
 //! How to run it.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
-use egeria_harness::Progress;
+use crate::experiment::Watch;
 
 /// How to run the demonstration.
 pub struct DemoOptions<'a> {
@@ -21,10 +20,8 @@ pub struct DemoOptions<'a> {
     pub memory_directory: PathBuf,
     /// A few short runs only: shows that everything works, the figures are rough.
     pub quick: bool,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
 }
 
 impl DemoOptions<'_> {
@@ -42,8 +39,7 @@ impl DemoOptions<'_> {
             output_directory,
             memory_directory: PathBuf::from("/dev/shm"),
             quick: false,
-            cancel: None,
-            progress: &egeria_harness::silent,
+            watch: Watch::default(),
         }
     }
 }

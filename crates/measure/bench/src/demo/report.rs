@@ -1,12 +1,11 @@
 //! What the demonstration found out: rows, and a table for people.
 
-use comfy_table::{CellAlignment, Table, presets};
 use egeria_machine::NamedPath;
+use egeria_stats::text::{self, thousands};
 use serde::Serialize;
 
-use egeria_stats::text::{self, thousands};
-
 use crate::everyday::EverydayRow;
+use crate::experiment::{Column, table};
 use crate::names::NamesRow;
 use crate::odin::OdinReport;
 use crate::pats::PatsReport;
@@ -136,17 +135,17 @@ pub struct DemoReport {
     pub versions: Vec<String>,
     /// One per program and workload.
     pub rows: Vec<DemoRow>,
-    /// What names cost, one thread, small directories; as of `egeria bench names`.
+    /// What names cost, one thread, small directories; as of `egeria-lab bench names`.
     pub names: Vec<NamesRow>,
-    /// Everyday programs on a small tree; as of `egeria bench everyday`.
+    /// Everyday programs on a small tree; as of `egeria-lab bench everyday`.
     pub jobs: Vec<EverydayRow>,
-    /// Copies on DRAM beside writers to persistent memory, emulated; as of `egeria bench pats`. None of these in a quick run.
+    /// Copies on DRAM beside writers to persistent memory, emulated; as of `egeria-lab bench pats`. None of these in a quick run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pats: Option<PatsReport>,
-    /// Striped files on eight nodes, emulated; as of `egeria bench odin`.
+    /// Striped files on eight nodes, emulated; as of `egeria-lab bench odin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub odin: Option<OdinReport>,
-    /// Readers of one node's files, emulated; as of `egeria bench relocation`.
+    /// Readers of one node's files, emulated; as of `egeria-lab bench relocation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relocation: Option<RelocationReport>,
     /// Time everything took, s.
@@ -194,36 +193,23 @@ impl DemoReport {
 
     /// A table for people, failures below it, and where the reports are.
     pub fn table(&self) -> String {
-        let emulated = self.has_emulated_figures();
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        let mut heading = vec!["program".to_owned()];
-        heading.extend(emulated.then(|| self.emulated_heading()));
-        heading.extend(
-            [
-                "Egeria", "tmpfs", "local", "remote", "direct", "passed", "verified",
-            ]
-            .map(str::to_owned),
-        );
-        table.set_header(heading);
-        for row in &self.rows {
-            let mut cells = vec![row.name()];
-            cells.extend(emulated.then(|| rate(row.egeria_emulated)));
-            cells.extend([
-                rate(row.egeria),
-                rate(row.tmpfs),
-                bytes(row.local_bytes),
-                bytes(row.remote_bytes),
-                thousands(row.direct_calls as f64),
-                thousands(row.passed_calls as f64),
-                if row.verified { "yes" } else { "NO" }.to_owned(),
-            ]);
-            table.add_row(cells);
+        let emulated = format!(">{}", self.emulated_heading());
+        let mut columns: Vec<Column<DemoRow>> = vec![
+            ("program", DemoRow::name),
+            (">Egeria", |row| rate(row.egeria)),
+            (">tmpfs", |row| rate(row.tmpfs)),
+            (">local", |row| bytes(row.local_bytes)),
+            (">remote", |row| bytes(row.remote_bytes)),
+            (">direct", |row| thousands(row.direct_calls as f64)),
+            (">passed", |row| thousands(row.passed_calls as f64)),
+            (">verified", |row| {
+                if row.verified { "yes" } else { "NO" }.to_owned()
+            }),
+        ];
+        if self.has_emulated_figures() {
+            columns.insert(1, (&emulated, |row| rate(row.egeria_emulated)));
         }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        let mut text = format!("{table}\n{}", self.verdict());
+        let mut text = table(&columns, &self.rows, &self.verdict());
         for row in self.failures() {
             let why = row
                 .failure

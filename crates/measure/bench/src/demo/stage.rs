@@ -10,7 +10,6 @@ use tempfile::TempDir;
 
 use super::options::DemoOptions;
 use super::report::{DemoRow, Throughput};
-use egeria_harness::Progress;
 use egeria_harness::process::{self, Finished};
 use egeria_harness::{Error, Result};
 use egeria_scratch::{ScratchVolume, check_room, memory_directory};
@@ -177,7 +176,7 @@ impl<'a> Stage<'a> {
             )));
         }
         self.scratch.volume().set_timing(place == Place::Emulated);
-        let finished = process::run_well(command, limit.min(left), self.options.cancel);
+        let finished = process::run_well(command, limit.min(left), self.options.watch.cancel);
         self.scratch.volume().set_timing(false);
         finished
     }
@@ -211,9 +210,8 @@ impl<'a> Stage<'a> {
     }
 
     /// Says what is going on.
-    pub(super) fn tell(&self, done: usize, total: usize, what: &str) {
-        let (done, total) = (done as u64, total as u64);
-        (self.options.progress)(&Progress { done, total, what });
+    pub(super) fn tell(&self, done: usize, total: usize, what: &str) -> Result<()> {
+        self.options.watch.step(done, total, what)
     }
 
     fn volume(&self) -> &Volume {

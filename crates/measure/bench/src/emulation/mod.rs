@@ -6,17 +6,13 @@
 mod report;
 mod scenario;
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use egeria_harness::program::find_in_path;
-use egeria_harness::{Error, Progress, Result, silent};
-use egeria_scratch::check_room;
+use egeria_harness::{Error, Result};
 use egeria_sim::{Options, Outcome};
-use egeria_stats::statistics::median;
 
-use crate::emulated_run::{EmulatedRun, Moved, RunPace};
+use crate::emulated::{EmulatedOptions, EmulatedRun, Moved, RunPace};
+use crate::experiment::over;
 
 pub use report::{EmulationReport, EmulationRow};
 use scenario::{Scenario, scenarios};
@@ -29,83 +25,24 @@ const MAX_MEASURED_S: f64 = 60.0;
 /// Memory that the largest run needs.
 const ROOM_BYTES: u64 = 3 << 30;
 
-/// What to run, and on what.
-pub struct EmulationOptions<'a> {
-    /// `libegeria_preload.so`.
-    pub preload_library: PathBuf,
-    /// The tmpfs where pools are made.
-    pub memory_directory: PathBuf,
-    /// Only scenarios whose name contains this.
-    pub only: Option<String>,
-    /// How often each is run; figures are medians.
-    pub rounds: usize,
-    /// How long each is measured, host time.
-    pub measured: Duration,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
-}
-
-impl EmulationOptions<'_> {
-    /// All of them, three times.
-    pub fn new(preload_library: PathBuf) -> EmulationOptions<'static> {
-        EmulationOptions {
-            preload_library,
-            memory_directory: PathBuf::from("/dev/shm"),
-            only: None,
-            rounds: 3,
-            measured: Duration::from_millis(1500),
-            cancel: None,
-            progress: &silent,
-        }
-    }
-}
-
-/// Runs the scenarios and predicts them.
+/// Runs the scenarios whose name contains `only`, or all, and predicts them.
 ///
 /// # Errors
 /// When fio is missing, there is no room, a program fails, or it was interrupted.
-pub fn run(options: &EmulationOptions<'_>) -> Result<EmulationReport> {
-    if find_in_path("fio").is_none() {
-        return Err(Error::MissingPrograms {
-            programs: "fio".to_owned(),
-            packages: "fio".to_owned(),
-        });
-    }
-    check_room(
-        &options.memory_directory,
-        ROOM_BYTES,
-        "free some, or name another tmpfs with --memory",
-    )?;
-    let wanted = |scenario: &Scenario| {
-        let only = options.only.as_ref();
-        only.is_none_or(|only| scenario.name.contains(only.as_str()))
-    };
-    let chosen: Vec<Scenario> = scenarios().into_iter().filter(wanted).collect();
+pub fn run(options: &EmulatedOptions<'_>, only: Option<&str>) -> Result<EmulationReport> {
+    let mut chosen = scenarios();
+    chosen.retain(|scenario| only.is_none_or(|only| scenario.name.contains(only)));
     if chosen.is_empty() {
-        let names: Vec<String> = scenarios()
-            .into_iter()
-            .map(|scenario| scenario.name)
-            .collect();
+        let names: Vec<String> = scenarios().into_iter().map(|each| each.name).collect();
         let names = names.join(", ");
         return Err(Error::failed(format!(
             "there is no such scenario; take a part of one of: {names}"
         )));
     }
-    let total = (chosen.len() * options.rounds) as u64;
-    let mut all: Vec<Vec<Vec<Moved>>> = vec![Vec::new(); chosen.len()];
-    for round in 0..options.rounds {
-        for (index, scenario) in chosen.iter().enumerate() {
-            (options.progress)(&Progress {
-                done: (round * chosen.len() + index) as u64,
-                total,
-                what: &scenario.name,
-            });
-            all[index].push(perform(options, scenario)?);
-        }
-    }
-    let rows = chosen.iter().zip(&all);
+    let perform = |scenario: &Scenario| perform(options, scenario);
+    let name = |scenario: &Scenario| scenario.name.clone();
+    let found = options.rounds(ROOM_BYTES, &chosen, name, perform)?;
+    let rows = chosen.iter().zip(&found);
     let rows: Result<Vec<Vec<EmulationRow>>> = rows
         .map(|(scenario, rounds)| compare(scenario, rounds))
         .collect();
@@ -113,21 +50,16 @@ pub fn run(options: &EmulationOptions<'_>) -> Result<EmulationReport> {
 }
 
 /// One run of one scenario on the emulation.
-fn perform(options: &EmulationOptions<'_>, scenario: &Scenario) -> Result<Vec<Moved>> {
-    let machine = scenario.machine()?;
-    let run = EmulatedRun::set_up(
-        &machine,
-        &scenario.volumes(),
-        &options.preload_library,
-        &options.memory_directory,
-        options.cancel,
-    )?;
-    let calls = (0..scenario.programs.len()).map(|index| scenario.preparation(index, &run));
-    run.prepare(calls.collect())?;
-    let programs = scenario.programs.iter().enumerate();
-    let programs: Vec<_> = programs
-        .map(|(index, program)| (scenario.call(index, &run), program.threads))
-        .collect();
+fn perform(options: &EmulatedOptions<'_>, scenario: &Scenario) -> Result<Vec<Moved>> {
+    let run = EmulatedRun::set_up(options, &scenario.machine()?, &scenario.volumes())?;
+    let indices = || 0..scenario.programs.len();
+    let fills = indices().map(|index| scenario.jobs(index, &run).fill());
+    run.prepare(fills.collect())?;
+    let program = |index: usize| {
+        let threads = scenario.programs[index].threads;
+        (scenario.call(index, &run), threads)
+    };
+    let programs: Vec<_> = indices().map(program).collect();
     run.measure(&programs, pace(scenario, options.measured)?)
 }
 
@@ -151,10 +83,7 @@ fn pace(scenario: &Scenario, wanted: Duration) -> Result<RunPace> {
 
 /// What the model says of the scenario with the programs' computing as it was, beside the median of the rounds.
 fn compare(scenario: &Scenario, rounds: &[Vec<Moved>]) -> Result<Vec<EmulationRow>> {
-    let of = |index: usize, what: fn(&Moved) -> f64| {
-        let values: Vec<f64> = rounds.iter().map(|round| what(&round[index])).collect();
-        median(&values).unwrap_or(0.0)
-    };
+    let of = |index: usize, what: fn(&Moved) -> f64| over(rounds, |round| what(&round[index]));
     let think_ns: Vec<f64> = (0..scenario.programs.len())
         .map(|index| of(index, |moved| moved.think_ns))
         .collect();

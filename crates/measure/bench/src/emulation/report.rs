@@ -1,13 +1,12 @@
 //! The figures, as JSON, as a table and as a page.
 
-use comfy_table::{CellAlignment, Table, presets};
-use egeria_report::chart::{Bar, BarGroup, Bars};
-use egeria_report::page;
+use egeria_report::chart::Bar;
 use egeria_stats::statistics::median;
 use maud::html;
 use serde::Serialize;
 
 use crate::colors;
+use crate::experiment::{Column, group, page_of, picture, table};
 
 /// One program of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,30 +64,19 @@ impl EmulationReport {
 
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "scenario",
-            "of it",
-            "think ns",
-            "emulated GB/s",
-            "predicted GB/s",
-            "off",
-        ]);
-        for row in &self.rows {
-            table.add_row([
-                row.scenario.clone(),
-                row.program.clone(),
-                format!("{:.0}", row.think_ns),
-                format!("{:.3}", row.emulated_bytes_s / 1e9),
-                format!("{:.3}", row.predicted_bytes_s / 1e9),
-                format!("{:+.1} %", row.error * 100.0),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!("{table}\n{}", self.summary())
+        let columns: &[Column<EmulationRow>] = &[
+            ("scenario", |row| row.scenario.clone()),
+            ("of it", |row| row.program.clone()),
+            (">think ns", |row| format!("{:.0}", row.think_ns)),
+            (">emulated GB/s", |row| {
+                format!("{:.3}", row.emulated_bytes_s / 1e9)
+            }),
+            (">predicted GB/s", |row| {
+                format!("{:.3}", row.predicted_bytes_s / 1e9)
+            }),
+            (">off", |row| format!("{:+.1} %", row.error * 100.0)),
+        ];
+        table(columns, &self.rows, &self.summary())
     }
 
     fn summary(&self) -> String {
@@ -106,40 +94,36 @@ impl EmulationReport {
 
     /// A page of its own.
     pub fn page(&self) -> String {
-        let group = |row: &EmulationRow| {
-            let label = format!(
-                "{:.2} GB/s, {:+.1} %",
-                row.emulated_bytes_s / 1e9,
-                row.error * 100.0
-            );
-            BarGroup {
-                name: format!("{} ({})", row.program, row.threads),
-                bars: vec![Bar {
-                    color: colors::EGERIA,
-                    value: row.emulated_bytes_s / row.predicted_bytes_s,
-                    label,
-                    mark: Some(1.0),
-                }],
-                stacked: false,
-            }
+        let one = |row: &EmulationRow| {
+            let (gb_s, off) = (row.emulated_bytes_s / 1e9, row.error * 100.0);
+            let bar = Bar {
+                color: colors::EGERIA,
+                value: row.emulated_bytes_s / row.predicted_bytes_s,
+                label: format!("{gb_s:.2} GB/s, {off:+.1} %"),
+                mark: Some(1.0),
+            };
+            group(format!("{} ({})", row.program, row.threads), vec![bar])
         };
-        let pictures = self
+        let scenarios = self
             .rows
             .chunk_by(|one, other| one.scenario == other.scenario);
-        let body = html! {
-            h1 { "Emulation and model" }
-            p { (self.summary()) }
-            @for rows in pictures {
-                @let bars = Bars { groups: rows.iter().map(group).collect() };
-                (page::figure(
-                    None,
-                    &rows[0].scenario,
-                    &page::key(colors::EGERIA, "emulated, as times the prediction (the line)"),
-                    &bars.draw(&format!("{}: emulated beside predicted", rows[0].scenario)),
-                    &html! {},
-                ))
-            }
+        let keys = [(
+            colors::EGERIA,
+            "emulated, as times the prediction (the line)",
+        )];
+        let drawn = |rows: &[EmulationRow]| {
+            let name = &rows[0].scenario;
+            let description = format!("{name}: emulated beside predicted");
+            picture(
+                None,
+                name,
+                &keys,
+                rows.iter().map(one).collect(),
+                &description,
+            )
         };
-        page::page("Emulation and model", colors::STYLE, &body)
+        let pictures = html! { @for rows in scenarios { (drawn(rows)) } };
+        let title = "Emulation and model";
+        page_of(title, title, &self.summary(), &pictures, "")
     }
 }

@@ -1,12 +1,13 @@
 //! What is run: one DIMM to eight nodes, reads, writes and mixes, DRAM beside persistent memory, remote, striped.
 
 use egeria_engine::AllocationPolicy;
-use egeria_harness::{Error, Result};
+use egeria_harness::Result;
 use egeria_machine::{Machine, MemoryKind, NodeId};
 use egeria_sim::{Allocation, FileGroup, MediumKind, Pattern, Phase, ThreadGroup, Workload};
 
-use crate::emulated_run::{EmulatedRun, VolumeSetup};
-use crate::script::Call;
+use crate::emulated::{self, EmulatedRun, VolumeSetup};
+use crate::programs::fio::Jobs;
+use crate::programs::script::Call;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -156,23 +157,14 @@ impl Program {
 }
 
 impl Scenario {
-    /// The machine as its profile describes it, without a last-level cache: files of a size that the host has room for
-    /// would lie in it.
+    /// The machine as its profile describes it.
     pub(super) fn described(&self) -> Result<Machine> {
-        let mut machine = Machine::profile(self.profile).map_err(Error::failed)?;
-        machine = machine.first_nodes(self.nodes).map_err(Error::failed)?;
-        for node in &mut machine.nodes {
-            node.hardware.cache = None;
-        }
-        Ok(machine)
+        emulated::described(self.profile, Some(self.nodes))
     }
 
     /// The same, emulated.
     pub(super) fn machine(&self) -> Result<Machine> {
-        let emulated = self.described()?.emulate(self.dilation);
-        emulated
-            .and_then(Machine::standing_here)
-            .map_err(Error::failed)
+        emulated::machine(self.profile, Some(self.nodes), self.dilation)
     }
 
     pub(super) fn volumes(&self) -> Vec<VolumeSetup> {
@@ -197,41 +189,26 @@ impl Scenario {
         (share + share / 4 + 64 * MIB).next_multiple_of(2 * MIB)
     }
 
-    fn words(&self, index: usize, run: &EmulatedRun<'_>) -> Vec<String> {
+    /// One program's files and threads.
+    pub(super) fn jobs<'r>(&self, index: usize, run: &'r EmulatedRun<'_>) -> Jobs<'r> {
         let program = &self.programs[index];
-        vec![
-            "fio".to_owned(),
-            "--name=f".to_owned(),
-            format!("--directory={}", run.directory(index).display()),
-            "--ioengine=psync".to_owned(),
-            "--thread".to_owned(),
-            "--fallocate=none".to_owned(),
-            format!("--numjobs={}", program.threads),
-            format!("--size={}", program.file_bytes()),
-        ]
-    }
-
-    /// Fills the files.
-    pub(super) fn preparation(&self, index: usize, run: &EmulatedRun<'_>) -> Call {
-        let mut words = self.words(index, run);
-        words.extend(["--rw=write", "--bs=1M"].map(str::to_owned));
-        Call::new(words)
+        Jobs {
+            directory: run.directory(index),
+            count: program.threads,
+            file_bytes: program.file_bytes(),
+        }
     }
 
     /// The measured program.
     pub(super) fn call(&self, index: usize, run: &EmulatedRun<'_>) -> Call {
         let program = &self.programs[index];
-        let mut words = self.words(index, run);
-        words.extend([
+        self.jobs(index, run).endless([
             format!("--bs={}", program.request_bytes),
             "--rw=randrw".to_owned(),
             format!("--rwmixread={:.0}", program.read_share * 100.0),
             "--norandommap".to_owned(),
             "--randrepeat=0".to_owned(),
-            "--time_based".to_owned(),
-            "--runtime=500".to_owned(),
-        ]);
-        Call::new(words)
+        ])
     }
 
     /// The same for the model. Where threads run, nobody says: they spread over the nodes.

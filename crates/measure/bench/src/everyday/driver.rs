@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use egeria_harness::process::{self, Finished};
 use egeria_harness::program::{find_beside, find_in_path};
-use egeria_harness::{Error, Progress, Result};
+use egeria_harness::{Error, Result};
 use egeria_scratch::{check_room, memory_directory};
 use egeria_stats::statistics::{median, rotated_order};
 
@@ -86,7 +86,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn set_up(options: &'a EverydayOptions<'a>, jobs: Vec<Job>) -> Result<Bench<'a>> {
-        tell(options, 0, 1, "copying the tree");
+        options.watch.step(0, 1, "copying the tree")?;
         let worker = find_beside(
             options.worker.as_deref(),
             "egeria-names-worker",
@@ -160,12 +160,8 @@ impl<'a> Bench<'a> {
         self.directories = tree::directories(&original)
             .map_err(|error| Error::io("cannot read the tree", error, "try again"))?;
         for subject in SUBJECTS {
-            tell(
-                self.options,
-                0,
-                1,
-                &format!("copying the tree to {}", subject.name()),
-            );
+            let what = format!("copying the tree to {}", subject.name());
+            self.options.watch.step(0, 1, &what)?;
             let mut command = self.places.command(subject, "cp");
             command
                 .arg("-a")
@@ -193,12 +189,8 @@ impl<'a> Bench<'a> {
         let removes = self.jobs.iter().position(|job| *job == Job::Rm);
         for round in 0..self.options.rounds {
             for (index, &job) in self.jobs.iter().enumerate() {
-                tell(
-                    self.options,
-                    round * self.jobs.len() + index,
-                    total,
-                    job.title(),
-                );
+                let done = round * self.jobs.len() + index;
+                self.options.watch.step(done, total, job.title())?;
                 for place in rotated_order(SUBJECTS.len(), round) {
                     let subject = SUBJECTS[place];
                     let is_needed = job == Job::Rm && self.jobs.iter().any(|job| job.makes_tree());
@@ -222,7 +214,9 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        tell(self.options, total, total, "checking the trees");
+        self.options
+            .watch
+            .step(total, total, "checking the trees")?;
         self.check_trees(&mut results)?;
         for (job, results) in self.jobs.iter().zip(results) {
             report.rows.push(row(*job, &results));
@@ -382,7 +376,7 @@ impl<'a> Bench<'a> {
         if job != Job::Rg {
             return self.run(command);
         }
-        let finished = process::run(command, LIMIT, self.options.cancel)?;
+        let finished = process::run(command, LIMIT, self.options.watch.cancel)?;
         match finished.status.code() {
             Some(0 | 1) => Ok(finished),
             _ => {
@@ -393,7 +387,7 @@ impl<'a> Bench<'a> {
     }
 
     fn run(&self, command: &mut Command) -> Result<Finished> {
-        process::run_well(command, LIMIT, self.options.cancel)
+        process::run_well(command, LIMIT, self.options.watch.cancel)
     }
 
     /// The tree on tmpfs that everything is compared with.
@@ -444,11 +438,6 @@ fn make(directory: &Path) -> Result<()> {
         Error::io(doing, error, "see the mount")
     };
     std::fs::create_dir(directory).map_err(failed)
-}
-
-fn tell(options: &EverydayOptions<'_>, done: usize, total: usize, what: &str) {
-    let (done, total) = (done as u64, total as u64);
-    (options.progress)(&Progress { done, total, what });
 }
 
 #[cfg(test)]

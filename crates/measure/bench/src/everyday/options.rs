@@ -1,11 +1,10 @@
 //! How to measure.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
-use egeria_harness::Progress;
 
 use super::job::Job;
+
+use crate::experiment::Watch;
 
 /// The tree that programs work on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,14 +31,12 @@ pub struct EverydayOptions<'a> {
     pub loopback: Option<PathBuf>,
     /// The tmpfs where everything is made.
     pub memory_directory: PathBuf,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
 }
 
 impl EverydayOptions<'_> {
-    /// The measurement `egeria bench everyday` makes: 5 rounds on a copy of `/usr/include`.
+    /// The measurement `egeria-lab bench everyday` makes: 5 rounds on a copy of `/usr/include`.
     pub fn new(preload_library: PathBuf) -> EverydayOptions<'static> {
         EverydayOptions {
             rounds: 5,
@@ -49,8 +46,7 @@ impl EverydayOptions<'_> {
             worker: None,
             loopback: None,
             memory_directory: PathBuf::from("/dev/shm"),
-            cancel: None,
-            progress: &egeria_harness::silent,
+            watch: Watch::default(),
         }
     }
 

@@ -1,11 +1,10 @@
 //! The figures, as rows, as a table and as a picture.
 
-use comfy_table::{CellAlignment, Table, presets};
-use egeria_report::chart::BarGroup;
 use maud::Markup;
 use serde::Serialize;
 
 use crate::colors;
+use crate::experiment::{Column, group, table};
 use crate::names::{bar, bars, times};
 
 /// Figures of one job: medians over the rounds, s. `None`: it failed every time.
@@ -53,35 +52,25 @@ impl EverydayReport {
 
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "job",
-            "tmpfs s",
-            "run s",
-            "of tmpfs",
-            "mount s",
-            "of tmpfs",
-            "loopback s",
-            "of tmpfs",
-            "verified",
-        ]);
-        for row in &self.rows {
-            let mut cells = vec![row.job.clone(), seconds(row.tmpfs_s)];
-            for value in [row.run_s, row.mount_s, row.loopback_s] {
-                cells.extend([seconds(value), of_tmpfs(row, value)]);
-            }
-            cells.push(if row.verified { "yes" } else { "NO" }.to_owned());
-            table.add_row(cells);
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!(
-            "{table}\nMedians of {} rounds on {}: with the preload library (run), on the mount without it, and on a loopback \
+        let columns: &[Column<EverydayRow>] = &[
+            ("job", |row| row.job.clone()),
+            (">tmpfs s", |row| seconds(row.tmpfs_s)),
+            (">run s", |row| seconds(row.run_s)),
+            (">of tmpfs", |row| of_tmpfs(row, row.run_s)),
+            (">mount s", |row| seconds(row.mount_s)),
+            (">of tmpfs", |row| of_tmpfs(row, row.mount_s)),
+            (">loopback s", |row| seconds(row.loopback_s)),
+            (">of tmpfs", |row| of_tmpfs(row, row.loopback_s)),
+            (">verified", |row| {
+                if row.verified { "yes" } else { "NO" }.to_owned()
+            }),
+        ];
+        let words = format!(
+            "Medians of {} rounds on {}: with the preload library (run), on the mount without it, and on a loopback \
              over tmpfs through FUSE.",
             self.rounds, self.tree
-        )
+        );
+        table(columns, &self.rows, &words)
     }
 }
 
@@ -98,31 +87,26 @@ fn of_tmpfs(row: &EverydayRow, value: Option<f64>) -> String {
 
 /// What jobs took, beside tmpfs.
 pub(crate) fn picture(rows: &[EverydayRow]) -> Markup {
-    let group = |row: &EverydayRow| {
+    let one = |row: &EverydayRow| {
         let bar = |color, value: Option<f64>| {
             let label = match value {
                 Some(_) => format!("{} s, {} ×", seconds(value), of_tmpfs(row, value)),
                 None => "failed".to_owned(),
             };
-            bar(
-                color,
-                value.unwrap_or(0.0),
-                row.tmpfs_s.unwrap_or(0.0),
-                label,
-            )
+            let [value, tmpfs] = [value, row.tmpfs_s].map(Option::unwrap_or_default);
+            bar(color, value, tmpfs, label)
         };
-        BarGroup {
-            name: format!("{} ({} s)", row.job, seconds(row.tmpfs_s)),
-            bars: vec![
+        group(
+            format!("{} ({} s)", row.job, seconds(row.tmpfs_s)),
+            vec![
                 bar(colors::EGERIA, row.run_s),
                 bar(colors::MOUNT, row.mount_s),
                 bar(colors::TMPFS, row.loopback_s),
             ],
-            stacked: false,
-        }
+        )
     };
     bars(
         "Everyday programs on many small files: time, as times that of tmpfs (in brackets; the line)",
-        rows.iter().map(group).collect(),
+        rows.iter().map(one).collect(),
     )
 }

@@ -1,8 +1,9 @@
 //! The figures, as rows and as a table.
 
-use comfy_table::{CellAlignment, Table, presets};
 use egeria_machine::{NodeId, format_bandwidth, format_bytes};
 use serde::Serialize;
+
+use crate::experiment::{Column, table};
 
 /// §4.3 of the AsymSched paper: its own migration against `migrate_pages`, between one pair of nodes.
 pub const PAPER_RATIO: f64 = 17.0;
@@ -50,43 +51,34 @@ pub struct MigrationReport {
 impl MigrationReport {
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "pages",
-            "bytes",
-            "workers",
-            "workers, bytes/s",
-            "one worker",
-            "migrate_pages",
-            "ratio",
-            "paper",
-            "arrived",
-        ]);
-        for row in &self.rows {
-            table.add_row([
-                row.pages.to_owned(),
-                format_bytes(row.bytes),
-                row.workers.to_string(),
-                format_bandwidth(row.workers_bytes_s),
-                format_bandwidth(row.one_worker_bytes_s),
-                format_bandwidth(row.system_call_bytes_s),
-                format!("{:.2}", row.ratio),
-                format!("{:.0}", self.paper_ratio),
-                format!("{:.1} %", row.arrived_share * 100.0),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+        let columns: &[Column<Row>] = &[
+            ("pages", |row| row.pages.to_owned()),
+            (">bytes", |row| format_bytes(row.bytes)),
+            (">workers", |row| row.workers.to_string()),
+            (">workers, bytes/s", |row| {
+                format_bandwidth(row.workers_bytes_s)
+            }),
+            (">one worker", |row| {
+                format_bandwidth(row.one_worker_bytes_s)
+            }),
+            (">migrate_pages", |row| {
+                format_bandwidth(row.system_call_bytes_s)
+            }),
+            (">ratio", |row| format!("{:.2}", row.ratio)),
+            (">paper", |_| format!("{PAPER_RATIO:.0}")),
+            (">arrived", |row| {
+                format!("{:.1} %", row.arrived_share * 100.0)
+            }),
+        ];
         let emulated = if self.is_emulated {
             "\nCPUs emulated by QEMU (TCG): these figures say nothing of hardware."
         } else {
             ""
         };
-        format!(
-            "{table}\nFrom node {} to node {}, medians of {} rounds. The paper's 17 is of its own system call, between one pair of nodes (§4.3).{emulated}",
+        let words = format!(
+            "From node {} to node {}, medians of {} rounds. The paper's 17 is of its own system call, between one pair of nodes (§4.3).{emulated}",
             self.from.0, self.to.0, self.rounds
-        )
+        );
+        table(columns, &self.rows, &words)
     }
 }

@@ -1,14 +1,11 @@
 //! The measurement: sets up the places and takes turns.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use egeria_harness::process::{Cancel, Group, check_cancel};
+use egeria_harness::process::check_cancel;
 use egeria_harness::program::find_beside;
-use egeria_harness::{Error, Progress, Result};
+use egeria_harness::{Error, Result};
 use egeria_scratch::check_room;
 use egeria_stats::statistics::rotated_order;
 
@@ -16,6 +13,7 @@ use super::options::NamesOptions;
 use super::plan::{self, Case, MAX_THREADS};
 use super::report::{NamesReport, NamesRow};
 use super::worker::{Reply, Request};
+use crate::programs::worker::Worker;
 use crate::subjects::{Needs, Places, SUBJECTS, Subject};
 
 /// Name of the measured program.
@@ -46,7 +44,7 @@ pub(super) fn run(options: &NamesOptions<'_>) -> Result<NamesReport> {
     })?;
     let mut workers = Vec::new();
     for subject in SUBJECTS {
-        workers.push(Worker::start(options.worker.as_deref(), &places, subject)?);
+        workers.push(start(options.worker.as_deref(), &places, subject)?);
     }
     let cases = plan::cases(&options.operations, &options.entries, options.threads);
     let rows = measure_all(options, &mut workers, &cases)?;
@@ -61,42 +59,33 @@ fn measure_all(
     workers: &mut [Worker],
     cases: &[Case],
 ) -> Result<Vec<NamesRow>> {
-    let total = cases.len() as u64;
-    let tell = |done: usize, what: &str| {
-        let done = done as u64;
-        (options.progress)(&Progress { done, total, what });
-    };
+    let tell = |done: usize, what: &str| options.watch.step(done, cases.len(), what);
     let (mut rows, mut filled) = (Vec::new(), 0);
     for (done, case) in cases.iter().enumerate() {
         if filled != case.entries {
             filled = case.entries;
             for worker in &mut *workers {
-                tell(
-                    done,
-                    &format!("{filled} names on {}", worker.subject.name()),
-                );
+                tell(done, &format!("{filled} names on {}", worker.name))?;
                 let directories = options.threads;
                 let entries = case.entries;
-                worker.ask(
-                    &Request::Fill {
-                        directories,
-                        entries,
-                    },
-                    options.cancel,
-                )?;
+                let request = Request::Fill {
+                    directories,
+                    entries,
+                };
+                worker.ask::<Reply>(&request, options.watch.cancel)?;
             }
         }
         let (name, threads) = (case.operation.name(), case.threads);
-        tell(done, &format!("{name}, {threads} threads, {filled} names"));
+        tell(done, &format!("{name}, {threads} threads, {filled} names"))?;
         let mut rounds: [Vec<f64>; 4] = Default::default();
         for round in 0..options.rounds {
             for place in rotated_order(workers.len(), round) {
-                check_cancel(options.cancel)?;
+                check_cancel(options.watch.cancel)?;
                 let request = Request::Measure {
                     case: *case,
                     milliseconds: options.measurement_ms,
                 };
-                match workers[place].ask(&request, options.cancel)? {
+                match workers[place].ask(&request, options.watch.cancel)? {
                     Reply::Measured { ns } => rounds[place].push(ns),
                     _ => return Err(Error::failed("a worker gave no figure; build it again")),
                 }
@@ -104,93 +93,25 @@ fn measure_all(
         }
         rows.push(NamesRow::of_rounds(case, &rounds));
     }
-    tell(cases.len(), "done");
+    tell(cases.len(), "done")?;
     Ok(rows)
 }
 
-/// A running worker; killed when dropped.
-struct Worker {
-    subject: Subject,
-    requests: ChildStdin,
-    replies: Receiver<String>,
-    _group: Group,
-}
-
-impl Worker {
-    fn start(program: Option<&Path>, places: &Places, subject: Subject) -> Result<Worker> {
-        let program = find_beside(program, WORKER, "EGERIA_NAMES_WORKER")?;
-        let failed = |error| Error::io(format!("cannot start {WORKER}"), error, "build it again");
-        let mut command = places.command(subject, program);
-        command
-            .arg(places.directory(subject))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut group = Group::start(&mut command).map_err(failed)?;
-        let child = group.child();
-        let process = child.id();
-        let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::failed("a worker came without its pipes; try again"));
-        };
-        let (sender, replies) = channel();
-        std::thread::spawn(move || {
-            let lines = BufReader::new(output).lines().map_while(|line| line.ok());
-            // Nobody listens any more once the worker is dropped.
-            lines.into_iter().try_for_each(|line| sender.send(line))
-        });
-        let mut worker = Worker {
-            subject,
-            requests,
-            replies,
-            _group: group,
-        };
-        worker.ask(&Request::Hello, None)?;
-        let is_loaded = maps(process, places.library());
-        if is_loaded != (subject == Subject::Run) {
-            let name = subject.name();
-            return Err(Error::failed(format!(
-                "measuring {name}: the preload library is {}loaded; unset LD_PRELOAD and see /etc/ld.so.preload",
-                if is_loaded { "" } else { "not " }
-            )));
-        }
-        Ok(worker)
+fn start(program: Option<&Path>, places: &Places, subject: Subject) -> Result<Worker> {
+    let program = find_beside(program, WORKER, "EGERIA_NAMES_WORKER")?;
+    let mut command = places.command(subject, program);
+    command.arg(places.directory(subject));
+    let mut worker = Worker::start(&mut command, subject.name(), PATIENCE)?;
+    worker.ask::<Reply>(&Request::Hello, None)?;
+    let is_loaded = maps(worker.process_id, places.library());
+    if is_loaded != (subject == Subject::Run) {
+        let name = subject.name();
+        return Err(Error::failed(format!(
+            "measuring {name}: the preload library is {}loaded; unset LD_PRELOAD and see /etc/ld.so.preload",
+            if is_loaded { "" } else { "not " }
+        )));
     }
-
-    /// Asks, and waits for the answer.
-    fn ask(&mut self, request: &Request, cancel: Cancel<'_>) -> Result<Reply> {
-        let mut line = serde_json::to_vec(request).map_err(Error::failed)?;
-        line.push(b'\n');
-        self.requests
-            .write_all(&line)
-            .map_err(|error| self.ended(&error.to_string()))?;
-        let name = self.subject.name();
-        match serde_json::from_str(&self.answer(cancel)?).map_err(Error::failed)? {
-            Reply::Failed { message } => Err(Error::failed(format!("measuring {name}: {message}"))),
-            reply => Ok(reply),
-        }
-    }
-
-    fn answer(&self, cancel: Cancel<'_>) -> Result<String> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            check_cancel(cancel)?;
-            match self.replies.recv_timeout(Duration::from_millis(50)) {
-                Ok(line) => return Ok(line),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.ended("no answer")),
-                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
-                    let seconds = PATIENCE.as_secs();
-                    return Err(self.ended(&format!("no answer for {seconds} s")));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
-    }
-
-    fn ended(&self, how: &str) -> Error {
-        Error::failed(format!(
-            "measuring {}: the worker ended early ({how}); see its message above",
-            self.subject.name()
-        ))
-    }
+    Ok(worker)
 }
 
 /// Whether a process has a library loaded.

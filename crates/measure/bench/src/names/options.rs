@@ -1,11 +1,10 @@
 //! How to measure.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
-use egeria_harness::Progress;
 
 use super::plan::{MAX_THREADS, Operation};
+
+use crate::experiment::Watch;
 
 /// How to measure what names cost.
 pub struct NamesOptions<'a> {
@@ -27,14 +26,12 @@ pub struct NamesOptions<'a> {
     pub loopback: Option<PathBuf>,
     /// The tmpfs where everything is made.
     pub memory_directory: PathBuf,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
 }
 
 impl NamesOptions<'_> {
-    /// The measurement `egeria bench names` makes: 5 rounds, directories of 10 and 100,000 names.
+    /// The measurement `egeria-lab bench names` makes: 5 rounds, directories of 10 and 100,000 names.
     pub fn new(preload_library: PathBuf) -> NamesOptions<'static> {
         NamesOptions {
             rounds: 5,
@@ -46,8 +43,7 @@ impl NamesOptions<'_> {
             worker: None,
             loopback: None,
             memory_directory: PathBuf::from("/dev/shm"),
-            cancel: None,
-            progress: &egeria_harness::silent,
+            watch: Watch::default(),
         }
     }
 

@@ -1,15 +1,13 @@
 //! The figures, as rows, as a table and as a picture.
 
-use comfy_table::{CellAlignment, Table, presets};
-use egeria_report::chart::{Bar, BarGroup, Bars};
-use egeria_report::page::{figure, key};
-use egeria_stats::statistics::median;
+use egeria_report::chart::{Bar, BarGroup, Color};
 use egeria_stats::text::thousands;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::plan::Case;
 use crate::colors;
+use crate::experiment::{self, Column, group, over, table};
 
 /// Figures of one case: medians over the rounds. Time is that of a call, ns; of several threads, the time in
 /// which one call of any of them is done.
@@ -36,7 +34,7 @@ pub struct NamesRow {
 impl NamesRow {
     /// The row of a case from its rounds, by place.
     pub(super) fn of_rounds(case: &Case, rounds: &[Vec<f64>; 4]) -> NamesRow {
-        let middle = |place: usize| median(&rounds[place]).unwrap_or(0.0).round();
+        let middle = |place: usize| over(&rounds[place], |ns| *ns).round();
         NamesRow {
             op: case.operation.name().to_owned(),
             threads: case.threads,
@@ -64,47 +62,25 @@ pub struct NamesReport {
 impl NamesReport {
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "op",
-            "threads",
-            "directory",
-            "names",
-            "tmpfs ns",
-            "run ns",
-            "of tmpfs",
-            "mount ns",
-            "of tmpfs",
-            "loopback ns",
-            "of tmpfs",
-        ]);
-        for row in &self.rows {
-            let of_tmpfs = |ns: f64| times(ns, row.tmpfs_ns);
-            table.add_row([
-                row.op.clone(),
-                row.threads.to_string(),
-                row.directory.clone(),
-                thousands(row.entries as f64),
-                thousands(row.tmpfs_ns),
-                thousands(row.run_ns),
-                of_tmpfs(row.run_ns),
-                thousands(row.mount_ns),
-                of_tmpfs(row.mount_ns),
-                thousands(row.loopback_ns),
-                of_tmpfs(row.loopback_ns),
-            ]);
-        }
-        for (index, column) in table.column_iter_mut().enumerate() {
-            if index != 0 && index != 2 {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        format!(
-            "{table}\nTime of one call, medians of {} rounds: with the preload library (run), on the mount without it, and on a loopback \
+        let columns: &[Column<NamesRow>] = &[
+            ("op", |row| row.op.clone()),
+            (">threads", |row| row.threads.to_string()),
+            ("directory", |row| row.directory.clone()),
+            (">names", |row| thousands(row.entries as f64)),
+            (">tmpfs ns", |row| thousands(row.tmpfs_ns)),
+            (">run ns", |row| thousands(row.run_ns)),
+            (">of tmpfs", |row| times(row.run_ns, row.tmpfs_ns)),
+            (">mount ns", |row| thousands(row.mount_ns)),
+            (">of tmpfs", |row| times(row.mount_ns, row.tmpfs_ns)),
+            (">loopback ns", |row| thousands(row.loopback_ns)),
+            (">of tmpfs", |row| times(row.loopback_ns, row.tmpfs_ns)),
+        ];
+        let words = format!(
+            "Time of one call, medians of {} rounds: with the preload library (run), on the mount without it, and on a loopback \
              over tmpfs through FUSE. Two threads: the time in which one call of either is done. readdir: each name.",
             self.rounds
-        )
+        );
+        table(columns, &self.rows, &words)
     }
 }
 
@@ -118,12 +94,7 @@ pub(crate) fn times(value: f64, tmpfs: f64) -> String {
 }
 
 /// One place's bar: how many times tmpfs's time it took.
-pub(crate) fn bar(
-    color: egeria_report::chart::Color,
-    value: f64,
-    tmpfs: f64,
-    label: String,
-) -> Bar {
+pub(crate) fn bar(color: Color, value: f64, tmpfs: f64, label: String) -> Bar {
     Bar {
         color,
         value: if tmpfs > 0.0 { value / tmpfs } else { 0.0 },
@@ -137,41 +108,41 @@ pub(crate) fn bars(caption: &str, groups: Vec<BarGroup>) -> Markup {
     if groups.is_empty() {
         return html! {};
     }
-    let description = format!("Bar chart. {caption}.");
-    let picture = Bars { groups }.draw(&description);
-    let keys = html! {
-        (key(colors::EGERIA, "with the library"))
-        (key(colors::MOUNT, "mount"))
-        (key(colors::TMPFS, "FUSE loopback"))
-    };
-    figure(None, caption, &keys, &picture, &html! {})
+    let keys = [
+        (colors::EGERIA, "with the library"),
+        (colors::MOUNT, "mount"),
+        (colors::TMPFS, "FUSE loopback"),
+    ];
+    experiment::picture(
+        None,
+        caption,
+        &keys,
+        groups,
+        &format!("Bar chart. {caption}."),
+    )
 }
 
 /// What one thread's calls took, beside tmpfs.
 pub(crate) fn picture(rows: &[NamesRow]) -> Markup {
-    let group = |row: &NamesRow| {
+    let one = |row: &NamesRow| {
         let bar = |color, ns: f64| {
             let label = format!("{} µs, {} ×", microseconds(ns), times(ns, row.tmpfs_ns));
             bar(color, ns, row.tmpfs_ns, label)
         };
-        BarGroup {
-            name: format!(
-                "{} ({} µs)",
-                row.op.replace('_', " "),
-                microseconds(row.tmpfs_ns)
-            ),
-            bars: vec![
+        let name = row.op.replace('_', " ");
+        group(
+            format!("{name} ({} µs)", microseconds(row.tmpfs_ns)),
+            vec![
                 bar(colors::EGERIA, row.run_ns),
                 bar(colors::MOUNT, row.mount_ns),
                 bar(colors::TMPFS, row.loopback_ns),
             ],
-            stacked: false,
-        }
+        )
     };
     let rows = rows.iter().filter(|row| row.threads == 1);
     bars(
         "Names: time of a call, as times that of tmpfs (in brackets; the line)",
-        rows.map(group).collect(),
+        rows.map(one).collect(),
     )
 }
 

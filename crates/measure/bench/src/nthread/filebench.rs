@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::plan::Pace;
 use super::prepare::text;
 use super::program::Yield;
-use crate::script::Call;
+use crate::programs::script::Call;
 use egeria_harness::{Error, Result};
 
 /// Files of a set; Table III has 100,000, to windows 125 times as long.

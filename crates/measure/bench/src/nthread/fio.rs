@@ -9,7 +9,7 @@ use super::plan::Pace;
 use super::prepare::{aside, text};
 use super::program::Yield;
 use crate::demo::fio as demo_fio;
-use crate::script::Call;
+use crate::programs::script::Call;
 use egeria_harness::{Error, Result};
 
 /// Bytes of each thread's file: overwritten several times before it is measured, as the paper's 4 GB are

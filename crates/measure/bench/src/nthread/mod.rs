@@ -39,7 +39,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::demo::facts;
-use egeria_harness::Progress;
 use egeria_harness::process;
 use egeria_harness::program::find_in_path;
 use egeria_harness::{Error, Result};
@@ -93,7 +92,8 @@ pub fn run_groups(options: &NthreadOptions<'_>, groups: &[Group]) -> Result<Nthr
         }
         for group in in_turn(groups, repetition) {
             if planned.has(group) {
-                tell(options, findings.len(), planned.runs, group);
+                let what = label(group, group.programs[0]);
+                options.watch.step(findings.len(), planned.runs, &what)?;
                 findings.extend(attempt(options, group, repetition, &mut failures)?);
             }
         }
@@ -218,7 +218,7 @@ fn attempt<'a>(
     };
     let mut findings = Vec::new();
     for program in &group.programs {
-        process::check_cancel(options.cancel)?;
+        process::check_cancel(options.watch.cancel)?;
         findings.push(Finding {
             repetition,
             group,
@@ -250,17 +250,8 @@ fn label(group: &Group, program: Program) -> String {
     format!("Fig. {figure} {workload} {name}")
 }
 
-fn tell(options: &NthreadOptions<'_>, done: usize, runs: usize, group: &Group) {
-    let what = label(group, group.programs[0]);
-    (options.progress)(&Progress {
-        done: done as u64,
-        total: runs as u64,
-        what: &what,
-    });
-}
-
 fn versions(options: &NthreadOptions<'_>) -> Vec<String> {
-    let all = facts::versions(options.cancel);
+    let all = facts::versions(options.watch.cancel);
     let ours = |line: &String| line.starts_with("fio") || line.starts_with("RocksDB");
     all.into_iter().filter(ours).collect()
 }

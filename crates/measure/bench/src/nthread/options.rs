@@ -1,13 +1,13 @@
 //! What to run, and on what.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
-use egeria_harness::{Progress, silent};
 use egeria_machine::Machine;
 
 use super::figure::Figure;
 use super::plan::Extent;
+
+use crate::experiment::Watch;
 
 /// What to run, and on what.
 pub struct NthreadOptions<'a> {
@@ -28,10 +28,8 @@ pub struct NthreadOptions<'a> {
     /// How often everything is run; figures are medians. With three or more, charts whose ratios differ are run up to four
     /// times more.
     pub repetitions: usize,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
 }
 
 impl NthreadOptions<'_> {
@@ -50,8 +48,7 @@ impl NthreadOptions<'_> {
             extent: Extent::Subset,
             figures: Vec::new(),
             repetitions: 3,
-            cancel: None,
-            progress: &silent,
+            watch: Watch::default(),
         }
     }
 }

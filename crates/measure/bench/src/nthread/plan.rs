@@ -94,7 +94,7 @@ pub enum Extent {
     Full,
     /// A few rows of Figs. 5, 6 and 7.
     Subset,
-    /// Two rows of Fig. 5, for `egeria demo`: there is no time for more that can be repeated.
+    /// Two rows of Fig. 5, for `egeria-lab demo`: there is no time for more that can be repeated.
     Demo,
 }
 

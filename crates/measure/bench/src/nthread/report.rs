@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde::{Serialize, Serializer};
 
 use super::figure::MEAN;
@@ -12,6 +11,7 @@ use super::program::Unit;
 use super::quiet::DISTURBING;
 use super::rows::{Bar, NthreadRow};
 use crate::demo::MachineSummary;
+use crate::experiment::{Column, table};
 use egeria_stats::statistics::MIN_SETTLED;
 use egeria_stats::text::{bytes, thousands};
 
@@ -131,7 +131,7 @@ impl NthreadReport {
 
     /// Tables for people: rows, goals, failures, and where the page is.
     pub fn table(&self) -> String {
-        let mut text = format!("{}\n{}", self.row_table(), self.note());
+        let mut text = self.row_table();
         if self.with_goals {
             text += &format!("\n{}", self.goal_table());
         }
@@ -151,63 +151,44 @@ impl NthreadReport {
         text
     }
 
-    fn row_table(&self) -> Table {
-        let heading = [
-            "figure",
-            "workload",
-            "threads",
-            "config",
-            "throughput",
-            "vs nova",
-            "from … to",
-            "vs nova_n",
-            "paper",
-            "local",
-            "moves",
+    fn row_table(&self) -> String {
+        let columns: &[Column<Bar>] = &[
+            ("figure", |bar| bar.row.figure.clone()),
+            ("workload", |bar| bar.row.workload.clone()),
+            ("threads", |bar| match bar.row.instances {
+                1 => bar.row.threads.to_string(),
+                count => format!("{count} x {}", bar.row.threads),
+            }),
+            ("config", |bar| bar.row.config.clone()),
+            (">throughput", |bar| {
+                throughput(bar.row.throughput, bar.unit)
+            }),
+            (">vs nova", |bar| times(bar.row.vs_nova)),
+            (">from … to", |bar| range(&bar.row)),
+            (">vs nova_n", |bar| times(bar.row.vs_nova_n)),
+            (">paper", |bar| times(bar.row.paper_vs_nova)),
+            (">local", |bar| percent(bar.row.local_share)),
+            (">moves", |bar| {
+                bar.row.moves.map_or(dash(), |moves| moves.to_string())
+            }),
         ];
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header(heading);
-        for bar in &self.bars {
-            let row = &bar.row;
-            let threads = match row.instances {
-                1 => row.threads.to_string(),
-                count => format!("{count} x {}", row.threads),
-            };
-            table.add_row([
-                row.figure.clone(),
-                row.workload.clone(),
-                threads,
-                row.config.clone(),
-                throughput(row.throughput, bar.unit),
-                times(row.vs_nova),
-                range(row),
-                times(row.vs_nova_n),
-                times(row.paper_vs_nova),
-                percent(row.local_share),
-                row.moves.map_or(dash(), |moves| moves.to_string()),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(4) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        table
+        table(columns, &self.bars, &self.note())
     }
 
-    fn goal_table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header(["to reach", "worst", "of", "reached"]);
-        for goal in self.goals() {
-            let (value, row) = goal.worst.clone().unzip();
-            table.add_row([
-                goal.what.clone(),
-                value.map_or(dash(), |value| format!("{value:.2}")),
-                row.unwrap_or_default(),
-                verdict(&goal).to_owned(),
-            ]);
-        }
-        table
+    fn goal_table(&self) -> String {
+        let columns: &[Column<Goal>] = &[
+            ("to reach", |goal| goal.what.clone()),
+            ("worst", |goal| {
+                let worst = goal.worst.as_ref();
+                worst.map_or(dash(), |(value, _)| format!("{value:.2}"))
+            }),
+            ("of", |goal| {
+                let worst = goal.worst.as_ref();
+                worst.map_or(String::new(), |(_, row)| row.clone())
+            }),
+            ("reached", |goal| verdict(goal).to_owned()),
+        ];
+        table(columns, &self.goals(), "")
     }
 }
 

@@ -6,7 +6,7 @@ use super::plan::Pace;
 use super::prepare::text;
 use super::program::{Benchmark, Yield};
 use crate::demo::rocksdb as demo_rocksdb;
-use crate::script::Call;
+use crate::programs::script::Call;
 use egeria_harness::{Error, Result};
 
 /// Bytes of each value.

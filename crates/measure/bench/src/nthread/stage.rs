@@ -14,7 +14,7 @@ use super::program::{Program, Yield};
 use super::sample::{self, Moment, Sampler};
 use super::setup::{Allocation, Pinning};
 use super::{filebench, fio, rocksdb};
-use crate::script::{self, Call};
+use crate::programs::script::{self, Call};
 use egeria_harness::process::Cancel;
 use egeria_harness::{Error, Result};
 use egeria_scratch::{ScratchVolume, memory_directory};
@@ -77,7 +77,7 @@ impl<'a> Stage<'a> {
             backstage,
             library,
             filebench: options.filebench_program.clone(),
-            cancel: options.cancel,
+            cancel: options.watch.cancel,
         };
         stage.set_timing(false);
         stage.allocate();

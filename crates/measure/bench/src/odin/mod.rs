@@ -5,119 +5,44 @@ mod plan;
 mod report;
 
 use std::num::NonZeroU8;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use egeria_engine::DelegationRule;
-use egeria_harness::program::find_in_path;
-use egeria_harness::{Error, Progress, Result, silent};
-use egeria_scratch::check_room;
+use egeria_harness::{Error, Result};
 
-use crate::emulated_run::{EmulatedRun, Moved, RunPace, VolumeSetup};
+use crate::emulated::{EmulatedOptions, EmulatedRun, Moved, RunPace, VolumeSetup};
 
-pub use plan::{Layout, Point};
+pub use plan::{Layout, Point, Selection};
 pub use report::{OdinReport, OdinRow, OdinSummary};
 
 /// Memory that the largest run needs.
 const ROOM_BYTES: u64 = 2 << 30;
-/// What the medium's peak bandwidth for writes takes.
+/// Delegates per node: what the medium's peak bandwidth for writes takes.
 const DELEGATES: NonZeroU8 = NonZeroU8::new(4).unwrap();
 
-/// What to run, and on what.
-pub struct OdinOptions<'a> {
-    /// `libegeria_preload.so`.
-    pub preload_library: PathBuf,
-    /// The tmpfs where pools are made.
-    pub memory_directory: PathBuf,
-    /// Only so many nodes; 1, 2, 4 and 8 when empty.
-    pub nodes: Vec<usize>,
-    /// Delegates per node, where there are any.
-    pub delegates: NonZeroU8,
-    /// Only what the summary of eight nodes needs.
-    pub brief: bool,
-    /// How often each is run; figures are medians.
-    pub rounds: usize,
-    /// How long each is measured, host time.
-    pub measured: Duration,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
-}
-
-impl OdinOptions<'_> {
-    /// All of it, five times.
-    pub fn new(preload_library: PathBuf) -> OdinOptions<'static> {
-        OdinOptions {
-            preload_library,
-            memory_directory: PathBuf::from("/dev/shm"),
-            nodes: Vec::new(),
-            delegates: DELEGATES,
-            brief: false,
-            rounds: 5,
-            measured: Duration::from_millis(1500),
-            cancel: None,
-            progress: &silent,
-        }
-    }
-}
-
-/// Runs all points.
+/// Runs the points.
 ///
 /// # Errors
 /// When fio is missing, there is no room, a program fails, or it was interrupted.
-pub fn run(options: &OdinOptions<'_>) -> Result<OdinReport> {
-    if find_in_path("fio").is_none() {
-        return Err(Error::MissingPrograms {
-            programs: "fio".to_owned(),
-            packages: "fio".to_owned(),
-        });
-    }
-    check_room(&options.memory_directory, ROOM_BYTES, "free some")?;
-    let mut points = plan::points(&options.nodes);
-    if options.brief {
-        points.retain(|point| point.nodes == 8 && point.layout != Layout::Spread);
-    }
-    let total = (points.len() * options.rounds) as u64;
-    let mut found: Vec<Vec<Moved>> = vec![Vec::new(); points.len()];
-    for round in 0..options.rounds {
-        for (index, point) in points.iter().enumerate() {
-            (options.progress)(&Progress {
-                done: (round * points.len() + index) as u64,
-                total,
-                what: &point.words(),
-            });
-            found[index].push(perform(options, point)?);
-        }
-    }
+pub fn run(options: &EmulatedOptions<'_>, selection: &Selection) -> Result<OdinReport> {
+    let points = plan::points(selection);
+    let perform = |point: &Point| perform(options, point);
+    let found = options.rounds(ROOM_BYTES, &points, Point::words, perform)?;
     let amplification = amplification::measure(&options.memory_directory)?;
-    Ok(OdinReport::of(
-        &points,
-        &found,
-        amplification,
-        options.rounds,
-    ))
+    let rounds = options.rounds;
+    Ok(OdinReport::of(&points, &found, amplification, rounds))
 }
 
-fn perform(options: &OdinOptions<'_>, point: &Point) -> Result<Moved> {
-    let machine = point.machine()?;
+fn perform(options: &EmulatedOptions<'_>, point: &Point) -> Result<Moved> {
     let setup = VolumeSetup {
         memory: None,
         pool_bytes: point.pool_bytes(),
         allocation: point.allocation(),
     };
-    let run = EmulatedRun::set_up(
-        &machine,
-        &[setup],
-        &options.preload_library,
-        &options.memory_directory,
-        options.cancel,
-    )?;
+    let run = EmulatedRun::set_up(options, &point.machine()?, &[setup])?;
     point.fill(&run)?;
     if point.layout == Layout::Delegated {
         let rule = DelegationRule {
-            delegates: options.delegates,
+            delegates: DELEGATES,
             min_read_bytes: 1,
             min_write_bytes: 1,
             always: true,
@@ -130,8 +55,6 @@ fn perform(options: &OdinOptions<'_>, point: &Point) -> Result<Moved> {
         measured: options.measured,
     };
     let moved = run.measure(&[(point.call(&run), point.threads)], pace)?;
-    moved
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::failed("nothing was measured"))
+    let moved = moved.into_iter().next();
+    moved.ok_or_else(|| Error::failed("nothing was measured"))
 }

@@ -1,11 +1,12 @@
 //! What is run.
 
 use egeria_engine::AllocationPolicy;
-use egeria_harness::{Error, Result};
+use egeria_harness::Result;
 use egeria_machine::Machine;
 
-use crate::emulated_run::EmulatedRun;
-use crate::script::Call;
+use crate::emulated::{EmulatedRun, machine};
+use crate::programs::fio;
+use crate::programs::script::Call;
 
 /// The machine.
 const PROFILE: &str = "odin-8s";
@@ -27,6 +28,14 @@ pub enum Layout {
     Delegated,
 }
 
+/// Which points are run.
+pub enum Selection {
+    /// Those of so many nodes; of 1, 2, 4 and 8 when empty.
+    Nodes(Vec<usize>),
+    /// Only what the summary of eight nodes needs.
+    Brief,
+}
+
 /// One point.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
@@ -44,50 +53,41 @@ pub struct Point {
     pub layout: Layout,
 }
 
-pub(super) fn points(only: &[usize]) -> Vec<Point> {
+pub(super) fn points(selection: &Selection) -> Vec<Point> {
+    let all = [1, 2, 4, 8].into_iter().flat_map(points_on);
+    let is_wanted = |point: &Point| match selection {
+        Selection::Nodes(only) => only.is_empty() || only.contains(&point.nodes),
+        Selection::Brief => point.nodes == 8 && point.layout != Layout::Spread,
+    };
+    all.filter(is_wanted).collect()
+}
+
+fn points_on(nodes: usize) -> Vec<Point> {
+    let point = |request_bytes, threads, reads, layout| Point {
+        nodes,
+        threads,
+        request_bytes,
+        reads,
+        shared: false,
+        layout,
+    };
     let mut all = Vec::new();
-    let wanted = |nodes: &usize| only.is_empty() || only.contains(nodes);
-    for nodes in [1, 2, 4, 8].into_iter().filter(wanted) {
-        for (request_bytes, threads) in [(LARGE_BYTES, 4 * nodes), (SMALL_BYTES, 8 * nodes)] {
-            for reads in [false, true] {
-                let delegated = (request_bytes == LARGE_BYTES).then_some(Layout::Delegated);
-                let layouts = [Layout::OneNode, Layout::Spread, Layout::Striped];
-                for layout in layouts.into_iter().chain(delegated) {
-                    all.push(Point {
-                        nodes,
-                        threads,
-                        request_bytes,
-                        reads,
-                        shared: false,
-                        layout,
-                    });
-                }
-            }
-        }
-        for (reads, layout) in [false, true]
-            .into_iter()
-            .flat_map(|reads| [(reads, Layout::Striped), (reads, Layout::Delegated)])
-        {
-            all.push(Point {
-                nodes,
-                threads: 1,
-                request_bytes: LARGE_BYTES,
-                reads,
-                shared: false,
-                layout,
-            });
-        }
-        for threads in [1, 4 * nodes] {
-            all.push(Point {
-                nodes,
-                threads,
-                request_bytes: LARGE_BYTES,
-                reads: false,
-                shared: true,
-                layout: Layout::Striped,
-            });
+    for (request_bytes, threads) in [(LARGE_BYTES, 4 * nodes), (SMALL_BYTES, 8 * nodes)] {
+        for reads in [false, true] {
+            let delegated = (request_bytes == LARGE_BYTES).then_some(Layout::Delegated);
+            let layouts = [Layout::OneNode, Layout::Spread, Layout::Striped];
+            let layouts = layouts.into_iter().chain(delegated);
+            all.extend(layouts.map(|layout| point(request_bytes, threads, reads, layout)));
         }
     }
+    for reads in [false, true] {
+        let layouts = [Layout::Striped, Layout::Delegated];
+        all.extend(layouts.map(|layout| point(LARGE_BYTES, 1, reads, layout)));
+    }
+    all.extend([1, 4 * nodes].map(|threads| Point {
+        shared: true,
+        ..point(LARGE_BYTES, threads, false, Layout::Striped)
+    }));
     all
 }
 
@@ -113,17 +113,8 @@ impl Point {
         }
     }
 
-    /// Without last-level caches, which would hold files of a size that the host has room for.
     pub(super) fn machine(&self) -> Result<Machine> {
-        let machine = Machine::profile(PROFILE).map_err(Error::failed)?;
-        let mut machine = machine.first_nodes(self.nodes).map_err(Error::failed)?;
-        for node in &mut machine.nodes {
-            node.hardware.cache = None;
-        }
-        let emulated = machine.emulate(self.dilation());
-        emulated
-            .and_then(Machine::standing_here)
-            .map_err(Error::failed)
+        machine(PROFILE, Some(self.nodes), self.dilation())
     }
 
     pub(super) fn allocation(&self) -> AllocationPolicy {
@@ -152,66 +143,58 @@ impl Point {
         (share + share / 4 + 64 * MIB).next_multiple_of(2 * MIB)
     }
 
-    pub(super) fn fio(&self, run: &EmulatedRun<'_>) -> Vec<String> {
+    /// fio's words for files of these threads; of a shared one, each has a part of its own.
+    fn files(&self) -> Vec<String> {
+        let bytes = self.file_bytes();
         let mut words = vec![
-            "fio".to_owned(),
-            "--name=f".to_owned(),
-            format!("--directory={}", run.directory(0).display()),
-            "--ioengine=psync".to_owned(),
-            "--thread".to_owned(),
-            "--fallocate=none".to_owned(),
-            format!("--size={}", self.file_bytes()),
+            format!("--size={bytes}"),
+            format!("--numjobs={}", self.threads),
         ];
         if self.shared {
             words.push("--filename=shared".to_owned());
-            words.push(format!("--offset_increment={}", self.file_bytes()));
+            words.push(format!("--offset_increment={bytes}"));
         }
         words
     }
 
     /// Fills the files, of a spread layout one after the other on the nodes in turn.
     pub(super) fn fill(&self, run: &EmulatedRun<'_>) -> Result<()> {
-        let fill = |mut words: Vec<String>, more: &[String]| {
-            words.extend(["--rw=write", "--bs=1M"].map(str::to_owned));
-            words.extend_from_slice(more);
-            Call::new(words)
+        let fill = |words: Vec<String>| {
+            let writes = ["--rw=write", "--bs=1M"].map(str::to_owned);
+            run.prepare(vec![fio::calls_in(
+                run.directory(0),
+                words.into_iter().chain(writes),
+            )])
         };
         if self.layout != Layout::Spread {
-            let jobs = format!("--numjobs={}", self.threads);
-            return run.prepare(vec![fill(self.fio(run), &[jobs])]);
+            return fill(self.files());
         }
         for node in 0..self.nodes {
-            run.volume(0)
-                .set_allocation(AllocationPolicy::Pool(node as u8));
+            let volume = run.volume(0);
+            volume.set_allocation(AllocationPolicy::Pool(node as u8));
             let mine = (node..self.threads).step_by(self.nodes);
             let names: Vec<String> = mine.map(|thread| format!("f.{thread}.0")).collect();
-            let all = (names.len() as u64) * self.file_bytes();
-            let more = [
+            let bytes = self.file_bytes();
+            fill(vec![
                 format!("--filename={}", names.join(":")),
-                format!("--filesize={}", self.file_bytes()),
-                format!("--io_size={all}"),
+                format!("--filesize={bytes}"),
+                format!("--io_size={}", bytes * names.len() as u64),
                 "--file_service_type=sequential".to_owned(),
-            ];
-            let mut words = self.fio(run);
-            words.retain(|word| !word.starts_with("--size="));
-            run.prepare(vec![fill(words, &more)])?;
+            ])?;
         }
         run.volume(0).set_allocation(self.allocation());
         Ok(())
     }
 
     pub(super) fn call(&self, run: &EmulatedRun<'_>) -> Call {
-        let mut words = self.fio(run);
+        let mut words = self.files();
+        let kind = if self.reads { "randread" } else { "randwrite" };
         words.extend([
-            format!("--rw={}", if self.reads { "randread" } else { "randwrite" }),
+            format!("--rw={kind}"),
             format!("--bs={}", self.request_bytes),
-            format!("--numjobs={}", self.threads),
-            "--norandommap".to_owned(),
-            "--randrepeat=0".to_owned(),
-            "--time_based".to_owned(),
-            "--runtime=600".to_owned(),
         ]);
-        Call::new(words)
+        words.extend(["--norandommap", "--randrepeat=0"].map(str::to_owned));
+        fio::endless_in(run.directory(0), words)
     }
 }
 

@@ -1,15 +1,13 @@
 //! The figures, as JSON, as a table and as a page.
 
-use comfy_table::{CellAlignment, Table, presets};
-use egeria_report::chart::{Bar, BarGroup, Bars};
-use egeria_report::page;
-use egeria_stats::statistics::median;
-use maud::{Markup, html};
+use egeria_report::chart::Bar;
+use maud::Markup;
 use serde::Serialize;
 
 use super::plan::{LARGE_BYTES, Layout, Point, SMALL_BYTES};
 use crate::colors;
-use crate::emulated_run::Moved;
+use crate::emulated::Moved;
+use crate::experiment::{Column, group, over, page_of, picture, table};
 
 /// One point: medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -87,10 +85,7 @@ impl OdinReport {
         amplification: f64,
         rounds: usize,
     ) -> OdinReport {
-        let bytes_s = |index: usize| {
-            let values: Vec<f64> = found[index].iter().map(Moved::bytes_s).collect();
-            median(&values).unwrap_or(0.0)
-        };
+        let bytes_s = |index: usize| over(&found[index], Moved::bytes_s);
         let row = |(index, point): (usize, &Point)| {
             let baseline = Point {
                 layout: Layout::OneNode,
@@ -119,37 +114,22 @@ impl OdinReport {
 
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "nodes",
-            "data",
-            "threads",
-            "request",
-            "",
-            "file",
-            "GB/s",
-            "of one node",
-        ]);
-        for row in &self.rows {
-            table.add_row([
-                row.nodes.to_string(),
-                row.layout.replace('_', " "),
-                row.threads.to_string(),
-                size(row.request_bytes),
-                row.op.clone(),
-                if row.shared_file { "shared" } else { "own" }.to_owned(),
-                format!("{:.2}", row.bytes_s / 1e9),
+        let columns: &[Column<OdinRow>] = &[
+            (">nodes", |row| row.nodes.to_string()),
+            ("data", |row| row.layout.replace('_', " ")),
+            (">threads", |row| row.threads.to_string()),
+            (">request", |row| size(row.request_bytes)),
+            ("", |row| row.op.clone()),
+            ("file", |row| {
+                if row.shared_file { "shared" } else { "own" }.to_owned()
+            }),
+            (">GB/s", |row| format!("{:.2}", row.bytes_s / 1e9)),
+            (">of one node", |row| {
                 row.of_one_node
-                    .map_or("–".to_owned(), |times| format!("{times:.2}")),
-            ]);
-        }
-        for column in [0, 2, 3, 6, 7] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        format!("{table}\n{}", self.words())
+                    .map_or("–".to_owned(), |times| format!("{times:.2}"))
+            }),
+        ];
+        table(columns, &self.rows, &self.words())
     }
 
     fn words(&self) -> String {
@@ -187,63 +167,54 @@ impl OdinReport {
     /// The figure for other pages.
     pub fn picture(&self) -> Markup {
         let most = self.rows.iter().map(|row| row.nodes).max().unwrap_or(0);
-        let mine: Vec<&OdinRow> = self
-            .rows
-            .iter()
-            .filter(|row| row.nodes == most && !row.shared_file && row.threads > 1)
-            .collect();
-        let group = |rows: &[&OdinRow]| {
-            let bar = |row: &&OdinRow| Bar {
-                color: match row.layout.as_str() {
-                    "one_node" => colors::NOVA,
-                    "spread" => colors::NOVA_N,
-                    "delegated" => colors::LOCAL,
-                    _ => colors::EMULATED,
-                },
-                value: row.bytes_s / 1e9,
-                label: format!(
-                    "{:.1} GB/s, {} ×",
-                    row.bytes_s / 1e9,
-                    times(row.of_one_node)
-                ),
-                mark: None,
-            };
-            BarGroup {
-                name: format!("{} of {}", row_words(rows[0]), size(rows[0].request_bytes)),
-                bars: rows.iter().map(bar).collect(),
-                stacked: false,
-            }
+        let is_shown = |row: &&OdinRow| row.nodes == most && !row.shared_file && row.threads > 1;
+        let mine: Vec<&OdinRow> = self.rows.iter().filter(is_shown).collect();
+        let bar = |row: &&OdinRow| Bar {
+            color: match row.layout.as_str() {
+                "one_node" => colors::NOVA,
+                "spread" => colors::NOVA_N,
+                "delegated" => colors::LOCAL,
+                _ => colors::EMULATED,
+            },
+            value: row.bytes_s / 1e9,
+            label: format!(
+                "{:.1} GB/s, {} ×",
+                row.bytes_s / 1e9,
+                times(row.of_one_node)
+            ),
+            mark: None,
         };
         let groups = mine.chunk_by(|one, other| {
             (one.op.as_str(), one.request_bytes) == (other.op.as_str(), other.request_bytes)
         });
-        let bars = Bars {
-            groups: groups.map(group).collect(),
-        };
-        let keys = html! {
-            (page::key(colors::NOVA, "all data on one node"))
-            (page::key(colors::NOVA_N, "files on the nodes in turn"))
-            (page::key(colors::EMULATED, "striped"))
-            (page::key(colors::LOCAL, "striped, by delegates"))
-        };
-        page::figure(
+        let groups = groups.map(|rows| {
+            let name = format!("{} of {}", row_words(rows[0]), size(rows[0].request_bytes));
+            group(name, rows.iter().map(bar).collect())
+        });
+        picture(
             Some("odin"),
             &format!("fio on {most} nodes by where data lies (emulated)"),
-            &keys,
-            &bars.draw("Bandwidth by layout, sizes and directions"),
-            &html! {},
+            &[
+                (colors::NOVA, "all data on one node"),
+                (colors::NOVA_N, "files on the nodes in turn"),
+                (colors::EMULATED, "striped"),
+                (colors::LOCAL, "striped, by delegates"),
+            ],
+            groups.collect(),
+            "Bandwidth by layout, sizes and directions",
         )
     }
 
     /// A page of its own.
     pub fn page(&self) -> String {
-        let body = html! {
-            h1 { "OdinFS" }
-            p { (self.words()) }
-            (self.picture())
-            pre { (self.table()) }
-        };
-        page::page("OdinFS on an emulated machine", colors::STYLE, &body)
+        let title = "OdinFS on an emulated machine";
+        page_of(
+            title,
+            "OdinFS",
+            &self.words(),
+            &self.picture(),
+            &self.table(),
+        )
     }
 }
 
@@ -266,56 +237,53 @@ fn size(bytes: u64) -> String {
     }
 }
 
-fn delegated(rows: &[OdinRow], nodes: usize) -> Option<OdinDelegated> {
-    let of = |op: &str, is_one: bool| {
-        let bytes_s = |layout: &str| {
-            let mut mine = rows
-                .iter()
-                .filter(|row| row.nodes == nodes && !row.shared_file);
-            let row = mine.find(|row| {
-                row.layout == layout
-                    && (row.threads == 1) == is_one
-                    && row.op == op
-                    && row.request_bytes == LARGE_BYTES
-            });
-            row.map(|row| row.bytes_s)
+/// Rows of one summary: all of the same nodes.
+struct Rows<'a>(Vec<&'a OdinRow>);
+
+impl Rows<'_> {
+    fn find(&self, layout: &str, op: &str, request_bytes: u64, is_one: bool) -> Option<&OdinRow> {
+        let is_it = |row: &&&OdinRow| {
+            (row.layout.as_str(), row.op.as_str()) == (layout, op)
+                && row.request_bytes == request_bytes
+                && (row.threads == 1) == is_one
+                && !row.shared_file
         };
-        Some(bytes_s("delegated")? / bytes_s("striped")?)
-    };
-    Some(OdinDelegated {
-        write_2m: of("write", false)?,
-        read_2m: of("read", false)?,
-        one_thread_write_2m: of("write", true)?,
-        one_thread_read_2m: of("read", true)?,
-    })
+        self.0.iter().find(is_it).copied()
+    }
+
+    /// What all writers of one file get, as times one of them.
+    fn shared_file(&self) -> Option<f64> {
+        let shared = self.0.iter().filter(|row| row.shared_file);
+        let (one, all): (Vec<&OdinRow>, Vec<&OdinRow>) = shared.partition(|row| row.threads == 1);
+        Some(all.first()?.bytes_s / one.first()?.bytes_s)
+    }
+
+    fn delegated(&self) -> Option<OdinDelegated> {
+        let of = |op, is_one| {
+            let bytes_s = |layout| Some(self.find(layout, op, LARGE_BYTES, is_one)?.bytes_s);
+            Some(bytes_s("delegated")? / bytes_s("striped")?)
+        };
+        Some(OdinDelegated {
+            write_2m: of("write", false)?,
+            read_2m: of("read", false)?,
+            one_thread_write_2m: of("write", true)?,
+            one_thread_read_2m: of("read", true)?,
+        })
+    }
 }
 
 fn summary(rows: &[OdinRow], amplification: f64) -> Option<OdinSummary> {
     let nodes = rows.iter().map(|row| row.nodes).max()?;
-    let of = |op: &str, request_bytes: u64| {
-        let mut mine = rows
-            .iter()
-            .filter(|row| row.nodes == nodes && !row.shared_file);
-        let row = mine.find(|row| {
-            row.layout == "striped"
-                && row.threads > 1
-                && row.op == op
-                && row.request_bytes == request_bytes
-        });
-        row?.of_one_node
-    };
-    let shared = rows
-        .iter()
-        .filter(|row| row.nodes == nodes && row.shared_file);
-    let (one, all): (Vec<&OdinRow>, Vec<&OdinRow>) = shared.partition(|row| row.threads == 1);
+    let rows = Rows(rows.iter().filter(|row| row.nodes == nodes).collect());
+    let striped = |op, request_bytes| rows.find("striped", op, request_bytes, false)?.of_one_node;
     Some(OdinSummary {
         nodes,
-        write_2m: of("write", LARGE_BYTES)?,
-        read_2m: of("read", LARGE_BYTES)?,
-        write_4k: of("write", SMALL_BYTES)?,
-        read_4k: of("read", SMALL_BYTES)?,
-        shared_file: all.first()?.bytes_s / one.first()?.bytes_s,
+        write_2m: striped("write", LARGE_BYTES)?,
+        read_2m: striped("read", LARGE_BYTES)?,
+        write_4k: striped("write", SMALL_BYTES)?,
+        read_4k: striped("read", SMALL_BYTES)?,
+        shared_file: rows.shared_file()?,
         amplification,
-        delegated: delegated(rows, nodes),
+        delegated: rows.delegated(),
     })
 }

@@ -4,10 +4,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use egeria_harness::{Error, Progress, Result};
+use egeria_harness::{Error, Result};
 use egeria_machine::Machine;
 use egeria_proc::task;
 use egeria_stats::statistics::median;
@@ -97,17 +96,11 @@ fn row(
     }
     for round in 0..options.rounds {
         for turn in 0..2 {
-            if options
-                .cancel
-                .is_some_and(|stop| stop.load(Ordering::Relaxed))
-            {
-                return Err(Error::Interrupted);
-            }
-            (options.progress)(&Progress {
-                done: ((number * options.rounds + round) * 2 + turn) as u64,
-                total: (of * options.rounds * 2) as u64,
-                what: &format!("{} beside {}", row.subject, row.source),
-            });
+            options.watch.step(
+                (number * options.rounds + round) * 2 + turn,
+                of * options.rounds * 2,
+                &format!("{} beside {}", row.subject, row.source),
+            )?;
             // Each is first as often as the other.
             let is_on = (round + turn) % 2 == 1;
             if !is_on {

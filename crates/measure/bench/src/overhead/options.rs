@@ -1,10 +1,9 @@
 //! What is measured, and how.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use egeria_harness::Progress;
+use crate::experiment::Watch;
 
 /// How it is measured.
 pub struct OverheadOptions<'a> {
@@ -22,8 +21,6 @@ pub struct OverheadOptions<'a> {
     pub memory_bytes: u64,
     /// Threads that a window is over.
     pub threads: u64,
-    /// Ends it.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called with how far it is.
-    pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
 }

@@ -1,7 +1,8 @@
 //! The figures, as rows and as a table.
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+
+use crate::experiment::{Column, table};
 
 /// One program and one source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,68 +55,50 @@ pub struct OverheadReport {
 impl OverheadReport {
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "program",
-            "source",
-            "off, ops/s",
-            "on, ops/s",
-            "lost",
-            "pairs",
-            "of its CPU time",
-            "of a core",
-            "wanted",
-            "holds",
-        ]);
-        for row in &self.rows {
-            table.add_row(cells(row));
-        }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
         let missing = self.rows.iter().filter_map(|row| {
             let why = row.missing.as_ref()?;
             Some(format!("\n{}, {}: {why}", row.subject, row.source))
         });
-        format!(
-            "{table}\nMedians of {} pairs of {:.0} ms, windows of {:.0} ms, {} CPUs, Linux {}.{}",
+        let columns: &[Column<Row>] = &[
+            ("program", |row| match &row.place {
+                Some(place) => format!("{}, {place}", row.subject),
+                None => row.subject.to_owned(),
+            }),
+            ("source", |row| row.source.clone()),
+            (">off, ops/s", |row| number(row.off_ops_s)),
+            (">on, ops/s", |row| number(row.on_ops_s)),
+            (">lost", |row| share(row.overhead)),
+            (">pairs", |row| {
+                let text =
+                    |[low, high]: [f64; 2]| format!("{:.1} to {:.1} %", low * 100.0, high * 100.0);
+                row.overhead_range.map_or(String::new(), text)
+            }),
+            (">of its CPU time", |row| share(row.overhead_of_cpu)),
+            (">of a core", |row| share(row.core_share)),
+            (">wanted", |row| format!("{:.1} %", row.max * 100.0)),
+            (">holds", |row| match row.holds {
+                Some(true) => "yes".to_owned(),
+                Some(false) => "NO".to_owned(),
+                None => "not here".to_owned(),
+            }),
+        ];
+        let words = format!(
+            "Medians of {} pairs of {:.0} ms, windows of {:.0} ms, {} CPUs, Linux {}.{}",
             self.rounds,
             self.measure_ms,
             self.window_ms,
             self.cpus,
             self.kernel,
             missing.collect::<String>()
-        )
+        );
+        table(columns, &self.rows, &words)
     }
 }
 
-fn cells(row: &Row) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.0}"));
-    let share =
-        |value: Option<f64>| value.map_or(String::new(), |value| format!("{:.2} %", value * 100.0));
-    let range = row
-        .overhead_range
-        .map(|[low, high]| format!("{:.1} to {:.1} %", low * 100.0, high * 100.0));
-    let program = match &row.place {
-        Some(place) => format!("{}, {place}", row.subject),
-        None => row.subject.to_owned(),
-    };
-    let holds = match row.holds {
-        Some(true) => "yes",
-        Some(false) => "NO",
-        None => "not here",
-    };
-    vec![
-        program,
-        row.source.clone(),
-        number(row.off_ops_s),
-        number(row.on_ops_s),
-        share(row.overhead),
-        range.unwrap_or_default(),
-        share(row.overhead_of_cpu),
-        share(row.core_share),
-        format!("{:.1} %", row.max * 100.0),
-        holds.to_owned(),
-    ]
+fn number(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| format!("{value:.0}"))
+}
+
+fn share(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| format!("{:.2} %", value * 100.0))
 }

@@ -31,7 +31,7 @@ pub fn run(what: &[String]) -> Result<(), String> {
         [kind, bytes] if kind == "memory" => memory(number(bytes)?),
         [kind, count, file] if kind == "threads" => threads(number(count)?, file),
         _ => Err(format!(
-            "{what:?} is no subject; `egeria bench overhead` starts these itself"
+            "{what:?} is no subject; `egeria-lab bench overhead` starts these itself"
         )),
     }
 }

@@ -1,16 +1,14 @@
 //! What is run.
 
-use std::sync::Arc;
-
-use egeria_harness::{Error, Result};
+use egeria_harness::Result;
 use egeria_machine::Machine;
 use egeria_policy::pats::Controller;
 use egeria_policy::planner::System;
-use egeria_stats::statistics::median;
-use egeria_steward::{Scope, Steward, StewardOptions, Target};
+use egeria_steward::Steward;
 
-use crate::emulated_run::{EmulatedRun, Moved};
-use crate::script::Call;
+use crate::emulated::{EmulatedRun, Moved, machine, steward};
+use crate::programs::fio::Jobs;
+use crate::programs::script::Call;
 
 /// Bytes of each file on persistent memory.
 const FILE_BYTES: u64 = 16 << 20;
@@ -62,8 +60,27 @@ pub struct Point {
     pub tolerated_loss: f64,
 }
 
-/// All points, those of DRAM alone first.
-pub(super) fn points() -> Vec<Point> {
+/// Which points are run.
+pub enum Selection {
+    /// Those of all figures.
+    All,
+    /// Those of this figure, and what they are compared with.
+    Figure(String),
+    /// Only what the summary needs, and four threads.
+    Brief,
+}
+
+pub(super) fn points(selection: &Selection) -> Vec<Point> {
+    let is_wanted = |point: &Point| match selection {
+        Selection::All => true,
+        Selection::Figure(figure) => point.threads == 0 || point.figure == figure,
+        Selection::Brief => point.is_brief(),
+    };
+    all_points().into_iter().filter(is_wanted).collect()
+}
+
+/// Those of DRAM alone first.
+fn all_points() -> Vec<Point> {
     let point = |figure, profile, threads, control| Point {
         figure,
         profile,
@@ -130,7 +147,7 @@ pub(crate) struct Found {
 
 impl Point {
     /// Whether it is of the summary, or the same with fewer threads.
-    pub(super) fn is_brief(&self) -> bool {
+    fn is_brief(&self) -> bool {
         let usual = self.profile == "optane-1s" && self.load == DramLoad::Copy;
         let few = self.figure == "12" && matches!(self.threads, 4 | 14);
         usual && (few || self.threads == 0) && self.control != Control::Learned
@@ -145,62 +162,46 @@ impl Point {
         format!("{}: {} threads{control}", self.profile, self.threads)
     }
 
-    /// Without a last-level cache, which would hold files of a size that the host has room for.
     pub(super) fn machine(&self) -> Result<Machine> {
-        let mut machine = Machine::profile(self.profile).map_err(Error::failed)?;
-        for node in &mut machine.nodes {
-            node.hardware.cache = None;
+        machine(self.profile, None, DILATION)
+    }
+
+    pub(super) fn dram<'r>(&self, run: &'r EmulatedRun<'_>) -> Jobs<'r> {
+        Jobs {
+            directory: run.directory(0),
+            count: 1,
+            file_bytes: DRAM_FILE_BYTES,
         }
-        let emulated = machine.emulate(DILATION);
-        emulated
-            .and_then(Machine::standing_here)
-            .map_err(Error::failed)
     }
 
-    pub(super) fn fio(directory: &std::path::Path, threads: usize, bytes: u64) -> Vec<String> {
-        vec![
-            "fio".to_owned(),
-            "--name=f".to_owned(),
-            format!("--directory={}", directory.display()),
-            "--ioengine=psync".to_owned(),
-            "--thread".to_owned(),
-            "--fallocate=none".to_owned(),
-            format!("--numjobs={threads}"),
-            format!("--size={bytes}"),
-        ]
-    }
-
-    pub(super) fn dram_words(&self, run: &EmulatedRun<'_>) -> Vec<String> {
-        Point::fio(run.directory(0), 1, DRAM_FILE_BYTES)
-    }
-
-    pub(super) fn persistent_words(&self, run: &EmulatedRun<'_>) -> Vec<String> {
-        Point::fio(run.directory(1), self.threads, FILE_BYTES)
+    pub(super) fn persistent<'r>(&self, run: &'r EmulatedRun<'_>) -> Jobs<'r> {
+        Jobs {
+            directory: run.directory(1),
+            count: self.threads,
+            file_bytes: FILE_BYTES,
+        }
     }
 
     pub(super) fn dram_call(&self, run: &EmulatedRun<'_>) -> Call {
-        let mut words = self.dram_words(run);
         let own: &[&str] = match self.load {
             DramLoad::Copy => &["--rw=rw", "--rwmixread=50", "--bs=256k"],
             DramLoad::GetSet => &["--rw=randrw", "--rwmixread=90", "--bs=1k", "--norandommap"],
         };
-        words.extend(own.iter().map(|word| (*word).to_owned()));
-        words.extend(["--time_based", "--runtime=600"].map(str::to_owned));
-        Call::new(words)
+        self.dram(run).endless(own.iter().copied())
     }
 
     /// Sequential, as in the paper.
     pub(super) fn persistent_call(&self, run: &EmulatedRun<'_>) -> Call {
-        let mut words = self.persistent_words(run);
         let kind = if self.read_share > 0.0 {
             "read"
         } else {
             "write"
         };
-        words.push(format!("--rw={kind}"));
-        words.push(format!("--bs={}", self.request_bytes));
-        words.extend(["--time_based", "--runtime=600"].map(str::to_owned));
-        Call::new(words)
+        let own = [
+            format!("--rw={kind}"),
+            format!("--bs={}", self.request_bytes),
+        ];
+        self.persistent(run).endless(own)
     }
 
     pub(super) fn steward(
@@ -209,36 +210,17 @@ impl Point {
         machine: &Machine,
     ) -> Result<Option<Steward>> {
         let controller = match self.control {
+            _ if self.threads == 0 => return Ok(None),
             Control::None => return Ok(None),
             Control::Formula => Controller::Formula,
             Control::Learned => Controller::Learned,
         };
-        if self.threads == 0 {
-            return Ok(None);
-        }
         let mut settings = System::Pats.settings();
         settings.pats.controller = controller;
         settings.pats.tolerated_loss = self.tolerated_loss;
         settings.pats.window_ms = WINDOW_MS;
-        let options = StewardOptions {
-            policy: System::Pats.to_string(),
-            settings,
-            window_ns: WINDOW_MS * 1_000_000,
-            machine: machine.clone(),
-            scope: Scope::Tree(std::process::id()),
-            memory_source: None,
-            measure_idle_pools: false,
-            record: None,
-            decision_log: None,
-        };
-        let volume = Arc::clone(run.shared(1));
-        let steward = Steward::start(Target::Volume(volume), options).map_err(Error::failed)?;
-        Ok(Some(steward))
+        let window_ns = WINDOW_MS * 1_000_000;
+        let volume = run.shared(1);
+        steward(volume, machine, System::Pats, settings, window_ns, None).map(Some)
     }
-}
-
-/// Median over the rounds.
-pub(super) fn over(rounds: &[Found], what: impl Fn(&Found) -> f64) -> f64 {
-    let values: Vec<f64> = rounds.iter().map(what).collect();
-    median(&values).unwrap_or(0.0)
 }

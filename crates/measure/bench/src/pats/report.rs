@@ -1,13 +1,14 @@
 //! The figures, as JSON, as a table and as a page.
 
-use comfy_table::{CellAlignment, Table, presets};
-use egeria_report::chart::{Bar, BarGroup, Bars};
-use egeria_report::page;
-use maud::{Markup, html};
+use std::collections::BTreeSet;
+
+use egeria_report::chart::Bar;
+use maud::Markup;
 use serde::Serialize;
 
-use super::plan::{Control, DramLoad, Found, Point, over};
+use super::plan::{Control, DramLoad, Found, Point};
 use crate::colors;
+use crate::experiment::{Column, group, over, page_of, picture, table};
 
 /// One point of a figure: medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -139,49 +140,33 @@ impl PatsReport {
 
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "figure",
-            "machine",
-            "threads",
-            "request",
-            "control",
-            "limit",
-            "on DRAM",
-            "DRAM GB/s",
-            "of alone",
-            "PM GB/s",
-            "gain",
-            "fairness",
-        ]);
-        for row in &self.rows {
-            table.add_row([
-                row.figure.clone(),
-                row.machine.clone(),
-                if row.read_share > 0.0 {
-                    format!("{} read", row.threads)
+        let columns: &[Column<PatsRow>] = &[
+            ("figure", |row| row.figure.clone()),
+            ("machine", |row| row.machine.clone()),
+            ("threads", |row| {
+                let kind = if row.read_share > 0.0 {
+                    "read"
                 } else {
-                    format!("{} write", row.threads)
-                },
-                row.request_bytes.to_string(),
-                match row.control.as_str() {
-                    "formula" => format!("formula {}", row.tolerated_loss),
-                    other => other.to_owned(),
-                },
-                row.limit.map_or("–".to_owned(), |limit| limit.to_string()),
-                row.dram_load.clone(),
-                format!("{:.2}", row.dram_bytes_s / 1e9),
-                format!("{:.2}", row.dram_of_alone),
-                format!("{:.2}", row.pm_bytes_s / 1e9),
-                format!("{:.2}", row.pm_gain),
-                format!("{:.2}", row.fairness),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(5) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!("{table}\n{}", self.words())
+                    "write"
+                };
+                format!("{} {kind}", row.threads)
+            }),
+            ("request", |row| row.request_bytes.to_string()),
+            ("control", |row| match row.control.as_str() {
+                "formula" => format!("formula {}", row.tolerated_loss),
+                other => other.to_owned(),
+            }),
+            (">limit", |row| {
+                row.limit.map_or("–".to_owned(), |limit| limit.to_string())
+            }),
+            (">on DRAM", |row| row.dram_load.clone()),
+            (">DRAM GB/s", |row| format!("{:.2}", row.dram_bytes_s / 1e9)),
+            (">of alone", |row| format!("{:.2}", row.dram_of_alone)),
+            (">PM GB/s", |row| format!("{:.2}", row.pm_bytes_s / 1e9)),
+            (">gain", |row| format!("{:.2}", row.pm_gain)),
+            (">fairness", |row| format!("{:.2}", row.fairness)),
+        ];
+        table(columns, &self.rows, &self.words())
     }
 
     fn words(&self) -> String {
@@ -212,60 +197,42 @@ impl PatsReport {
 
     /// The figure for other pages.
     pub fn picture(&self) -> Markup {
-        let rows: Vec<&PatsRow> = self
-            .rows
-            .iter()
-            .filter(|row| row.figure == "12" && row.control != "learned")
-            .collect();
-        let mut threads: Vec<usize> = rows.iter().map(|row| row.threads).collect();
-        threads.dedup();
-        threads.sort_unstable();
-        threads.dedup();
-        let group = |threads: &usize| {
+        let is_shown = |row: &&PatsRow| row.figure == "12" && row.control != "learned";
+        let rows: Vec<&PatsRow> = self.rows.iter().filter(is_shown).collect();
+        let threads: BTreeSet<usize> = rows.iter().map(|row| row.threads).collect();
+        let bar = |row: &&PatsRow| Bar {
+            color: match row.control.as_str() {
+                "none" => colors::NOVA,
+                _ => colors::EMULATED,
+            },
+            value: row.dram_of_alone,
+            label: format!(
+                "{:.0} %; writes {:.2} GB/s",
+                row.dram_of_alone * 100.0,
+                row.pm_bytes_s / 1e9
+            ),
+            mark: Some(1.0),
+        };
+        let groups = threads.iter().map(|threads| {
             let mine = rows.iter().filter(|row| row.threads == *threads);
-            let bar = |row: &&PatsRow| Bar {
-                color: match row.control.as_str() {
-                    "none" => colors::NOVA,
-                    _ => colors::EMULATED,
-                },
-                value: row.dram_of_alone,
-                label: format!(
-                    "{:.0} %; writes {:.2} GB/s",
-                    row.dram_of_alone * 100.0,
-                    row.pm_bytes_s / 1e9
-                ),
-                mark: Some(1.0),
-            };
-            BarGroup {
-                name: format!("{threads} writers"),
-                bars: mine.map(bar).collect(),
-                stacked: false,
-            }
-        };
-        let bars = Bars {
-            groups: threads.iter().map(group).collect(),
-        };
-        let keys = html! {
-            (page::key(colors::NOVA, "without control")) (page::key(colors::EMULATED, "PATS"))
-        };
-        page::figure(
+            group(format!("{threads} writers"), mine.map(bar).collect())
+        });
+        picture(
             Some("pats"),
             "A copy on DRAM beside writers to persistent memory, as share of its speed alone (emulated)",
-            &keys,
-            &bars.draw("The copy's speed by number of writers, with and without PATS"),
-            &html! {},
+            &[
+                (colors::NOVA, "without control"),
+                (colors::EMULATED, "PATS"),
+            ],
+            groups.collect(),
+            "The copy's speed by number of writers, with and without PATS",
         )
     }
 
     /// A page of its own.
     pub fn page(&self) -> String {
-        let body = html! {
-            h1 { "PATS" }
-            p { (self.words()) }
-            (self.picture())
-            pre { (self.table()) }
-        };
-        page::page("PATS on emulated machines", colors::STYLE, &body)
+        let title = "PATS on emulated machines";
+        page_of(title, "PATS", &self.words(), &self.picture(), &self.table())
     }
 }
 
@@ -315,8 +282,8 @@ fn learned_of_formula(rows: &[PatsRow]) -> Option<LearnedOfFormula> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::emulated_run::Moved;
-    use crate::pats::plan::points;
+    use crate::emulated::Moved;
+    use crate::pats::plan::{Selection, points};
 
     /// As many bytes as the paper has it, roughly.
     fn found(point: &Point) -> Found {
@@ -336,7 +303,7 @@ mod tests {
 
     #[test]
     fn summary_is_of_fourteen_writers_beside_the_same_without_control() {
-        let points = points();
+        let points = points(&Selection::All);
         let all: Vec<Vec<Found>> = points.iter().map(|point| vec![found(point)]).collect();
         let report = PatsReport::of(&points, &all, 1);
         let summary = report.summary.expect("all points are there");

@@ -1,26 +1,20 @@
-//! Many readers of files that all lie on one node, on two emulated nodes: with nobody who acts, with NThread, which moves
+//! Many readers of files that all lie on one node, on two emulated nodes: without a policy, with NThread, which moves
 //! threads, and with everything, which moves files as well.
 
-mod found;
 mod report;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use egeria_engine::AllocationPolicy;
-use egeria_harness::program::find_in_path;
-use egeria_harness::{Error, Progress, Result, silent};
-use egeria_machine::Machine;
+use egeria_engine::{AllocationPolicy, Errno, InodeNumber, Volume};
+use egeria_harness::{Error, Result};
 use egeria_policy::planner::System;
-use egeria_scratch::check_room;
-use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
-use crate::emulated_run::{EmulatedRun, RunPace, VolumeSetup};
-use crate::script::Call;
+use crate::emulated::{
+    EmulatedOptions, EmulatedRun, Moved, RunPace, VolumeSetup, machine, steward,
+};
+use crate::experiment::over;
+use crate::programs::fio::Jobs;
 
-use found::Found;
 pub use report::{RelocationReport, RelocationRow, RelocationSummary};
 
 /// The machine, of which two nodes are taken.
@@ -35,127 +29,69 @@ const ROOM_BYTES: u64 = 1 << 30;
 const DILATION: f64 = 24.0;
 /// Time between two decisions, of the machine.
 const WINDOW_NS: u64 = 10_000_000;
+/// Before it is measured, for decisions to take effect.
+const WARM_UP: Duration = Duration::from_secs(8);
+/// How long each system is usually measured, host time.
+pub const MEASURED: Duration = Duration::from_secs(2);
 /// What is compared.
 const SYSTEMS: [System; 3] = [System::Off, System::Full, System::All];
 
-/// What to run, and on what.
-pub struct RelocationOptions<'a> {
-    /// `libegeria_preload.so`.
-    pub preload_library: PathBuf,
-    /// The tmpfs where pools are made.
-    pub memory_directory: PathBuf,
-    /// How often each is run; figures are medians.
-    pub rounds: usize,
-    /// How long each is measured, host time.
-    pub measured: Duration,
-    /// Before that, for decisions to take effect.
-    pub warm_up: Duration,
-    /// Set it (as from a signal handler) to stop and clean up.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
-}
-
-impl RelocationOptions<'_> {
-    /// Five rounds.
-    pub fn new(preload_library: PathBuf) -> RelocationOptions<'static> {
-        RelocationOptions {
-            preload_library,
-            memory_directory: PathBuf::from("/dev/shm"),
-            rounds: 5,
-            measured: Duration::from_secs(2),
-            warm_up: Duration::from_secs(8),
-            cancel: None,
-            progress: &silent,
-        }
-    }
+/// What one run gave.
+struct Found {
+    moved: Moved,
+    /// Bytes of the files that lie on node 1 at the end.
+    elsewhere_bytes: u64,
+    /// Threads moved, each time counted.
+    thread_moves: u64,
 }
 
 /// Runs all systems.
 ///
 /// # Errors
 /// When fio is missing, there is no room, a program fails, or it was interrupted.
-pub fn run(options: &RelocationOptions<'_>) -> Result<RelocationReport> {
-    if find_in_path("fio").is_none() {
-        return Err(Error::MissingPrograms {
-            programs: "fio".to_owned(),
-            packages: "fio".to_owned(),
-        });
-    }
-    check_room(&options.memory_directory, ROOM_BYTES, "free some")?;
-    let mut found: [Vec<Found>; 3] = Default::default();
-    for round in 0..options.rounds {
-        for (index, system) in SYSTEMS.into_iter().enumerate() {
-            let name = system.to_string();
-            (options.progress)(&Progress {
-                done: (round * SYSTEMS.len() + index) as u64,
-                total: (SYSTEMS.len() * options.rounds) as u64,
-                what: &name,
-            });
-            found[index].push(perform(options, system)?);
-        }
-    }
-    let rows = SYSTEMS.iter().zip(&found);
-    let rows = rows.map(|(system, found)| RelocationRow::of(&system.to_string(), found));
-    Ok(RelocationReport::of(rows.collect(), options.rounds))
+pub fn run(options: &EmulatedOptions<'_>) -> Result<RelocationReport> {
+    let perform = |system: &System| perform(options, *system);
+    let found = options.rounds(ROOM_BYTES, &SYSTEMS, System::to_string, perform)?;
+    let row = |(system, found): (&System, &Vec<Found>)| RelocationRow {
+        policy: system.to_string(),
+        bytes_s: over(found, |found| found.moved.bytes_s()),
+        of_nthread: 1.0,
+        moved_bytes: over(found, |found| found.elsewhere_bytes as f64),
+        thread_moves: over(found, |found| found.thread_moves as f64),
+    };
+    let rows = SYSTEMS.iter().zip(&found).map(row).collect();
+    Ok(RelocationReport::of(rows, options.rounds))
 }
 
-/// Without last-level caches, which would hold files of a size that the host has room for.
-fn machine() -> Result<Machine> {
-    let machine = Machine::profile(PROFILE).map_err(Error::failed)?;
-    let mut machine = machine.first_nodes(NODES).map_err(Error::failed)?;
-    for node in &mut machine.nodes {
-        node.hardware.cache = None;
-    }
-    let emulated = machine.emulate(DILATION);
-    emulated
-        .and_then(Machine::standing_here)
-        .map_err(Error::failed)
-}
-
-fn perform(options: &RelocationOptions<'_>, system: System) -> Result<Found> {
-    let machine = machine()?;
+fn perform(options: &EmulatedOptions<'_>, system: System) -> Result<Found> {
+    let machine = machine(PROFILE, Some(NODES), DILATION)?;
     let setup = VolumeSetup {
         memory: None,
         pool_bytes: POOL_BYTES,
         allocation: AllocationPolicy::Pool(0),
     };
-    let run = EmulatedRun::set_up(
-        &machine,
-        &[setup],
-        &options.preload_library,
-        &options.memory_directory,
-        options.cancel,
-    )?;
-    let fio = |more: &[&str]| {
-        let words = [
-            "fio".to_owned(),
-            "--name=f".to_owned(),
-            format!("--directory={}", run.directory(0).display()),
-            "--ioengine=psync".to_owned(),
-            "--thread".to_owned(),
-            "--fallocate=none".to_owned(),
-            format!("--numjobs={READERS}"),
-            format!("--size={FILE_BYTES}"),
-        ];
-        let more = more.iter().map(|word| (*word).to_owned());
-        Call::new(words.into_iter().chain(more))
+    let run = EmulatedRun::set_up(options, &machine, &[setup])?;
+    let jobs = Jobs {
+        directory: run.directory(0),
+        count: READERS,
+        file_bytes: FILE_BYTES,
     };
-    run.prepare(vec![fio(&["--rw=write", "--bs=1M"])])?;
+    run.prepare(vec![jobs.fill()])?;
     let steward = match system {
         System::Off => None,
-        _ => Some(steward(&run, &machine, system)?),
+        _ => Some(steward(
+            run.shared(0),
+            &machine,
+            system,
+            system.settings(),
+            WINDOW_NS,
+            None,
+        )?),
     };
     let bytes = format!("--bs={REQUEST_BYTES}");
-    let reads = fio(&[
-        "--rw=randread",
-        &bytes,
-        "--norandommap",
-        "--time_based",
-        "--runtime=600",
-    ]);
+    let reads = jobs.endless(["--rw=randread", &bytes, "--norandommap"]);
     let pace = RunPace {
-        warm_up: options.warm_up,
+        warm_up: WARM_UP,
         measured: options.measured,
     };
     let moved = run.measure(&[(reads, READERS)], pace);
@@ -170,33 +106,15 @@ fn perform(options: &RelocationOptions<'_>, system: System) -> Result<Found> {
 }
 
 /// Bytes of the readers' files on other pools than the first.
-fn elsewhere(volume: &egeria_engine::Volume) -> std::result::Result<u64, egeria_engine::Errno> {
+fn elsewhere(volume: &Volume) -> std::result::Result<u64, Errno> {
     let mut all = 0;
     for reader in 0..READERS {
         let name = format!("f.{reader}.0");
-        let ino = volume
-            .lookup(egeria_engine::InodeNumber::ROOT, name.as_bytes())?
-            .ino;
+        let ino = volume.lookup(InodeNumber::ROOT, name.as_bytes())?.ino;
         let file = volume.open(ino, None)?;
         let by_pool = volume.bytes_by_pool(file, u64::MAX);
         volume.close(ino);
         all += by_pool?[1..].iter().sum::<u64>();
     }
     Ok(all)
-}
-
-fn steward(run: &EmulatedRun<'_>, machine: &Machine, system: System) -> Result<Steward> {
-    let options = StewardOptions {
-        policy: system.to_string(),
-        settings: system.settings(),
-        window_ns: WINDOW_NS,
-        machine: machine.clone(),
-        scope: Scope::Tree(std::process::id()),
-        memory_source: None,
-        measure_idle_pools: false,
-        record: None,
-        decision_log: None,
-    };
-    let volume = Arc::clone(run.shared(0));
-    Steward::start(Target::Volume(volume), options).map_err(Error::failed)
 }

@@ -1,14 +1,11 @@
 //! The figures, as JSON, as a table and as a page.
 
-use comfy_table::{CellAlignment, Table, presets};
-use egeria_report::chart::{Bar, BarGroup, Bars};
-use egeria_report::page;
-use egeria_stats::statistics::median;
-use maud::{Markup, html};
+use egeria_report::chart::Bar;
+use maud::Markup;
 use serde::Serialize;
 
-use super::found::Found;
 use crate::colors;
+use crate::experiment::{Column, group, page_of, picture, table};
 
 /// One system: medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,22 +43,6 @@ pub struct RelocationReport {
     pub rounds: usize,
 }
 
-impl RelocationRow {
-    pub(super) fn of(policy: &str, found: &[Found]) -> RelocationRow {
-        let over = |what: fn(&Found) -> f64| {
-            let values: Vec<f64> = found.iter().map(what).collect();
-            median(&values).unwrap_or(0.0)
-        };
-        RelocationRow {
-            policy: policy.to_owned(),
-            bytes_s: over(|found| found.moved.bytes_s()),
-            of_nthread: 1.0,
-            moved_bytes: over(|found| found.elsewhere_bytes as f64),
-            thread_moves: over(|found| found.thread_moves as f64),
-        }
-    }
-}
-
 impl RelocationReport {
     pub(super) fn of(mut rows: Vec<RelocationRow>, rounds: usize) -> RelocationReport {
         let of = |rows: &[RelocationRow], policy: &str| {
@@ -84,22 +65,15 @@ impl RelocationReport {
 
     /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header(["policy", "GB/s", "of NThread", "moved MiB", "threads moved"]);
-        for row in &self.rows {
-            table.add_row([
-                row.policy.clone(),
-                format!("{:.2}", row.bytes_s / 1e9),
-                format!("{:.2}", row.of_nthread),
-                format!("{:.0}", row.moved_bytes / f64::from(1 << 20)),
-                format!("{:.0}", row.thread_moves),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!("{table}\n{}", self.words())
+        const MIB: f64 = (1 << 20) as f64;
+        let columns: &[Column<RelocationRow>] = &[
+            ("policy", |row| row.policy.clone()),
+            (">GB/s", |row| format!("{:.2}", row.bytes_s / 1e9)),
+            (">of NThread", |row| format!("{:.2}", row.of_nthread)),
+            (">moved MiB", |row| format!("{:.0}", row.moved_bytes / MIB)),
+            (">threads moved", |row| format!("{:.0}", row.thread_moves)),
+        ];
+        table(columns, &self.rows, &self.words())
     }
 
     fn words(&self) -> String {
@@ -112,47 +86,39 @@ impl RelocationReport {
 
     /// The figure for other pages.
     pub fn picture(&self) -> Markup {
-        let group = |row: &RelocationRow| BarGroup {
-            name: match row.policy.as_str() {
-                "off" => "nobody acts".to_owned(),
-                "full" => "NThread".to_owned(),
-                _ => "all, with relocation".to_owned(),
-            },
-            bars: vec![Bar {
-                color: match row.policy.as_str() {
-                    "off" => colors::NOVA,
-                    _ => colors::EMULATED,
-                },
-                value: row.bytes_s / 1e9,
-                label: format!(
-                    "{:.1} GB/s, {:.2} × NThread",
-                    row.bytes_s / 1e9,
-                    row.of_nthread
-                ),
+        let one = |row: &RelocationRow| {
+            let (name, color) = match row.policy.as_str() {
+                "off" => ("nobody acts", colors::NOVA),
+                "full" => ("NThread", colors::EMULATED),
+                _ => ("all, with relocation", colors::EMULATED),
+            };
+            let gb_s = row.bytes_s / 1e9;
+            let bar = Bar {
+                color,
+                value: gb_s,
+                label: format!("{gb_s:.1} GB/s, {:.2} × NThread", row.of_nthread),
                 mark: None,
-            }],
-            stacked: false,
+            };
+            group(name, vec![bar])
         };
-        let bars = Bars {
-            groups: self.rows.iter().map(group).collect(),
-        };
-        page::figure(
+        picture(
             Some("relocation"),
             "32 readers of one node's files on two nodes (emulated)",
-            &html! {},
-            &bars.draw("Bandwidth without a policy, with NThread, and with relocation"),
-            &html! {},
+            &[],
+            self.rows.iter().map(one).collect(),
+            "Bandwidth without a policy, with NThread, and with relocation",
         )
     }
 
     /// A page of its own.
     pub fn page(&self) -> String {
-        let body = html! {
-            h1 { "Relocation" }
-            p { (self.words()) }
-            (self.picture())
-            pre { (self.table()) }
-        };
-        page::page("Relocation on an emulated machine", colors::STYLE, &body)
+        let title = "Relocation on an emulated machine";
+        page_of(
+            title,
+            "Relocation",
+            &self.words(),
+            &self.picture(),
+            &self.table(),
+        )
     }
 }

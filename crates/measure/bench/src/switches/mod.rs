@@ -10,11 +10,11 @@
 mod report;
 mod turns;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use egeria_harness::{Error, Progress, Result, silent};
-use egeria_stats::statistics::median;
+use egeria_harness::Result;
+
+use crate::experiment::{Watch, over};
 
 pub use report::{SwitchRow, SwitchesReport};
 use turns::{Turns, take_turns};
@@ -24,78 +24,38 @@ const THREADS: [usize; 4] = [2, 4, 8, 16];
 /// What each of them walks, bytes: next to nothing, part of a core's own cache, more than that holds.
 const WORKING_SETS: [usize; 3] = [64, 256 << 10, 4 << 20];
 
-/// What to measure.
-pub struct SwitchOptions<'a> {
-    /// How often; figures are medians.
-    pub rounds: usize,
-    /// How long each is measured.
-    pub measured: Duration,
-    /// Set it (as from a signal handler) to stop.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called before each step.
-    pub progress: &'a dyn Fn(&Progress<'_>),
-}
-
-impl Default for SwitchOptions<'_> {
-    fn default() -> Self {
-        SwitchOptions {
-            rounds: 5,
-            measured: Duration::from_millis(400),
-            cancel: None,
-            progress: &silent,
-        }
-    }
-}
-
-/// Measures all of them, each beside one thread alone in the same round.
+/// Measures all of them, each beside one thread alone in the same round, for so long.
 ///
 /// # Errors
 /// When threads cannot be bound to a CPU, the kernel does not say how often they were switched, or it was interrupted.
-pub fn run(options: &SwitchOptions<'_>) -> Result<SwitchesReport> {
-    let pairs = || {
-        WORKING_SETS
-            .iter()
-            .flat_map(|set| THREADS.map(|threads| (*set, threads)))
+pub fn run(rounds: usize, measured: Duration, watch: &Watch<'_>) -> Result<SwitchesReport> {
+    let sets = WORKING_SETS.iter();
+    let points: Vec<(usize, usize)> = sets
+        .flat_map(|set| THREADS.map(|threads| (*set, threads)))
+        .collect();
+    let words = |(_, threads): &(usize, usize)| format!("{threads} threads");
+    let measure = |(bytes, threads): &(usize, usize)| {
+        let alone = take_turns(1, *bytes, measured)?;
+        Ok((alone, take_turns(*threads, *bytes, measured)?))
     };
-    let count = pairs().count();
-    let mut all: Vec<Vec<(Turns, Turns)>> = vec![Vec::new(); count];
-    for round in 0..options.rounds {
-        for (index, (bytes, threads)) in pairs().enumerate() {
-            if options
-                .cancel
-                .is_some_and(|flag| flag.load(Ordering::Relaxed))
-            {
-                return Err(Error::Interrupted);
-            }
-            (options.progress)(&Progress {
-                done: (round * count + index) as u64,
-                total: (options.rounds * count) as u64,
-                what: &format!("{threads} threads"),
-            });
-            let alone = take_turns(1, bytes, options.measured)?;
-            let together = take_turns(threads, bytes, options.measured)?;
-            all[index].push((alone, together));
-        }
-    }
-    let rows = pairs().zip(&all);
-    let rows = rows.map(|((bytes, threads), rounds)| row(bytes, threads, rounds));
+    let found = watch.rounds(rounds, &points, words, measure)?;
+    let rows = points.iter().zip(&found);
+    let rows = rows.map(|((bytes, threads), rounds)| row(*bytes, *threads, rounds));
     Ok(SwitchesReport {
-        rounds: options.rounds,
+        rounds,
         rows: rows.collect(),
     })
 }
 
 fn row(bytes: usize, threads: usize, rounds: &[(Turns, Turns)]) -> SwitchRow {
-    let of = |figure: &dyn Fn(&(Turns, Turns)) -> f64| {
-        let figures: Vec<f64> = rounds.iter().map(figure).collect();
-        median(&figures).unwrap_or_default()
-    };
     SwitchRow {
         threads,
         working_set_bytes: bytes,
-        of_alone: of(&|(alone, together)| together.steps_s() / alone.steps_s()),
-        slice_ns: of(&|(_, together)| together.slice_ns()),
-        switch_ns: of(&|(alone, together)| together.switch_ns(alone)),
+        of_alone: over(rounds, |(alone, together)| {
+            together.steps_s() / alone.steps_s()
+        }),
+        slice_ns: over(rounds, |(_, together)| together.slice_ns()),
+        switch_ns: over(rounds, |(alone, together)| together.switch_ns(alone)),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The figures, as rows and as a table.
 
-use comfy_table::{CellAlignment, Table, presets};
 use egeria_machine::format_bytes;
 use serde::Serialize;
+
+use crate::experiment::{Column, table};
 
 /// So many threads on one CPU: medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,32 +30,21 @@ pub struct SwitchesReport {
 }
 
 impl SwitchesReport {
-    /// A table for people.
+    /// A table for people, with a line that says what it shows.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header([
-            "memory of each",
-            "threads",
-            "of one alone",
-            "slice, ms",
-            "a switch, us",
-        ]);
-        for row in &self.rows {
-            table.add_row([
-                format_bytes(row.working_set_bytes as u64),
-                row.threads.to_string(),
-                format!("{:.3}", row.of_alone),
-                format!("{:.2}", row.slice_ns / 1e6),
-                format!("{:.1}", row.switch_ns / 1e3),
-            ]);
-        }
-        for column in table.column_iter_mut() {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!(
-            "{table}\nThreads that take turns on one CPU, medians of {} rounds; what a switch takes includes fetching their memory again.",
+        let columns: &[Column<SwitchRow>] = &[
+            (">memory of each", |row| {
+                format_bytes(row.working_set_bytes as u64)
+            }),
+            (">threads", |row| row.threads.to_string()),
+            (">of one alone", |row| format!("{:.3}", row.of_alone)),
+            (">slice, ms", |row| format!("{:.2}", row.slice_ns / 1e6)),
+            (">a switch, us", |row| format!("{:.1}", row.switch_ns / 1e3)),
+        ];
+        let words = format!(
+            "Threads that take turns on one CPU, medians of {} rounds; what a switch takes includes fetching their memory again.",
             self.rounds
-        )
+        );
+        table(columns, &self.rows, &words)
     }
 }

@@ -1,5 +1,5 @@
-//! A minimal file system over FUSE that passes everything on to a directory: what `egeria bench names` and
-//! `egeria bench everyday` compare the mount with. The same FUSE library, as many threads, and otherwise what
+//! A minimal file system over FUSE that passes everything on to a directory: what `egeria-lab bench names` and
+//! `egeria-lab bench everyday` compare the mount with. The same FUSE library, as many threads, and otherwise what
 //! libfuse's `passthrough_ll` does by default: names and attributes are kept for a second.
 //!
 //! ```text
@@ -25,7 +25,7 @@ use files::Loopback;
 fn main() -> ExitCode {
     let arguments: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
     let [source, directory] = arguments.as_slice() else {
-        eprintln!("egeria-loopback: started by hand; run `egeria bench names` instead");
+        eprintln!("egeria-loopback: started by hand; run `egeria-lab bench names` instead");
         return ExitCode::from(2);
     };
     match serve(source.as_ref(), directory.as_ref()) {

@@ -10,13 +10,14 @@
 mod calls;
 mod timed;
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
 use super::plan::Case;
+use crate::programs::worker;
 use crate::tree::{self, Look};
 
 /// What the worker is asked.
@@ -52,11 +53,6 @@ pub enum Reply {
         /// Time in which one call of any thread is done, ns.
         ns: f64,
     },
-    /// It went wrong.
-    Failed {
-        /// How.
-        message: String,
-    },
 }
 
 /// The whole program.
@@ -66,9 +62,9 @@ pub fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["print", root] => print(root.as_ref(), Look::Everything),
         ["print", root, "without-link-counts"] => print(root.as_ref(), Look::NoLinkCounts),
-        [root] => serve(root.as_ref()),
+        [root] => worker::serve(|request| answer(root.as_ref(), request)),
         _ => {
-            eprintln!("egeria-names-worker: started by hand; run `egeria bench names` instead");
+            eprintln!("egeria-names-worker: started by hand; run `egeria-lab bench names` instead");
             return ExitCode::from(2);
         }
     };
@@ -86,24 +82,6 @@ fn print(root: &Path, look: Look) -> io::Result<()> {
     let mut text = tree::fingerprint(root, look, &[])?.join("\n");
     text.push('\n');
     io::stdout().lock().write_all(text.as_bytes())
-}
-
-/// Answers requests until standard input ends.
-fn serve(root: &Path) -> io::Result<()> {
-    for line in io::stdin().lock().lines() {
-        let reply = match serde_json::from_str(&line?) {
-            Ok(request) => answer(root, &request),
-            Err(error) => Err(io::Error::other(error)),
-        };
-        let reply = reply.unwrap_or_else(|error| Reply::Failed {
-            message: error.to_string(),
-        });
-        let mut stdout = io::stdout().lock();
-        serde_json::to_writer(&mut stdout, &reply)?;
-        stdout.write_all(b"\n")?;
-        stdout.flush()?;
-    }
-    Ok(())
 }
 
 fn answer(root: &Path, request: &Request) -> io::Result<Reply> {

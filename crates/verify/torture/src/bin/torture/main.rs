@@ -54,14 +54,7 @@ enum Command {
 
 fn main() -> ExitCode {
     output::set_program("egeria-torture");
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return usage::refuse(&error, &Arguments::command()),
-    };
-    match run(&arguments) {
-        Ok(status) => status,
-        Err(failure) => failure.report(),
-    }
+    usage::start(|arguments| run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Outcome<ExitCode> {

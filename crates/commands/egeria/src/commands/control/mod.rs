@@ -1,0 +1,9 @@
+//! Placing threads and data, and what was recorded of it.
+
+pub mod move_pages;
+mod named_files;
+pub mod recording;
+pub mod replay;
+pub mod steward;
+pub mod trace;
+pub mod warm;

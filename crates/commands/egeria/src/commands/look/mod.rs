@@ -1,0 +1,8 @@
+//! Looking at this machine, at what runs on it, and at what a steward decided.
+
+mod decision_log;
+pub mod doctor;
+pub mod explain;
+pub mod top;
+pub mod web;
+pub mod where_is;

@@ -1,0 +1,13 @@
+//! Making volumes, using them, and checking them.
+
+pub mod check;
+pub mod df;
+pub mod mkfs;
+pub mod mount;
+mod placement;
+pub mod run;
+pub mod scrub;
+mod sharing;
+pub mod stat;
+pub mod umount;
+pub mod units;

@@ -1,0 +1,76 @@
+//! `egeria-lab bench names`: what names cost.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use egeria_bench::names::plan::Operation;
+use egeria_bench::names::{self, NamesOptions, NamesReport};
+
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::Format;
+use egeria_cli::preload;
+
+use super::shared::measured;
+
+/// Arguments of `egeria-lab bench names`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria-lab bench names
+  egeria-lab bench names --quick --op stat --op open
+  egeria-lab bench names --json > rows.json
+
+Four places in turn in every round: tmpfs; a volume under the preload library
+(run); its mount without the library; a minimal FUSE loopback over tmpfs, of
+the same FUSE library and as many threads, where the kernel keeps names and
+attributes for 1 s (libfuse's default). Directories of 10 and 100,000 names,
+1 and 2 threads, each in its own directory or both in one. Operations: create
+(with close), open (with close), open_deep (five directories down), stat,
+readdir (each name), rename, link, unlink, mkdir, truncate, append (4 KiB to a
+new file). Figures are medians over the rounds. JSON rows: op, threads,
+directory, entries, tmpfs_ns, run_ns, mount_ns, loopback_ns; of two threads the
+time in which one call of either is done.")]
+pub struct Arguments {
+    /// Rounds to take medians over [default: 5, --quick: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// Measure this operation only; may be repeated
+    #[arg(long = "op", value_name = "OP", value_parser = operation)]
+    operations: Vec<Operation>,
+    /// One thread, small directories, short turns
+    #[arg(long)]
+    quick: bool,
+    /// Directory on tmpfs for pools and files
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    memory: PathBuf,
+}
+
+fn operation(text: &str) -> Result<Operation, String> {
+    Operation::named(text).ok_or_else(|| {
+        let names = Operation::ALL.map(Operation::name).join(", ");
+        format!("there is no such operation; use one of {names}")
+    })
+}
+
+/// Measures and prints rows.
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let library = preload::require()?;
+    let usual = if arguments.quick {
+        NamesOptions::quick(library)
+    } else {
+        NamesOptions::new(library)
+    };
+    let report = measured(|watch| {
+        names::run(&NamesOptions {
+            rounds: arguments.rounds.map_or(usual.rounds, usize::from),
+            operations: match arguments.operations[..] {
+                [] => usual.operations,
+                _ => arguments.operations.clone(),
+            },
+            memory_directory: arguments.memory.clone(),
+            watch,
+            ..usual
+        })
+    })?;
+    format.print(&report, NamesReport::table)
+}

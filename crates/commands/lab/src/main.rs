@@ -1,0 +1,81 @@
+//! The `egeria-lab` command: benches, published figures compared with the model, and a demonstration.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod demo;
+mod facts;
+mod papers;
+mod validation;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::{self, Format};
+use egeria_cli::{completions, manual, usage};
+
+/// Measure Egeria and its peers, compare published figures with the model, and demonstrate.
+#[derive(Parser, Debug)]
+#[command(
+    name = "egeria-lab",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+#[command(after_help = "\
+Examples:
+  egeria-lab demo --quick
+  egeria-lab bench datapath --rounds 5 --json > rows.json
+  egeria-lab papers --report papers.html
+
+Everything happens on scratch volumes in memory; no volume of yours is touched.
+Exit status: 0 done, 1 failed, 2 wrong command line.")]
+struct Arguments {
+    /// Print one JSON document (bytes, ns, stable field names) and nothing else on stdout
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Measure Egeria and its peers
+    Bench(bench::Arguments),
+    /// Run fio, RocksDB and everyday programs on a scratch volume, and write a report
+    Demo(demo::Arguments),
+    /// Compare the micro-benchmarks that machine profiles cite with what the model gives
+    Facts(facts::Arguments),
+    /// Compare the claims of four papers with what the model predicts
+    Papers(papers::Arguments),
+    /// Compare public measurements, declared before the model ran on them, with its predictions
+    Validation(validation::Arguments),
+    /// Print shell completions
+    Completions(completions::Arguments),
+    /// Print the manual page, or write those of all commands
+    Man(manual::Arguments),
+}
+
+fn main() -> ExitCode {
+    output::set_program("egeria-lab");
+    usage::start(|arguments| run(&arguments))
+}
+
+fn run(arguments: &Arguments) -> Outcome<ExitCode> {
+    let format = if arguments.json {
+        Format::Json
+    } else {
+        Format::Human
+    };
+    match &arguments.command {
+        Command::Demo(demo) => return demo::run(demo, format),
+        Command::Bench(bench) => bench::run(bench, format),
+        Command::Facts(facts) => facts::run(facts, format),
+        Command::Papers(papers) => papers::run(papers, format),
+        Command::Validation(_) => validation::run(format),
+        Command::Completions(shell) => completions::run(shell, Arguments::command(), format),
+        Command::Man(pages) => manual::run(pages, Arguments::command(), format),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,62 @@
+//! `egeria-lab validation`: measurements that calibrate nothing, compared with what the model predicts.
+
+use clap::Args;
+use egeria_papers::{Distance, ValidationReport};
+
+use crate::facts::{HEADERS, cells};
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::output::{self, Format};
+
+/// Arguments of `egeria-lab validation`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria-lab validation
+  egeria-lab validation --json | jq '.independent.median_error'
+
+Runs the model of `egeria sim` on public measurements that were declared before
+the model ran on them, and that no profile cites. Nothing is tuned on them
+(docs/explanation/validation.md). Nothing is measured.
+
+JSON: predicted; orderings, orderings_held, median_error, p90_error; all,
+independent and held_out (rows, median_error, p90_error, worst_error); rows
+(profile, source, its setting, value, model, ratio, error); ordering_rows
+(source, profile, item, measured, model, held).")]
+pub struct Arguments {}
+
+/// Runs, compares and prints.
+pub fn run(format: Format) -> Outcome {
+    let report = egeria_papers::validation().map_err(|error| Failure::new(error.to_string()))?;
+    format.print(&report, human)
+}
+
+fn human(report: &ValidationReport) -> String {
+    let rows = report.rows.iter().map(cells).collect();
+    let line = |what: &str, of: &Distance| {
+        format!(
+            "{what}: {} measurements, median error {:.1} %, 90 % of them within {:.1} %, worst {:.1} %\n",
+            of.rows,
+            of.median_error * 100.0,
+            of.p90_error * 100.0,
+            of.worst_error * 100.0
+        )
+    };
+    let failed = report.ordering_rows.iter().filter(|each| !each.held);
+    let failed: String = failed
+        .map(|each| {
+            format!(
+                "  {}, {}: {} ({:.2} measured, {:.2} here)\n",
+                each.source, each.profile, each.item, each.measured, each.model
+            )
+        })
+        .collect();
+    format!(
+        "Predicted by a model, not measured\n\n{}\n\n{}{}{}Orderings: {} of {} hold; not these:\n{failed}",
+        output::table(&HEADERS, rows),
+        line("Other machines and systems", &report.independent),
+        line("Held out", &report.held_out),
+        line("All", &report.all),
+        report.orderings_held,
+        report.orderings,
+    )
+}

@@ -1,0 +1,6 @@
+//! All tests of the command that need no quiet machine, in one program: it is built and linked once.
+
+mod common;
+mod demo;
+mod papers;
+mod usage;

@@ -1,0 +1,70 @@
+//! `egeria-lab bench overhead`: what a steward costs the programs that it observes.
+
+mod common;
+
+use common::{finish, lab, run};
+use egeria_harness::testing::{is_root, memory};
+use serde_json::Value;
+
+#[test]
+fn what_looking_costs_is_measured_for_each_source() {
+    if !is_root() {
+        return;
+    }
+    let place = memory();
+    let mut bench = lab([
+        "bench",
+        "overhead",
+        "--json",
+        "--rounds",
+        "1",
+        "--measure",
+        "60",
+    ]);
+    bench
+        .args([
+            "--window",
+            "20",
+            "--size",
+            "1MiB",
+            "--threads",
+            "30",
+            "--directory",
+        ])
+        .arg(place.path())
+        .env("EGERIA_RUNTIME_DIR", place.path().join("runtime"));
+    let ended = finish(bench).ok();
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 9, "{report:#}");
+    let mut measured = 0;
+    for row in rows {
+        if row["missing"].is_string() {
+            assert!(
+                row["holds"].is_null() && row["overhead"].is_null(),
+                "{row:#}"
+            );
+            continue;
+        }
+        measured += 1;
+        assert!(row["core_share"].as_f64() > Some(0.0), "{row:#}");
+        let decides = match row["subject"].as_str() {
+            Some("threads") => &row["core_share"],
+            _ => {
+                assert!(row["off_ops_s"].as_f64() > Some(0.0), "{row:#}");
+                &row["overhead"]
+            }
+        };
+        assert_eq!(
+            row["holds"],
+            decides.as_f64() <= row["max"].as_f64(),
+            "{row:#}"
+        );
+    }
+    assert!(measured >= 1, "threads at least: {report:#}");
+    // Nothing is left behind.
+    let left = std::fs::read_dir(place.path()).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| name == "runtime"), "{left:?}");
+    run(["bench", "overhead", "--subject", "nothing"]).refused(1, &["no subject"]);
+}

@@ -1,0 +1,46 @@
+//! `egeria-lab papers`: the claims of the papers and the model's predictions.
+
+use crate::common;
+
+use common::run;
+use egeria_harness::testing::memory;
+use serde_json::Value;
+
+#[test]
+fn json_goes_into_other_tools() {
+    let document: Value = run(["papers", "--brief", "--json"]).ok().json();
+    let rows = document["rows"].as_array().unwrap();
+    let held = document["ordering_rows"].as_array().unwrap().iter();
+    let held = held.filter(|row| row["held"] == true).count();
+    assert_eq!(document["orderings_held"], held);
+    let error = |row: &Value| (row["ratio"].as_f64().unwrap() - 1.0).abs();
+    let mut errors: Vec<f64> = rows.iter().map(error).collect();
+    errors.sort_by(f64::total_cmp);
+    let middle = (errors[(errors.len() - 1) / 2] + errors[errors.len() / 2]) / 2.0;
+    let median = document["median_error"].as_f64().unwrap();
+    assert!((median - middle).abs() < 1e-9, "{median} {middle}");
+    assert!(
+        rows.iter()
+            .all(|row| row["source"].is_string() && row["item"].is_string())
+    );
+}
+
+#[test]
+fn text_and_page_say_that_all_is_predicted() {
+    let directory = memory();
+    let page = directory.path().join("papers.html");
+    let told = run(["papers", "--brief", "--report", page.to_str().unwrap()]).ok();
+    for words in [
+        "Predicted by a model, not measured",
+        "N32",
+        "orderings hold",
+        "median error",
+        "What the model cannot say",
+    ] {
+        assert!(told.stdout.contains(words), "{words}");
+    }
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("not measured"));
+    run(["papers", "--brief", "--report", "/proc/nowhere/page.html"])
+        .refused(1, &["cannot write", "can be written"]);
+}

@@ -1,0 +1,76 @@
+//! The command line itself: help, wrong arguments, completions, manual pages.
+
+use crate::common;
+
+use common::run;
+use egeria_harness::testing::memory;
+use egeria_harness::testing::usage::Program;
+
+const PROGRAM: Program<'_> = Program {
+    name: "egeria-lab",
+    run: |arguments| run(arguments),
+    commands: &[
+        "bench",
+        "demo",
+        "facts",
+        "papers",
+        "validation",
+        "completions",
+        "man",
+    ],
+    groups: &["bench", "completions", "man"],
+};
+
+const BENCHES: [&str; 11] = [
+    "datapath",
+    "names",
+    "everyday",
+    "migration",
+    "emulation",
+    "nthread",
+    "overhead",
+    "odin",
+    "pats",
+    "relocation",
+    "switches",
+];
+
+#[test]
+fn every_command_has_help_and_takes_json() {
+    PROGRAM.assert_help();
+}
+
+#[test]
+fn help_has_examples_and_fits_a_terminal() {
+    PROGRAM.assert_examples();
+}
+
+#[test]
+fn every_bench_has_help_with_an_example() {
+    for bench in BENCHES {
+        let help = run(["bench", bench, "--help"]).ok().stdout;
+        assert!(
+            help.contains(&format!("\n  egeria-lab bench {bench}\n")) || help.contains("sudo"),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn completions_know_every_command() {
+    PROGRAM.assert_completions();
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let directory = memory();
+    PROGRAM.assert_manual(&directory.path().join("man1"));
+}
+
+#[test]
+fn a_wrong_command_line_is_one_line_and_status_2() {
+    run(["bogus"]).refused(2, &["bogus", "egeria-lab --help"]);
+    run(["bench", "datapath", "--rounds", "0"]).refused(2, &["--rounds"]);
+    run(["bench", "names", "--op", "fly"]).refused(2, &["--op", "open_deep"]);
+    run(["bench", "everyday", "--job", "fly"]).refused(2, &["--job", "git-commit"]);
+}

@@ -1,0 +1,86 @@
+//! What every program's command line has: help with examples, completions, manual pages.
+
+use std::path::Path;
+
+use super::Ended;
+
+/// A program: its name, how it is run, its commands, and those that only group others.
+pub struct Program<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// Runs it with these arguments to its end.
+    pub run: fn(&[&str]) -> Ended,
+    /// Its commands.
+    pub commands: &'a [&'a str],
+    /// Commands without an example of their own.
+    pub groups: &'a [&'a str],
+}
+
+impl Program<'_> {
+    /// Asserts that every command has help and takes `--json`.
+    ///
+    /// # Panics
+    /// When one does not.
+    pub fn assert_help(&self) {
+        for command in self.commands {
+            let help = (self.run)(&[command, "--help"]).ok();
+            assert!(help.stdout.contains("--json"), "{command}");
+            let usage = format!("Usage: {} {command}", self.name);
+            assert!(help.stdout.contains(&usage), "{command}: {}", help.stdout);
+            assert_eq!(help.stderr, "", "{command}");
+        }
+    }
+
+    /// Asserts that help has examples, and that these fit a terminal.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn assert_examples(&self) {
+        let all = self.commands.iter();
+        for command in all.filter(|command| !self.groups.contains(command)) {
+            let help = (self.run)(&[command, "--help"]).ok().stdout;
+            let examples = help.split("Example").nth(1);
+            let examples = examples.unwrap_or_else(|| panic!("{command} has no example"));
+            assert!(examples.contains(&format!("{} ", self.name)), "{command}");
+            for line in examples.lines() {
+                assert!(line.chars().count() <= 80, "{command}: {line}");
+            }
+        }
+    }
+
+    /// Asserts that completions of every shell know every command.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn assert_completions(&self) {
+        for shell in ["bash", "zsh", "fish"] {
+            let script = (self.run)(&["completions", shell]).ok().stdout;
+            for command in self.commands {
+                assert!(script.contains(command), "{shell}: {command}");
+            }
+            let document = (self.run)(&["completions", shell, "--json"]).ok().json();
+            assert_eq!(document["shell"], shell);
+            assert_eq!(document["script"], script);
+        }
+    }
+
+    /// Asserts that a manual page of every command is written into this new directory.
+    ///
+    /// # Panics
+    /// When one is not.
+    pub fn assert_manual(&self, directory: &Path) {
+        let text = directory.to_str().expect("a plain name");
+        let written = (self.run)(&["man", "--json", "--out", text]).ok().json();
+        let listed = written["files"].as_array().map(Vec::len);
+        let files = std::fs::read_dir(directory).expect("a directory").count();
+        assert_eq!(listed, Some(files));
+        for command in self.commands {
+            let page = directory.join(format!("{}-{command}.1", self.name));
+            let page = std::fs::read_to_string(page).expect("a page");
+            let is_page = page.starts_with(".ie") || page.starts_with(".TH");
+            assert!(is_page, "{command}: {page}");
+        }
+        let title = format!(".TH {} 1", self.name);
+        assert!((self.run)(&["man"]).ok().stdout.contains(&title));
+    }
+}
