@@ -31,7 +31,7 @@ mod deferral;
 mod gate;
 #[path = "../../../storage/media/src/emulation/id_bitmap.rs"]
 mod id_bitmap;
-#[path = "../../../storage/engine/src/session/delegation/job.rs"]
+#[path = "../../../storage/engine/src/session/data_paths/delegation/job.rs"]
 mod job;
 #[path = "../../../storage/preload/src/sync/lock.rs"]
 mod lock;

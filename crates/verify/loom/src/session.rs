@@ -1,18 +1,18 @@
 //! The parts of a session that the models need, and those they run.
 
-#[path = "../../../storage/engine/src/session/direct.rs"]
+#[path = "../../../storage/engine/src/session/locks/direct.rs"]
 pub(crate) mod direct;
-#[path = "../../../storage/engine/src/session/exclusion.rs"]
+#[path = "../../../storage/engine/src/session/locks/exclusion.rs"]
 pub(crate) mod exclusion;
-#[path = "../../../storage/engine/src/session/free_list.rs"]
+#[path = "../../../storage/engine/src/session/shm/free_list.rs"]
 pub(crate) mod free_list;
-#[path = "../../../storage/engine/src/session/index.rs"]
+#[path = "../../../storage/engine/src/session/inodes/index.rs"]
 pub(crate) mod index;
-#[path = "../../../storage/engine/src/session/lease_words.rs"]
+#[path = "../../../storage/engine/src/session/kernel/lease_words.rs"]
 pub(crate) mod lease_words;
-#[path = "../../../storage/engine/src/session/seqlock.rs"]
+#[path = "../../../storage/engine/src/session/locks/seqlock.rs"]
 pub(crate) mod seqlock;
-#[path = "../../../storage/engine/src/session/slot_ownership.rs"]
+#[path = "../../../storage/engine/src/session/threads/slot_ownership.rs"]
 pub(crate) mod slot_ownership;
 
 /// As `engine::session::arena`: runs of one page, last given back first given out.

@@ -1,49 +1,32 @@
 //! State that attached processes share: the segment, its locks and slots, and the state of inodes in it.
+//!
+//! | folder | holds |
+//! | --- | --- |
+//! | `shm` | the memory that processes share: the segment, its layout, the pages in it, and which segments are trusted |
+//! | `threads` | slots of processes and threads in the session |
+//! | `locks` | an inode's lock, what readers and in-place writers do without it, and what happens when its owner dies |
+//! | `inodes` | inodes in the session: loaded state, block index, opens, times |
+//! | `kernel` | what the kernel of a mount may have of an inode: pages, names, attributes, numbers |
+//! | `data_paths` | the bracket around accesses of pools: mode, admission, delegation, counts |
+//! | `waits` | long waits: limits, notes, and inodes that could not be locked in time |
+//!
+//! Other floors name a module by itself, without its folder.
 
-pub(crate) mod access;
-pub(crate) mod admission;
-mod after_death;
-pub mod arena;
-pub(crate) mod current;
-pub(crate) mod delegation;
-pub(crate) mod descriptions;
-pub(crate) mod direct;
-pub(crate) mod exclusion;
-pub(crate) mod free_list;
-pub(crate) mod guess;
-pub(crate) mod hole_accounts;
-pub(crate) mod in_place;
-pub(crate) mod index;
-pub(crate) mod inode;
-mod kernel_marks;
-pub(crate) mod late;
-mod late_work;
-pub mod layout;
-mod lease_words;
-pub(crate) mod leases;
-pub mod lock;
-pub(crate) mod lookup_references;
-pub(crate) mod machine;
-pub mod map;
-pub(crate) mod memory;
-mod memory_group;
-pub(crate) mod open_table;
-pub(crate) mod opens;
-pub(crate) mod own_callers;
-pub(crate) mod owner_word;
-pub(crate) mod path_mode;
-pub(crate) mod patience;
-pub(crate) mod segments;
-pub(crate) mod seqlock;
-pub(crate) mod slot_ownership;
-pub(crate) mod slots;
-mod stamps;
-pub(crate) mod stuck;
-pub(crate) mod traffic;
-pub(crate) mod trust;
-pub(crate) mod turn;
+mod data_paths;
+mod inodes;
+mod kernel;
+mod locks;
+mod shm;
+mod threads;
 pub(crate) mod volume;
-mod wait_notes;
-mod waiting;
-pub(crate) mod walks;
-pub(crate) mod write_back_errors;
+mod waits;
+
+pub(crate) use data_paths::{access, admission, delegation, path_mode, traffic};
+pub(crate) use inodes::{guess, index, inode, open_table, opens, write_back_errors};
+pub(crate) use kernel::{lease_words, leases, lookup_references};
+pub use locks::lock;
+pub(crate) use locks::{direct, exclusion, in_place, late, patience, seqlock};
+pub use shm::{arena, layout, map};
+pub(crate) use shm::{free_list, machine, memory, memory_group, segments, trust};
+pub(crate) use threads::{current, own_callers, owner_word, slot_ownership, slots, walks};
+pub(crate) use waits::{stuck, wait_notes};

@@ -1,11 +1,11 @@
 //! Allocates pages of the session for indexes and tables: power-of-two runs from free lists, else from the end. A
 //! process that dies inside loses at most one run until the session ends.
 
-use super::free_list;
-use super::layout::{ARENA_CLASSES, ArenaHeader, HoleAccounts};
-use super::memory::populate;
 use crate::failpoint::{Resource, should_fail};
 use crate::format::BLOCK;
+use crate::session::free_list;
+use crate::session::layout::{ARENA_CLASSES, ArenaHeader, HoleAccounts};
+use crate::session::memory::populate;
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,33 +5,33 @@
 //! attached process can write anything here. So a reader only checks that numbers are in their ranges, reads each
 //! place once and reports it. It asks the kernel nothing about these ids.
 
-use super::layout::{WAIT_NOTES, WaitNote};
 use crate::format::{INODES_PER_BLOCK, inode_place};
+use crate::session::layout::{WAIT_NOTES, WaitNote};
 use crate::session::volume::{Severity, Volume};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a thread waits for an inode before the wait is reported.
-pub(super) const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
+pub(in crate::session) const WAIT_UNREPORTED: Duration = Duration::from_secs(1);
 /// No process or thread has a larger id (the kernel's `PID_MAX_LIMIT`).
 const MAX_ID: u64 = 1 << 22;
 
 /// A wait for an inode that is long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LongWait {
-    pub(super) ino: u64,
+pub(in crate::session) struct LongWait {
+    pub(in crate::session) ino: u64,
     /// What the thread waited for does there.
-    pub(super) what: Awaited,
+    pub(in crate::session) what: Awaited,
     /// The thread waited for.
-    pub(super) thread: u64,
+    pub(in crate::session) thread: u64,
     /// Its process; 0 if not known.
-    pub(super) process: u64,
+    pub(in crate::session) process: u64,
 }
 
 /// What the awaited thread is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Awaited {
+pub(in crate::session) enum Awaited {
     /// It changes the inode.
     Change = 1,
     /// It writes to blocks of it in place.
@@ -72,7 +72,7 @@ impl fmt::Display for LongWait {
 
 impl Volume {
     /// Report a long wait of this thread, or note it for a process that can report.
-    pub(super) fn report_long_wait(&self, wait: &LongWait) {
+    pub(in crate::session) fn report_long_wait(&self, wait: &LongWait) {
         if self.reporter.get().is_some() {
             self.report(Severity::Warning, &wait.to_string());
             return;

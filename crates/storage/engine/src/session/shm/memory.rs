@@ -1,7 +1,7 @@
 //! The memory of a session: mapped between guard pages, and given pages before they are touched.
 
-use super::memory_group;
 use crate::format::BLOCK;
+use crate::session::memory_group;
 use crate::types::{Errno, Outcome};
 use std::io;
 
@@ -10,13 +10,13 @@ const GUARD_BYTES: usize = BLOCK;
 
 /// Memory of a session, between guard pages; unmapped when its last user is dropped.
 pub struct SessionMemory {
-    pub(super) base: Address,
-    pub(super) bytes: usize,
+    pub(in crate::session) base: Address,
+    pub(in crate::session) bytes: usize,
 }
 
 /// Where a session lies.
 #[derive(Clone, Copy)]
-pub(super) struct Address(pub(super) *mut u8);
+pub(in crate::session) struct Address(pub(in crate::session) *mut u8);
 
 // SAFETY: an address alone; what lies there is atomics and robust locks.
 unsafe impl Send for Address {}
@@ -33,7 +33,11 @@ impl SessionMemory {
         SessionMemory::map(bytes, flags, -1)
     }
 
-    pub(super) fn map(bytes: usize, flags: i32, descriptor: i32) -> io::Result<SessionMemory> {
+    pub(in crate::session) fn map(
+        bytes: usize,
+        flags: i32,
+        descriptor: i32,
+    ) -> io::Result<SessionMemory> {
         let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let all = bytes + 2 * GUARD_BYTES;
         // SAFETY: a fresh mapping at an address of the kernel's choice.
@@ -88,7 +92,7 @@ impl Drop for SessionMemory {
 
 /// Give pages of the segment memory; `ENOMEM` if there is none, or if the control group is nearly full. A kernel
 /// without this call (before Linux 5.14) allocates pages when they are touched.
-pub(super) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
+pub(in crate::session) fn populate(at: *mut u8, bytes: usize) -> Outcome<()> {
     if !memory_group::has_room(bytes as u64) {
         return Err(Errno(libc::ENOMEM));
     }

@@ -6,8 +6,8 @@ mod places;
 
 pub use places::SessionLayout;
 
-use super::lock::RobustMutex;
 use crate::format::{BLOCK, MAX_POOLS};
+use crate::session::lock::RobustMutex;
 use egeria_media::emulation::EmulatedThread;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 

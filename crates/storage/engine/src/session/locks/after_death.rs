@@ -27,7 +27,7 @@ impl Locked<'_> {
 impl Volume {
     /// The rest of `lock_unloaded` when the last owner died.
     #[cold]
-    pub(super) fn lock_after_owner_died<'a>(
+    pub(in crate::session) fn lock_after_owner_died<'a>(
         &'a self,
         me: Me<'a>,
         ino: u64,
@@ -113,7 +113,7 @@ impl Volume {
     }
 
     /// The slot that an owner word names, while it still belongs to that owner.
-    pub(super) fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
+    pub(in crate::session) fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
         let index = owner.slot()?;
         let slot = self.session.threads().get(index)?;
         let incarnation = slot.incarnation.load(Ordering::Acquire);

@@ -164,7 +164,10 @@ impl Volume {
     /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` when the operation must start again without
     /// locks.
     #[cold]
-    pub(super) fn lock_leased<'a>(&'a self, mut locked: Locked<'a>) -> Outcome<Locked<'a>> {
+    pub(in crate::session) fn lock_leased<'a>(
+        &'a self,
+        mut locked: Locked<'a>,
+    ) -> Outcome<Locked<'a>> {
         while self.has_lease(locked.inode) && !self.works_for_kernel() {
             let (ino, me) = (locked.ino, locked.me);
             drop(locked);

@@ -14,7 +14,7 @@ use crate::types::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Unit in an entry's count word, above the opens: handles through which this process (a mount) caches pages.
-pub(super) const CACHED_UNIT: u64 = 1 << 32;
+pub(in crate::session) const CACHED_UNIT: u64 = 1 << 32;
 /// After the entries of a table: the word of the table it replaced, and a spare word.
 const LINK_WORDS: usize = 2;
 /// A process never has more tables: each is twice as large as the one before.
@@ -58,7 +58,7 @@ impl Volume {
         (0..PARTS).map(move |part| (own + part) % PARTS)
     }
 
-    pub(super) fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
+    pub(in crate::session) fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
         let process = self.process_slot()?;
         let inode = self.inode(ino)?;
         if add {
@@ -323,7 +323,7 @@ impl Volume {
     }
 
     /// Remove a use of an inode that has a name, without its lock. `false`: it has no name, or is not loaded.
-    pub(super) fn lose_named_use(&self, ino: InodeNumber, take: impl FnOnce()) -> bool {
+    pub(in crate::session) fn lose_named_use(&self, ino: InodeNumber, take: impl FnOnce()) -> bool {
         let (Ok(inode), Ok(me)) = (self.inode(ino.0), self.me()) else {
             return false;
         };
@@ -345,7 +345,7 @@ impl Volume {
     }
 
     /// Remove a use of a locked inode; deletes the inode if it was the last use.
-    pub(super) fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
+    pub(in crate::session) fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
         let nameless = locked.inode.nlink.load(Ordering::Relaxed) == 0;
         if nameless {
             self.inode_losing(locked.me, locked.ino);

@@ -16,13 +16,17 @@ const HOLDING_PATIENCE: Duration = Duration::from_millis(1);
 impl Volume {
     /// Wait for the holder of an inode's lock, as long as this thread may.
     #[cold]
-    pub(super) fn wait_for_holder(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
+    pub(in crate::session) fn wait_for_holder(
+        &self,
+        ino: u64,
+        inode: &SessionInode,
+    ) -> Outcome<Acquired> {
         self.wait_for(ino, &inode.mutex, || self.report_wait(ino, inode))
     }
 
     /// Wait for a lock that is needed to change an inode, as long as this thread may.
     #[cold]
-    pub(super) fn wait_for(
+    pub(in crate::session) fn wait_for(
         &self,
         ino: u64,
         mutex: &RobustMutex,
@@ -69,7 +73,7 @@ impl Volume {
     }
 
     /// Report a wait for the thread of a slot.
-    pub(super) fn report_wait_for_slot(&self, ino: u64, what: Awaited, slot: usize) {
+    pub(in crate::session) fn report_wait_for_slot(&self, ino: u64, what: Awaited, slot: usize) {
         let slot = &self.session.threads()[slot];
         let process = (slot.owner.load(Ordering::Acquire) as usize)
             .checked_sub(1)
@@ -83,7 +87,7 @@ impl Volume {
     }
 
     /// Report which thread completes what a killed thread left.
-    pub(super) fn report_recovery(&self, ino: u64, recovery: &RobustMutex) {
+    pub(in crate::session) fn report_recovery(&self, ino: u64, recovery: &RobustMutex) {
         self.report_long_wait(&LongWait {
             ino,
             what: Awaited::Recovery,

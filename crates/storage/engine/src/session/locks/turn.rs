@@ -1,7 +1,7 @@
 //! Work that one thread at a time does for all, while no thread waits for it: others leave a note that there is more
 //! to do. A thread that is stopped or dies in the middle loses the turn after some time.
 
-use super::layout::Turn;
+use crate::session::layout::Turn;
 use crate::sync::atomic::Ordering::SeqCst;
 
 /// A turn that was not given back for this long may be taken by any thread.

@@ -183,7 +183,7 @@ impl Volume {
 
     /// Wait until all in-place writes have ended. The owner word is ours, so no new one begins.
     #[inline]
-    pub(super) fn wait_for_writers_in_place(&self, locked: &Locked<'_>) -> Outcome<()> {
+    pub(in crate::session) fn wait_for_writers_in_place(&self, locked: &Locked<'_>) -> Outcome<()> {
         if locked.inode.is_written_in_place() {
             self.wait_for_slots(locked.me, locked.ino)
         } else {

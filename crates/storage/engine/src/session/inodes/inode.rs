@@ -137,7 +137,7 @@ impl Volume {
 
     /// The error for a lock that cannot be used any more.
     #[cold]
-    pub(super) fn unusable(&self, ino: u64) -> Errno {
+    pub(in crate::session) fn unusable(&self, ino: u64) -> Errno {
         failure_cause::note(FailureCause::Lock { ino });
         Errno(libc::EIO)
     }

@@ -28,7 +28,7 @@ static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the groups of this process have room for this many more bytes. A group that cannot be read counts as having
 /// room.
-pub(super) fn has_room(bytes: u64) -> bool {
+pub(in crate::session) fn has_room(bytes: u64) -> bool {
     let now_ns = clock_ns();
     let fresh = now_ns.saturating_sub(LOOKED_NS.load(Ordering::Relaxed)) < LOOK_NS;
     let take = |left: u64| left.checked_sub(bytes);

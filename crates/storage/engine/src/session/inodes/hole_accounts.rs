@@ -8,7 +8,7 @@
 //! So reads are never refused. Holes that existed before the session, or were punched since, count from the next such
 //! write on. Counts are hints: a killed process leaves one wrong by a few pages until the session ends.
 
-use super::layout::{HoleAccount, HoleAccounts, SessionInode};
+use crate::session::layout::{HoleAccount, HoleAccounts, SessionInode};
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 

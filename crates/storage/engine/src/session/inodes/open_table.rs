@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The inode of a removed entry; searches continue past it.
-pub(super) const GONE: u64 = u64::MAX;
+pub(in crate::session) const GONE: u64 = u64::MAX;
 /// Parts of a table.
-pub(super) const PARTS: usize = 8;
+pub(in crate::session) const PARTS: usize = 8;
 /// Tries before the CPU is given up: a lock is held for some tens of nanoseconds, unless the table grows.
 const SPINS: u32 = 100;
 
@@ -98,7 +98,9 @@ fn part_of(table: &[AtomicU64], part: usize) -> &[AtomicU64] {
 }
 
 /// All entries, used or not, each with its part.
-pub(super) fn entries(table: &[AtomicU64]) -> impl Iterator<Item = (usize, &[AtomicU64])> + Clone {
+pub(in crate::session) fn entries(
+    table: &[AtomicU64],
+) -> impl Iterator<Item = (usize, &[AtomicU64])> + Clone {
     (0..PARTS).flat_map(move |part| {
         let entries = part_of(table, part).chunks_exact(2);
         entries.map(move |entry| (part, entry))
@@ -106,7 +108,7 @@ pub(super) fn entries(table: &[AtomicU64]) -> impl Iterator<Item = (usize, &[Ato
 }
 
 /// Entries of each part.
-pub(super) fn part_slots(table: &[AtomicU64]) -> usize {
+pub(in crate::session) fn part_slots(table: &[AtomicU64]) -> usize {
     table.len() / 2 / PARTS
 }
 
@@ -129,7 +131,7 @@ fn entry(part: &[AtomicU64], slot: usize) -> &[AtomicU64] {
 
 /// The two words of an inode's entry in a part.
 #[inline]
-pub(super) fn find(table: &[AtomicU64], part: usize, ino: u64) -> Option<&[AtomicU64]> {
+pub(in crate::session) fn find(table: &[AtomicU64], part: usize, ino: u64) -> Option<&[AtomicU64]> {
     let (part, slots) = (part_of(table, part), part_slots(table));
     let mut slot = first(ino, slots);
     for _ in 0..slots {
@@ -144,7 +146,7 @@ pub(super) fn find(table: &[AtomicU64], part: usize, ino: u64) -> Option<&[Atomi
 }
 
 /// The new entry, and how many empty entries it used: none if it reuses a removed one.
-pub(super) fn insert(
+pub(in crate::session) fn insert(
     table: &[AtomicU64],
     part: usize,
     ino: u64,
@@ -168,7 +170,7 @@ pub(super) fn insert(
 /// Take an entry out; returns how many entries became empty. A search ends at an empty entry, so the entry right
 /// before it need not stay [`GONE`], nor do [`GONE`] entries before that one. A concurrent search still reaches every
 /// entry in use.
-pub(super) fn remove(table: &[AtomicU64], part: usize, removed: &[AtomicU64]) -> u64 {
+pub(in crate::session) fn remove(table: &[AtomicU64], part: usize, removed: &[AtomicU64]) -> u64 {
     let part = part_of(table, part);
     let slots = part_slots(table);
     let bytes = removed.as_ptr().addr() - part.as_ptr().addr();

@@ -6,8 +6,8 @@
 //! themselves, so a process that dies in the middle blocks no other. When no process maps it any more, it is removed
 //! by the last process that detaches, or by the next one that would use it.
 
-use super::layout::SESSION_VERSION;
-use super::memory::{SessionMemory, populate};
+use crate::session::layout::SESSION_VERSION;
+use crate::session::memory::{SessionMemory, populate};
 use crate::session::segments::{Leftover, is_mapped, remove_segment};
 use crate::session::trust::Owner;
 use egeria_machine::Machine;
@@ -27,11 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What sessions without an emulated machine have.
-pub(super) static NONE: LazyLock<Emulation> = LazyLock::new(Emulation::off);
+pub(in crate::session) static NONE: LazyLock<Emulation> = LazyLock::new(Emulation::off);
 
 /// An emulated machine that a session uses. Fields are dropped in this order: unmapped, then removed.
-pub(super) struct SessionMachine {
-    pub(super) emulation: Emulation,
+pub(in crate::session) struct SessionMachine {
+    pub(in crate::session) emulation: Emulation,
     _leftover: Leftover,
 }
 
@@ -52,7 +52,7 @@ impl Deref for MappedState {
 const OWN: u64 = 1;
 
 /// Number of a machine's memory, never 0: shared by volumes under a name, or owned by one session.
-pub(super) fn number_of(machine: &Machine, shared_as: Option<&str>) -> u64 {
+pub(in crate::session) fn number_of(machine: &Machine, shared_as: Option<&str>) -> u64 {
     let Some(name) = shared_as else {
         return OWN;
     };
@@ -81,7 +81,7 @@ pub(crate) fn own_path(session: &Path) -> PathBuf {
 
 impl SessionMachine {
     /// For this process alone.
-    pub(super) fn private(machine: &Machine) -> io::Result<SessionMachine> {
+    pub(in crate::session) fn private(machine: &Machine) -> io::Result<SessionMachine> {
         Ok(SessionMachine {
             emulation: Emulation::private(machine).map_err(invalid)?,
             _leftover: Leftover::default(),
@@ -89,7 +89,7 @@ impl SessionMachine {
     }
 
     /// The memory of this machine at this path, created if missing.
-    pub(super) fn find_or_make(
+    pub(in crate::session) fn find_or_make(
         machine: &Machine,
         path: PathBuf,
         owner: Owner,
@@ -116,7 +116,7 @@ impl SessionMachine {
     }
 
     /// The memory of the machine at this place.
-    pub(super) fn open(path: PathBuf, owner: Owner) -> io::Result<SessionMachine> {
+    pub(in crate::session) fn open(path: PathBuf, owner: Owner) -> io::Result<SessionMachine> {
         let file = owner.open_session(&path)?;
         if file.metadata()?.len() == size_of::<EmulationState>() as u64 {
             SessionMachine::of(map(&file)?, path)

@@ -1,10 +1,10 @@
 //! The segment's memory: created by the creator of the session, mapped by all, named after volume and session.
 
-use super::arena::Arena;
-use super::layout::*;
-use super::machine::{self, SessionMachine};
-use super::memory::{Address, SessionMemory, populate};
 use crate::format::{BLOCK, MAX_POOLS};
+use crate::session::arena::Arena;
+use crate::session::layout::*;
+use crate::session::machine::{self, SessionMachine};
+use crate::session::memory::{Address, SessionMemory, populate};
 use crate::session::segments::remove_segment;
 use crate::session::trust::Owner;
 use crate::types::Outcome;
