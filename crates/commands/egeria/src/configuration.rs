@@ -9,7 +9,7 @@ use egeria_policy::planner::System;
 use serde::{Deserialize, Deserializer};
 
 use crate::machine_choice::Allocation;
-use crate::{http, policy_choice};
+use crate::policy_choice;
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::sizes;
 
@@ -55,7 +55,7 @@ pub struct ConfiguredSteward {
     pub policy: Option<System>,
     /// Where it serves metrics; nowhere without.
     #[serde(default, deserialize_with = "address")]
-    pub metrics: Option<http::Address>,
+    pub metrics: Option<egeria_http::Address>,
 }
 
 #[derive(Deserialize, Debug)]
@@ -101,10 +101,10 @@ pub struct ConfiguredVolume {
     pub steward: Option<System>,
     /// Where the mount serves metrics; nowhere without.
     #[serde(default, deserialize_with = "address")]
-    pub metrics: Option<http::Address>,
+    pub metrics: Option<egeria_http::Address>,
     /// Where its steward does.
     #[serde(default, deserialize_with = "address")]
-    pub steward_metrics: Option<http::Address>,
+    pub steward_metrics: Option<egeria_http::Address>,
 }
 
 fn yes() -> bool {
@@ -149,12 +149,14 @@ enum NumberOrText {
     Text(String),
 }
 
-fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<http::Address>, D::Error> {
+fn address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<egeria_http::Address>, D::Error> {
     let text = match NumberOrText::deserialize(deserializer)? {
         NumberOrText::Number(number) => number.to_string(),
         NumberOrText::Text(text) => text,
     };
-    let parsed = http::Address::parse(&text).map(Some);
+    let parsed = egeria_http::Address::parse(&text).map(Some);
     parsed.map_err(serde::de::Error::custom)
 }
 

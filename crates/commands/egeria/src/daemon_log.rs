@@ -5,10 +5,10 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use egeria_engine::{Severity, Volume};
+use egeria_metrics::Reports;
 use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -87,30 +87,6 @@ pub struct Attached {
     volume: String,
     is_joined: bool,
     reports: Arc<Reports>,
-}
-
-/// How much was reported of a volume.
-#[derive(Default)]
-pub struct Reports {
-    warnings: AtomicU64,
-    errors: AtomicU64,
-}
-
-impl Reports {
-    fn count(&self, severity: Severity, lines: u64) {
-        let count = match severity {
-            Severity::Information => return,
-            Severity::Warning => &self.warnings,
-            Severity::Error => &self.errors,
-        };
-        count.fetch_add(lines, Ordering::Relaxed);
-    }
-
-    /// Lines by severity.
-    pub fn counts(&self) -> [(&'static str, u64); 2] {
-        [("warning", &self.warnings), ("error", &self.errors)]
-            .map(|(severity, count)| (severity, count.load(Ordering::Relaxed)))
-    }
 }
 
 impl Attached {

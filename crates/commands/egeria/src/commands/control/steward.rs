@@ -15,7 +15,7 @@ use crate::daemon_log::{self, Attached};
 use crate::machine_choice::MachineArguments;
 use crate::owner;
 use crate::policy_choice::{self, StewardArguments};
-use crate::{http, metrics, service, session};
+use crate::{service, session};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
@@ -57,8 +57,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["pool", "pid", "cgroup", "all"])]
     configured: Option<Option<String>>,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
-    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = http::Address::parse)]
-    metrics: Option<http::Address>,
+    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = egeria_http::Address::parse)]
+    metrics: Option<egeria_http::Address>,
     #[command(flatten)]
     settings: SettingsArgument,
     #[command(flatten)]
@@ -102,11 +102,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mut presence = Presence::of(&scope);
     let steward = arguments.steward.start(target, &machine, policy, scope)?;
     let metrics = configured.metrics.as_ref().map(|address| {
-        let of_steward = Box::new(metrics::StewardMetrics::of(steward.shared_summary()));
-        http::Server::start(
+        let of_steward = Box::new(egeria_metrics::StewardMetrics::of(steward.shared_summary()));
+        egeria_http::Server::start(
             address,
             ("metrics", "--metrics"),
-            Box::new(metrics::MetricsSite::of(of_steward)),
+            Box::new(egeria_metrics::MetricsSite::of(of_steward)),
         )
     });
     let metrics = metrics.transpose()?;
@@ -176,7 +176,7 @@ struct Configured {
     pool: Option<PathBuf>,
     processes: ScopeArguments,
     policy: Option<System>,
-    metrics: Option<http::Address>,
+    metrics: Option<egeria_http::Address>,
 }
 
 impl Configured {

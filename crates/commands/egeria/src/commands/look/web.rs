@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use super::top::watch;
 use crate::commands::scope::ScopeArguments;
-use crate::http::{Address, Server};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
+use egeria_http::{Address, Server};
 use site::LivePage;
 use source::{Source, Watched};
 

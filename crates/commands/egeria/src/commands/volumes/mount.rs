@@ -21,7 +21,7 @@ use crate::machine_choice::{
     Allocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
 };
 use crate::session::{self, PoolLabel};
-use crate::{daemon_log, http, metrics, paths, service};
+use crate::{daemon_log, paths, service};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
@@ -84,8 +84,8 @@ struct Options {
     #[command(flatten)]
     sharing: SharingArguments,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
-    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = http::Address::parse)]
-    metrics: Option<http::Address>,
+    #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = egeria_http::Address::parse)]
+    metrics: Option<egeria_http::Address>,
     /// Say on stdout when the mount answers, then let go of the terminal
     #[arg(long, hide = true)]
     ready: bool,
@@ -259,15 +259,15 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     mount.options.sharing.apply(&volume)?;
     let requests = Arc::new(RequestCounts::default());
     let metrics = mount.options.metrics.as_ref().map(|address| {
-        let of_volume = Box::new(metrics::VolumeMetrics::of(
+        let of_volume = Box::new(egeria_metrics::VolumeMetrics::of(
             &volume,
             &requests,
             attached.reports(),
         ));
-        http::Server::start(
+        egeria_http::Server::start(
             address,
             ("metrics", "--metrics"),
-            Box::new(metrics::MetricsSite::of(of_volume)),
+            Box::new(egeria_metrics::MetricsSite::of(of_volume)),
         )
     });
     let metrics = metrics.transpose()?;

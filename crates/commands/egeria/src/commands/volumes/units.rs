@@ -9,9 +9,9 @@ use egeria_machine::NamedPath;
 use serde::Serialize;
 
 use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
-use crate::http;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
+use egeria_http;
 
 /// Where the package puts the template units.
 const TEMPLATES: &str = "/usr/lib/systemd/system";
@@ -177,12 +177,12 @@ fn steward_settings(volume: &ConfiguredVolume) -> String {
 }
 
 /// Lets a service that serves metrics on a port be asked on the loopback; nothing else of the network is open to it.
-fn reachable(metrics: Option<&http::Address>, families: bool) -> String {
+fn reachable(metrics: Option<&egeria_http::Address>, families: bool) -> String {
     match (metrics, families) {
-        (Some(http::Address::Port(_)), true) => {
+        (Some(egeria_http::Address::Port(_)), true) => {
             "[Service]\nRestrictAddressFamilies=AF_INET AF_INET6\nIPAddressAllow=localhost\n"
         }
-        (Some(http::Address::Port(_)), false) => "[Service]\nIPAddressAllow=localhost\n",
+        (Some(egeria_http::Address::Port(_)), false) => "[Service]\nIPAddressAllow=localhost\n",
         _ => "",
     }
     .to_owned()

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::history::History;
 use super::source::Source;
 use super::state::State;
-use crate::http::{Answer, Request, Site};
 use egeria_cli::failure::Outcome;
+use egeria_http::{Answer, Request, Site};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

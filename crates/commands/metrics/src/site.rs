@@ -3,7 +3,7 @@
 use prometheus_client::collector::Collector;
 use prometheus_client::registry::Registry;
 
-use crate::http::{Answer, Request, Site};
+use egeria_http::{Answer, Request, Site};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";

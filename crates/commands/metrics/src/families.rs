@@ -17,11 +17,21 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::daemon_log::Reports;
-use crate::session::{self, PoolLabel};
+use crate::reports::Reports;
 
 type Labels = Vec<(&'static str, String)>;
 type Values<T> = Vec<(Labels, T)>;
+
+/// A pool, as labels name it.
+struct PoolPlace {
+    pool: usize,
+    node: u16,
+}
+
+fn pools_of(volume: &Volume) -> Vec<PoolPlace> {
+    let nodes = volume.pool_nodes().into_iter().enumerate();
+    nodes.map(|(pool, node)| PoolPlace { pool, node }).collect()
+}
 
 /// Writes families one after the other.
 struct Families<'a>(DescriptorEncoder<'a>);
@@ -114,7 +124,7 @@ impl Collector for VolumeMetrics {
         };
         let mut families = Families(encoder);
         let base: Labels = vec![("volume", volume.uuid().to_string())];
-        let pools = session::pool_labels(&volume);
+        let pools = pools_of(&volume);
         let counters = volume.counters();
         traffic(&mut families, &base, &pools, &counters)?;
         requests(&mut families, &base, &counters)?;
@@ -132,7 +142,7 @@ fn with(base: &Labels, more: impl IntoIterator<Item = (&'static str, String)>) -
     base.iter().cloned().chain(more).collect()
 }
 
-fn at(base: &Labels, pool: &PoolLabel) -> Labels {
+fn at(base: &Labels, pool: &PoolPlace) -> Labels {
     with(
         base,
         [
@@ -143,8 +153,8 @@ fn at(base: &Labels, pool: &PoolLabel) -> Labels {
 }
 
 /// One value of each pool.
-fn of_pools<T>(base: &Labels, pools: &[PoolLabel], value: impl Fn(usize) -> T) -> Values<T> {
-    let each = |pool: &PoolLabel| (at(base, pool), value(pool.pool));
+fn of_pools<T>(base: &Labels, pools: &[PoolPlace], value: impl Fn(usize) -> T) -> Values<T> {
+    let each = |pool: &PoolPlace| (at(base, pool), value(pool.pool));
     pools.iter().map(each).collect()
 }
 
@@ -161,7 +171,7 @@ fn apart<T, const N: usize>(
 fn traffic(
     families: &mut Families<'_>,
     base: &Labels,
-    pools: &[PoolLabel],
+    pools: &[PoolPlace],
     counters: &Counters,
 ) -> fmt::Result {
     let bytes = Some(&Unit::Bytes);
@@ -169,7 +179,7 @@ fn traffic(
     families.counter("read", "Read from each pool", bytes, read)?;
     let written = of_pools(base, pools, |pool| counters.written_bytes[pool]);
     families.counter("written", "Written to each pool", bytes, written)?;
-    let places = |pool: &PoolLabel| {
+    let places = |pool: &PoolPlace| {
         let remote = counters.remote_of_pool_bytes[pool.pool];
         let all = counters.read_bytes[pool.pool] + counters.written_bytes[pool.pool];
         // Threads count while the counters are read.
@@ -234,7 +244,7 @@ fn errors(families: &mut Families<'_>, base: &Labels, requests: &RequestCounts) 
 fn admission(
     families: &mut Families<'_>,
     base: &Labels,
-    pools: &[PoolLabel],
+    pools: &[PoolPlace],
     gates: &[PoolAdmission],
 ) -> fmt::Result {
     let number = |of: fn(&PoolAdmission) -> u32| {
@@ -256,7 +266,7 @@ fn admission(
         None,
         waiting,
     )?;
-    let limit = |pool: &PoolLabel| {
+    let limit = |pool: &PoolPlace| {
         Some((
             at(base, pool),
             f64::from(gates.get(pool.pool)?.limit?.get()),
@@ -274,7 +284,7 @@ fn admission(
 fn space(
     families: &mut Families<'_>,
     base: &Labels,
-    pools: &[PoolLabel],
+    pools: &[PoolPlace],
     volume: &Volume,
 ) -> fmt::Result {
     let of = |pool: usize| volume.space(Some(pool as u8));
