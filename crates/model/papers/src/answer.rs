@@ -98,9 +98,6 @@ pub(crate) struct Prediction {
     pub(crate) said: Said<'static>,
 }
 
-/// How far apart "similar" values may be (the papers do not say; their bars can be distinguished from 5 to 10 %).
-pub(crate) const SIMILAR: f64 = 0.10;
-
 /// All answers with the claims' ids, in the table's order.
 pub(crate) fn answers() -> Result<Vec<(&'static str, Answer)>> {
     let lines = TABLE.lines().enumerate().skip(1);

@@ -4,12 +4,11 @@ use egeria_policy::planner::System;
 use egeria_policy::{asymsched, nthread, pats};
 use egeria_sim::Options;
 
-use crate::answer::SIMILAR;
+use crate::alike::{SIMILAR, farthest};
 use crate::experiment::asymsched::sets;
 use crate::experiment::managed;
 use crate::experiment::pats::{DEFAULT, MAX_THREADS, SIZES, Series, Who};
 use crate::results::Results;
-use crate::said::farthest;
 
 /// What the model gives: `None` when the experiment was not run.
 pub(crate) type Said = fn(&Results) -> Option<f64>;

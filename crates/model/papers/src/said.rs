@@ -14,6 +14,7 @@
 //! Several values become one. That is the least of what is faster, the farthest from 1 of what is similar, else the mean.
 //! `least` or `most` in front of the expression says otherwise.
 
+use crate::alike::farthest;
 use crate::code;
 use crate::experiment::pats::{DEFAULT, LESS, MORE, Series, Who};
 use crate::experiment::{MIXES, PERSONALITIES};
@@ -85,19 +86,6 @@ impl<'a> Said<'a> {
             Combine::Farthest => farthest(each),
         }
     }
-}
-
-/// The ratio farthest from 1; of equal ones the first.
-pub(crate) fn farthest(ratios: impl Iterator<Item = f64>) -> Option<f64> {
-    let distance = |ratio: f64| ratio.max(f64::MIN_POSITIVE).ln().abs();
-    let farther = |one, other| {
-        if distance(other) > distance(one) {
-            other
-        } else {
-            one
-        }
-    };
-    ratios.reduce(farther)
 }
 
 impl Values<'_> {
