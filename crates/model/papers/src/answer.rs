@@ -48,7 +48,7 @@ impl Reading {
         })
     }
 
-    fn named(word: &str) -> Option<Reading> {
+    pub(crate) fn named(word: &str) -> Option<Reading> {
         Some(match word {
             "change" => Reading::Change,
             "loss" => Reading::Loss,
@@ -64,14 +64,14 @@ pub(crate) enum Answer {
     /// The model gives its number.
     Predicted(Prediction),
     /// The model puts one before the other, when the ratio is above 1.
-    Faster(Said),
+    Faster(Said<'static>),
     /// The model finds them alike, when the ratio is near 1.
-    Similar(Said),
+    Similar(Said<'static>),
     /// The model keeps a bound.
     Bound {
         reading: Reading,
         at_most: bool,
-        said: Said,
+        said: Said<'static>,
     },
     /// The policy's own value.
     Setting {
@@ -95,11 +95,8 @@ pub(crate) struct Prediction {
     pub(crate) compares: bool,
     /// The two are on different file systems: what software takes differs, too.
     pub(crate) across: bool,
-    pub(crate) said: Said,
+    pub(crate) said: Said<'static>,
 }
-
-/// How far apart "similar" values may be (the papers do not say; their bars can be distinguished from 5 to 10 %).
-pub(crate) const SIMILAR: f64 = 0.10;
 
 /// All answers with the claims' ids, in the table's order.
 pub(crate) fn answers() -> Result<Vec<(&'static str, Answer)>> {
@@ -138,7 +135,7 @@ fn answer(line: &'static str) -> Option<(&'static str, Answer)> {
     Some((id, answer))
 }
 
-fn prediction(kind: &str, part: &'static str, said: Said) -> Option<Prediction> {
+fn prediction(kind: &str, part: &'static str, said: Said<'static>) -> Option<Prediction> {
     let same = kind.strip_suffix(" across");
     let (reading, compares) = match same.unwrap_or(kind) {
         "times" => (Reading::Plain, true),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::PapersError;
 
@@ -11,7 +11,7 @@ const TABLE: &str = include_str!("../data/claims.tsv");
 const COLUMNS: usize = 6;
 
 /// Where a claim was published.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Paper {
     /// Wang, Jiang, Xiong: *NUMA-Aware Thread Migration for High Performance NVMM File Systems*.
     #[serde(rename = "NThread")]

@@ -4,17 +4,16 @@ use egeria_policy::planner::System;
 use egeria_policy::{asymsched, nthread, pats};
 use egeria_sim::Options;
 
-use crate::answer::SIMILAR;
+use crate::alike::{SIMILAR, farthest};
 use crate::experiment::asymsched::sets;
 use crate::experiment::managed;
 use crate::experiment::pats::{DEFAULT, MAX_THREADS, SIZES, Series, Who};
 use crate::results::Results;
-use crate::said::farthest;
 
 /// What the model gives: `None` when the experiment was not run.
 pub(crate) type Said = fn(&Results) -> Option<f64>;
 
-const SAID: [(&str, Said); 18] = [
+const SAID: [(&str, Said); 19] = [
     ("four threads beside eight", four_beside_eight),
     ("steadier with 1/3 than as a sum", steadiest),
     ("readers that leave the copy whole", still_whole),
@@ -25,6 +24,7 @@ const SAID: [(&str, Said); 18] = [
     ("copy at the floor, GB/s", floor),
     ("loads beside PATS", loads),
     ("held peak of large writes", held_peak),
+    ("writes of 14 threads, GB/s", writes),
     ("gap of one and two DIMMs", gap),
     ("slowdown of persistent memory beside DRAM", slowdown),
     ("OdinFS beside one thread at a time", odin),
@@ -129,6 +129,7 @@ fn steadiest(results: &Results) -> Option<f64> {
     Some(spread("1")? / spread("1/3")?)
 }
 
+const BYTES_PER_GB: f64 = 1e9;
 const ONE: Series = Series::writes(Who::Baseline, 4096);
 const ONE_PATS: Series = Series::writes(DEFAULT, 4096);
 const TWO: Series = Series::on("optane-1s-2i", Who::Baseline, 0.0, 4096);
@@ -200,8 +201,12 @@ fn beside_scheduled(results: &Results) -> Option<f64> {
 }
 
 fn floor(results: &Results) -> Option<f64> {
-    const BYTES_PER_GB: f64 = 1e9;
     Some(ONE.copy(results, MAX_THREADS)? / BYTES_PER_GB)
+}
+
+/// The model's own baseline.
+fn writes(results: &Results) -> Option<f64> {
+    Some(ONE.persistent(results, MAX_THREADS)? / BYTES_PER_GB)
 }
 
 /// No program loses more than one that does nothing but wait for DRAM.

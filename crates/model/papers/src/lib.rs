@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alike;
 mod answer;
 mod beyond;
 mod claim;

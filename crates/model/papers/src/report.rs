@@ -5,7 +5,8 @@ use std::sync::mpsc;
 
 use serde::Serialize;
 
-use crate::answer::{Answer, Prediction, Reading, SIMILAR, answers};
+use crate::alike::SIMILAR;
+use crate::answer::{Answer, Prediction, Reading, answers};
 use crate::beyond::{Beyond, beyond};
 use crate::claim::{Claim, Paper, claims};
 use crate::error::Result;

@@ -14,10 +14,19 @@
 //! Several values become one. That is the least of what is faster, the farthest from 1 of what is similar, else the mean.
 //! `least` or `most` in front of the expression says otherwise.
 
+use crate::alike::farthest;
 use crate::code;
 use crate::experiment::pats::{DEFAULT, LESS, MORE, Series, Who};
 use crate::experiment::{MIXES, PERSONALITIES};
 use crate::results::Results;
+
+const BYTES_PER_GB: f64 = 1e9;
+const MACHINES: [&str; 4] = [
+    "optane-1s",
+    "optane-1s-2i",
+    "optane-1s-3i",
+    "optane-1s-dimc",
+];
 
 /// Several values become one.
 #[derive(Clone, Copy)]
@@ -30,28 +39,28 @@ pub(crate) enum Combine {
 }
 
 /// An expression.
-pub(crate) struct Said {
+pub(crate) struct Said<'a> {
     combine: Combine,
-    values: Values,
+    values: Values<'a>,
 }
 
-enum Values {
+enum Values<'a> {
     Bars {
-        figures: Vec<&'static str>,
+        figures: Vec<&'a str>,
         /// `None`: the mean over those of the figure.
-        groups: Option<Vec<&'static str>>,
-        bars: Vec<(&'static str, Option<&'static str>)>,
+        groups: Option<Vec<&'a str>>,
+        bars: Vec<(&'a str, Option<&'a str>)>,
     },
     Curves {
-        what: &'static str,
+        what: &'a str,
         pairs: Vec<(Series, Series)>,
         threads: Vec<(u32, u32)>,
     },
     Code(code::Said),
 }
 
-impl Said {
-    pub(crate) fn parse(text: &'static str, combine: Combine) -> Option<Said> {
+impl<'a> Said<'a> {
+    pub(crate) fn parse(text: &'a str, combine: Combine) -> Option<Said<'a>> {
         let (combine, text) = match text.split_once(' ')? {
             ("least", text) => (Combine::Least, text),
             ("most", text) => (Combine::Most, text),
@@ -79,20 +88,7 @@ impl Said {
     }
 }
 
-/// The ratio farthest from 1; of equal ones the first.
-pub(crate) fn farthest(ratios: impl Iterator<Item = f64>) -> Option<f64> {
-    let distance = |ratio: f64| ratio.max(f64::MIN_POSITIVE).ln().abs();
-    let farther = |one, other| {
-        if distance(other) > distance(one) {
-            other
-        } else {
-            one
-        }
-    };
-    ratios.reduce(farther)
-}
-
-impl Values {
+impl Values<'_> {
     fn of(&self, results: &Results) -> Option<Vec<f64>> {
         let mut values = Vec::new();
         match self {
@@ -140,17 +136,17 @@ fn of_figure(
     match groups {
         None => Some(vec![results.mean_ratio(
             figure,
-            &all(figure),
+            &self::groups(figure),
             over,
             under?,
         )?]),
-        Some(["each"]) => all(figure).iter().map(of).collect(),
+        Some(["each"]) => self::groups(figure).iter().map(of).collect(),
         Some(groups) => groups.iter().map(of).collect(),
     }
 }
 
 /// The groups of a figure of NThread.
-fn all(figure: &str) -> Vec<&'static str> {
+pub(crate) fn groups(figure: &str) -> Vec<&'static str> {
     match figure.as_bytes().first() {
         Some(b'5') => MIXES.map(|(name, _)| name).to_vec(),
         Some(b'6') => PERSONALITIES.to_vec(),
@@ -158,15 +154,15 @@ fn all(figure: &str) -> Vec<&'static str> {
     }
 }
 
-fn bars(text: &'static str) -> Option<Values> {
-    let list = |text: &'static str| text.split("; ").collect::<Vec<_>>();
+fn bars<'a>(text: &'a str) -> Option<Values<'a>> {
+    let list = |text: &'a str| text.split("; ").collect::<Vec<_>>();
     let fields: Vec<Vec<&str>> = text.split(" | ").map(list).collect();
     let (figures, groups, bars) = match &fields[..] {
         [figures, bars] => (figures, None, bars),
         [figures, groups, bars] => (figures, Some(groups.clone()), bars),
         _ => return None,
     };
-    let bar = |text: &&'static str| match text.split_once('/') {
+    let bar = |text: &&'a str| match text.split_once('/') {
         Some((over, under)) => (over, Some(under)),
         None => (*text, None),
     };
@@ -177,12 +173,8 @@ fn bars(text: &'static str) -> Option<Values> {
     })
 }
 
-fn curves(what: &'static str, text: &'static str) -> Option<Values> {
+fn curves<'a>(what: &'a str, text: &str) -> Option<Values<'a>> {
     let (pairs, threads) = text.split_once(" @ ")?;
-    let pair = |text: &'static str| {
-        let (over, under) = text.split_once('/').unwrap_or((text, text));
-        Some((series(over)?, series(under)?))
-    };
     let number = |text: &str| text.parse::<u32>().ok();
     let threads = if let Some((many, few)) = threads.split_once('/') {
         vec![(number(many)?, number(few)?)]
@@ -198,12 +190,57 @@ fn curves(what: &'static str, text: &'static str) -> Option<Values> {
     })
 }
 
+/// The points of a curve, as `data/figures.toml` describes it.
+pub(crate) fn curve(text: &str, results: &Results) -> Option<Vec<(f64, f64)>> {
+    let (what, rest) = text.split_once(' ')?;
+    if matches!(what, "copy" | "persistent") {
+        return curve_of_pats(what, rest, results);
+    }
+    let (figure, scale) = match text.strip_prefix("GB/s ") {
+        Some(figure) => (figure, BYTES_PER_GB),
+        None => (text, 1.0),
+    };
+    let (figure, name) = figure.split_once(" | ")?;
+    let points = results.curve(figure, name)?.iter();
+    Some(points.map(|(x, y)| (*x, y / scale)).collect())
+}
+
+fn curve_of_pats(what: &str, text: &str, results: &Results) -> Option<Vec<(f64, f64)>> {
+    if let Some((own, first)) = text.split_once(" @ ") {
+        let values = series(own)?.curve(results, what)?;
+        let first: f64 = first.parse().ok()?;
+        let base = values.iter().find(|(x, _)| *x == first)?.1;
+        let scaled = values.iter().filter(|(x, _)| *x >= first);
+        return Some(scaled.map(|(x, y)| (*x, y / base)).collect());
+    }
+    let (over, under) = pair(text)?;
+    let values = over.curve(results, what)?.iter();
+    let bases: Vec<f64> = if text.contains('/') {
+        under
+            .curve(results, what)?
+            .iter()
+            .map(|(_, y)| *y)
+            .collect()
+    } else {
+        vec![BYTES_PER_GB; values.len()]
+    };
+    let both = values.zip(bases).filter(|((x, _), _)| *x > 0.0);
+    Some(both.map(|((x, y), base)| (*x, y / base)).collect())
+}
+
+/// One curve over another; one alone is over itself.
+fn pair(text: &str) -> Option<(Series, Series)> {
+    let (over, under) = text.split_once('/').unwrap_or((text, text));
+    Some((series(over)?, series(under)?))
+}
+
 /// A curve: machine, controller, and bytes of a write or `reads`.
-fn series(text: &'static str) -> Option<Series> {
+fn series(text: &str) -> Option<Series> {
     let words: Vec<&str> = text.split(' ').collect();
     let [machine, who, request] = words[..] else {
         return None;
     };
+    let machine = MACHINES.into_iter().find(|each| *each == machine)?;
     let who = match who {
         "none" => Who::Baseline,
         "pats" => DEFAULT,

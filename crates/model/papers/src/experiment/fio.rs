@@ -160,7 +160,7 @@ pub(super) fn figures_8_and_9(stage: &Stage, results: &mut Results) -> Result<()
 }
 
 /// The weights of Fig. 9, as curves over the share of reads.
-pub(crate) const WEIGHTS: [(&str, f64); 4] = [
+const WEIGHTS: [(&str, f64); 4] = [
     ("1", 1.0),
     ("1/2", 0.5),
     ("1/3", READ_WEIGHT),

@@ -15,7 +15,7 @@ const SYSTEM_CALL_BYTES_S: f64 = 10e9 / 51.0;
 const GB: f64 = 1e9;
 const MS_PER_S: f64 = 1e3;
 /// Table 5: programs on three nodes, with the GB that were moved.
-pub(crate) const MOVED_GB: [(&str, f64); 7] = [
+const MOVED_GB: [(&str, f64); 7] = [
     ("cg.B", 0.17),
     ("ft.C", 2.5),
     ("is.D", 20.0),

@@ -23,7 +23,7 @@ pub use stage::Extent;
 pub(crate) use stage::Stage;
 
 pub(crate) use filebench::PERSONALITIES;
-pub(crate) use fio::{MIXES, WEIGHTS};
+pub(crate) use fio::MIXES;
 
 /// One experiment: the figures it is of, and how it is run.
 pub(crate) struct Experiment {

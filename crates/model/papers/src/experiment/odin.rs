@@ -10,7 +10,7 @@ use crate::results::Results;
 
 const ODIN: &str = include_str!("../../workloads/odin.toml");
 /// Groups of bars.
-pub(crate) const CASES: [(&str, f64, u64); 4] = [
+const CASES: [(&str, f64, u64); 4] = [
     ("2 MB writes", 0.0, 2 << 20),
     ("2 MB reads", 1.0, 2 << 20),
     ("4 KB writes", 0.0, 4096),

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::answer::Reading;
 use crate::claim::{Claim, Paper};
 use crate::results::Results;
+use crate::said::{Combine, Said};
 
 /// What a figure shows.
 pub(crate) enum Chart {
@@ -18,16 +19,16 @@ pub(crate) enum Chart {
 pub(crate) struct Figure {
     pub(crate) paper: Paper,
     /// As the paper numbers it.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// What it shows, in a line.
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     /// What must be known to read it.
-    pub(crate) note: &'static str,
+    pub(crate) note: String,
     /// Names of the series, in the order of their colours.
     pub(crate) series: Vec<String>,
     pub(crate) chart: Chart,
     /// The claims it is about.
-    pub(crate) ids: &'static [&'static str],
+    pub(crate) ids: Vec<String>,
 }
 
 impl Figure {
@@ -84,19 +85,23 @@ pub(crate) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// A number of a claim.
-    pub(crate) fn told(&self, id: &str, reading: Reading, part: usize) -> Option<f64> {
+    /// A number of the paper, as `data/figures.toml` names it.
+    pub(crate) fn told(&self, text: &str) -> Option<f64> {
+        if let Some((told, said)) = text.split_once(" times ") {
+            let model = Said::parse(said, Combine::Mean)?.of(self.results)?;
+            return Some(self.told(told)? * model);
+        }
+        let (word, number) = text.split_once(' ').unwrap_or(("change", text));
+        let reading = Reading::named(word)?;
+        match number.split_once('/') {
+            Some((over, under)) => Some(self.number(over, reading)? / self.number(under, reading)?),
+            None => self.number(number, reading),
+        }
+    }
+
+    fn number(&self, text: &str, reading: Reading) -> Option<f64> {
+        let (id, part) = text.split_once(':').unwrap_or((text, "0"));
         let claim = self.claims.iter().find(|claim| claim.id == id)?;
-        reading.of(claim, part)
-    }
-
-    /// A change in per cent as a ratio.
-    pub(crate) fn change(&self, id: &str) -> Option<f64> {
-        self.told(id, Reading::Change, 0)
-    }
-
-    /// The quotient of two.
-    pub(crate) fn quotient(&self, over: &str, under: &str) -> Option<f64> {
-        Some(self.change(over)? / self.change(under)?)
+        reading.of(claim, part.parse().ok()?)
     }
 }

@@ -26,7 +26,7 @@ pub fn page(report: &Report) -> Result<String> {
         claims: &claims,
         results: &report.results,
     };
-    let figures = figures::all(&facts);
+    let figures = figures::all(&facts)?;
     let body = html! {
         (head(report, &claims, &figures))
         @for paper in Paper::ALL {
@@ -34,7 +34,7 @@ pub fn page(report: &Report) -> Result<String> {
             @if !of_paper.is_empty() {
                 section {
                     h2 { (paper.name()) }
-                    @for each in of_paper { (each.draw(&about(report, each.ids))) }
+                    @for each in of_paper { (each.draw(&about(report, &each.ids))) }
                 }
             }
         }
@@ -81,8 +81,8 @@ fn head(report: &Report, claims: &[Claim], figures: &[Figure]) -> Markup {
 }
 
 /// The claims a figure is about.
-fn about(report: &Report, ids: &[&str]) -> Markup {
-    let is_about = |id: &str| ids.contains(&id);
+fn about(report: &Report, ids: &[String]) -> Markup {
+    let is_about = |id: &str| ids.iter().any(|each| each == id);
     let rows: Vec<&Row> = report.rows.iter().filter(|row| is_about(&row.id)).collect();
     let bounds: Vec<&Row> = report
         .bound_rows
@@ -104,11 +104,11 @@ fn about(report: &Report, ids: &[&str]) -> Markup {
 }
 
 /// Why the model is far from some of these.
-fn far(report: &Report, ids: &[&str]) -> Markup {
+fn far(report: &Report, ids: &[String]) -> Markup {
     let far = report.far();
     let of_these = |about: Vec<&'static str>| {
         let about = about.into_iter();
-        let about = about.filter(|id| ids.contains(id) && far.contains(id));
+        let about = about.filter(|id| ids.iter().any(|each| each == id) && far.contains(id));
         about.collect::<Vec<_>>().join(", ")
     };
     let reasons = distances();
