@@ -24,7 +24,6 @@ mod emulated;
 pub mod emulation;
 pub mod everyday;
 mod experiment;
-mod git;
 pub mod migration;
 pub mod names;
 pub mod nthread;
@@ -35,7 +34,6 @@ mod programs;
 pub mod relocation;
 mod subjects;
 pub mod switches;
-mod tree;
 
 pub use egeria_harness::{Error, Progress};
 pub use emulated::EmulatedOptions;

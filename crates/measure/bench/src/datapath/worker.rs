@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Case, Files, Offsets, Operation};
@@ -220,7 +219,7 @@ fn run_thread(
     limits: &Limits,
     barrier: &Barrier,
 ) -> io::Result<Pace> {
-    pin(thread);
+    worker::pin(thread);
     let mut buffer = Buffer::new(case.block_bytes);
     let opened = subject.open(thread, case.operation, case.files);
     let warmed = opened.and_then(|opened| {
@@ -272,17 +271,4 @@ fn timed(
             });
         }
     }
-}
-
-/// Binds this thread to the `thread`-th CPU it may use; with fewer CPUs than threads they share.
-fn pin(thread: usize) {
-    let Ok(allowed) = sched_getaffinity(None) else {
-        return;
-    };
-    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    let cpus: Vec<usize> = all.collect();
-    let mut chosen = CpuSet::new();
-    chosen.set(cpus[thread % cpus.len()]);
-    // Unpinned figures are noisier, not wrong.
-    let _ = sched_setaffinity(None, &chosen);
 }

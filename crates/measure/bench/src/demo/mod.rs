@@ -8,12 +8,11 @@
 //! while data is prepared and checked.
 
 mod everyday;
-pub(crate) mod facts;
-pub(crate) mod fio;
+mod fio;
 mod options;
 mod page;
 mod report;
-pub(crate) mod rocksdb;
+mod rocksdb;
 mod stage;
 
 pub use options::DemoOptions;
@@ -26,9 +25,21 @@ use std::time::Instant;
 use crate::emulated::EmulatedOptions;
 use crate::everyday::{EverydayOptions, EverydayReport};
 use crate::names::{self, NamesOptions, NamesReport};
+use crate::programs::host;
 use crate::{odin, pats, relocation};
 use egeria_harness::{Error, Result};
 use stage::Stage;
+
+/// The programs and the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("fio", "fio"),
+    ("db_bench", "rocksdb-tools"),
+    ("sst_dump", "rocksdb-tools"),
+    ("sqlite3", "sqlite3"),
+    ("git", "git"),
+    ("tar", "tar"),
+    ("cp", "coreutils"),
+];
 
 /// Runs all programs and writes the report. A program that fails or whose data is wrong does not
 /// stop the others: see [`DemoReport::failures`].
@@ -37,7 +48,7 @@ use stage::Stage;
 /// When the volume, the mount or the report cannot be made, programs are missing, or it was interrupted.
 pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let start = Instant::now();
-    facts::check_programs()?;
+    host::require(&PROGRAMS)?;
     let directory = options.output_directory.as_path();
     let failed = |error| {
         Error::io(
@@ -53,9 +64,9 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let (names, jobs) = (names_of(options)?, jobs_of(options)?);
     let emulated = emulated(options);
     let report = DemoReport {
-        machine: facts::summary(&options.machine),
-        host: facts::host(),
-        versions: facts::versions(options.watch.cancel),
+        machine: host::summary(&options.machine),
+        host: host::host(),
+        versions: host::versions(options.watch.cancel),
         rows,
         names: names.rows,
         jobs: jobs.rows,

@@ -9,6 +9,8 @@ use crate::experiment::{Column, table};
 use crate::names::NamesRow;
 use crate::odin::OdinReport;
 use crate::pats::PatsReport;
+use crate::programs::Yield;
+pub use crate::programs::host::MachineSummary;
 use crate::relocation::RelocationReport;
 
 /// What kind of program a row is about.
@@ -30,6 +32,15 @@ pub struct Throughput {
     pub bytes_s: f64,
     /// Its operations per second, where it counts them.
     pub ops_s: Option<f64>,
+}
+
+impl From<Yield> for Throughput {
+    fn from(given: Yield) -> Throughput {
+        Throughput {
+            bytes_s: given.read_bytes_s + given.written_bytes_s,
+            ops_s: Some(given.operations_s),
+        }
+    }
 }
 
 impl Throughput {
@@ -107,21 +118,6 @@ impl DemoRow {
         let total = self.local_bytes + self.remote_bytes;
         (total > 0).then(|| self.local_bytes as f64 / total as f64)
     }
-}
-
-/// The machine the volume spanned.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MachineSummary {
-    /// Its name; of an emulated machine the profile's.
-    pub name: String,
-    /// Whether its nodes are declared rather than real.
-    pub emulated: bool,
-    /// Host time per machine time while emulated timing is on.
-    pub dilation: Option<f64>,
-    /// Nodes, each with a pool.
-    pub nodes: usize,
-    /// What a node is, for people.
-    pub node: String,
 }
 
 /// Result of [`super::run`].

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egeria_engine::Volume;
-use egeria_harness::program::find_in_path;
 use egeria_harness::{Error, Result};
 use egeria_machine::Machine;
 use egeria_policy::planner::{Settings, System};
@@ -15,6 +14,7 @@ use egeria_scratch::check_room;
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
 use crate::experiment::Watch;
+use crate::programs::host;
 pub(crate) use run::{EmulatedRun, Moved, RunPace, VolumeSetup};
 
 /// What a bench on an emulated machine is given.
@@ -55,12 +55,7 @@ impl EmulatedOptions<'_> {
         words: impl Fn(&P) -> String,
         measure: impl FnMut(&P) -> Result<F>,
     ) -> Result<Vec<Vec<F>>> {
-        if find_in_path("fio").is_none() {
-            return Err(Error::MissingPrograms {
-                programs: "fio".to_owned(),
-                packages: "fio".to_owned(),
-            });
-        }
+        host::require(&[("fio", "fio")])?;
         check_room(&self.memory_directory, room_bytes, "free some")?;
         self.watch.rounds(self.rounds, points, words, measure)
     }

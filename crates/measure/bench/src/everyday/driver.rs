@@ -15,8 +15,8 @@ use super::check::comparable;
 use super::job::{Job, Tools, repository};
 use super::options::{EverydayOptions, Source};
 use super::report::{EverydayReport, EverydayRow};
+use crate::programs::tree::{self, Look};
 use crate::subjects::{Needs, Places, SUBJECTS, Subject};
-use crate::tree::{self, Look};
 
 /// No job takes nearly this long.
 const LIMIT: Duration = Duration::from_secs(600);

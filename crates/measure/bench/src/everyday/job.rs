@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::git::quiet_git;
+use crate::programs::git::quiet_git;
 use crate::subjects::{Places, Subject};
 
 /// What a program does.

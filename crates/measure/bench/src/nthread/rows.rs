@@ -310,7 +310,7 @@ fn mean_of(all: &[&Bar]) -> Bar {
 mod tests {
     use super::*;
     use crate::nthread::plan::{Extent, groups};
-    use crate::nthread::program::Yield;
+    use crate::programs::Yield;
 
     fn measurement(operations_s: f64) -> Option<Measurement> {
         Some(Measurement {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use egeria_harness::process::{Cancel, Group, check_cancel};
 use egeria_harness::{Error, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -128,4 +129,17 @@ pub(crate) fn serve<Q: DeserializeOwned, A: Serialize>(
         stdout.flush()?;
     }
     Ok(())
+}
+
+/// Binds this thread to the `thread`-th CPU it may use; with fewer CPUs than threads they share.
+pub(crate) fn pin(thread: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return;
+    };
+    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let cpus: Vec<usize> = all.collect();
+    let mut chosen = CpuSet::new();
+    chosen.set(cpus[thread % cpus.len()]);
+    // Unpinned figures are noisier, not wrong.
+    let _ = sched_setaffinity(None, &chosen);
 }

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Case;
+use crate::programs::tree::{self, Look};
 use crate::programs::worker;
-use crate::tree::{self, Look};
 
 /// What the worker is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

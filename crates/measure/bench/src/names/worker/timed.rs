@@ -5,10 +5,9 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
 use super::calls::{Calls, Pace, directory};
 use crate::names::plan::{Case, Sharing};
+use crate::programs::worker;
 
 /// Untimed batches each thread begins with.
 const WARM_BATCHES: u32 = 1;
@@ -45,7 +44,7 @@ fn run_thread(
     limit: Duration,
     barrier: &Barrier,
 ) -> io::Result<Pace> {
-    pin(thread);
+    worker::pin(thread);
     let directory = directory(
         root,
         if case.sharing == Sharing::Own {
@@ -69,17 +68,4 @@ fn run_thread(
     }
     calls.end()?;
     Ok(pace)
-}
-
-/// Binds this thread to the `thread`-th CPU it may use; with fewer CPUs than threads they share.
-fn pin(thread: usize) {
-    let Ok(allowed) = sched_getaffinity(None) else {
-        return;
-    };
-    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    let cpus: Vec<usize> = all.collect();
-    let mut chosen = CpuSet::new();
-    chosen.set(cpus[thread % cpus.len()]);
-    // Unpinned figures are noisier, not wrong.
-    let _ = sched_setaffinity(None, &chosen);
 }
