@@ -38,3 +38,4 @@ pub mod switches;
 pub use egeria_harness::{Error, Progress};
 pub use emulated::EmulatedOptions;
 pub use experiment::Watch;
+pub use subjects::PlacesOptions;

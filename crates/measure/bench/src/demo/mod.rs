@@ -23,9 +23,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::emulated::EmulatedOptions;
-use crate::everyday::{EverydayOptions, EverydayReport};
-use crate::names::{self, NamesOptions, NamesReport};
+use crate::everyday::{self as everyday_jobs, Selection, Source};
+use crate::names;
 use crate::programs::host;
+use crate::subjects::PlacesOptions;
 use crate::{odin, pats, relocation};
 use egeria_harness::{Error, Result};
 use stage::Stage;
@@ -61,7 +62,9 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let stage = Stage::set_up(options)?;
     let rows = run_all(&stage)?;
     drop(stage);
-    let (names, jobs) = (names_of(options)?, jobs_of(options)?);
+    let places = places(options);
+    let names = names::run(&places, &names::Selection::quick())?;
+    let jobs = everyday_jobs::run(&places, &Selection::all(Source::Made))?;
     let emulated = emulated(options);
     let report = DemoReport {
         machine: host::summary(&options.machine),
@@ -92,30 +95,16 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     Ok(report)
 }
 
-/// What names cost, in short.
-fn names_of(options: &DemoOptions<'_>) -> Result<NamesReport> {
-    let short = NamesOptions::quick(options.preload_library.clone());
-    names::run(&NamesOptions {
+/// What benches of names and of everyday programs are given.
+fn places<'a>(options: &DemoOptions<'a>) -> PlacesOptions<'a> {
+    PlacesOptions {
+        rounds: if options.quick { 1 } else { 3 },
         worker: options.worker.clone(),
         loopback: options.loopback.clone(),
-        rounds: rounds(options, short.rounds),
         memory_directory: options.memory_directory.clone(),
         watch: options.watch,
-        ..short
-    })
-}
-
-/// Everyday programs on many small files, in short.
-fn jobs_of(options: &DemoOptions<'_>) -> Result<EverydayReport> {
-    let short = EverydayOptions::quick(options.preload_library.clone());
-    crate::everyday::run(&EverydayOptions {
-        worker: options.worker.clone(),
-        loopback: options.loopback.clone(),
-        rounds: rounds(options, short.rounds),
-        memory_directory: options.memory_directory.clone(),
-        watch: options.watch,
-        ..short
-    })
+        ..PlacesOptions::new(options.preload_library.clone())
+    }
 }
 
 /// What figures of emulated machines are given; a quick run leaves them out.
@@ -133,10 +122,6 @@ fn figure<'a, T>(
     run: impl FnOnce(&EmulatedOptions<'a>) -> Result<T>,
 ) -> Result<Option<T>> {
     options.as_ref().map(run).transpose()
-}
-
-fn rounds(options: &DemoOptions<'_>, usual: usize) -> usize {
-    if options.quick { 1 } else { usual }
 }
 
 fn run_all(stage: &Stage<'_>) -> Result<Vec<DemoRow>> {
