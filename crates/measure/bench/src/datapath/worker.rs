@@ -180,21 +180,9 @@ fn measure(subject: &Subject, file_bytes: u64, request: &Request) -> io::Result<
             _ => u64::MAX,
         },
     };
-    let barrier = Barrier::new(threads);
-    let run = |thread| run_thread(subject, &case, file_bytes, thread, seed, &limits, &barrier);
-    let paces: Vec<io::Result<Pace>> = std::thread::scope(|scope| {
-        let run = &run;
-        let handles: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || run(thread)))
-            .collect();
-        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
-            handle
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("a measuring thread panicked")))
-        };
-        handles.into_iter().map(join).collect()
-    });
-    let paces = paces.into_iter().collect::<io::Result<Vec<Pace>>>()?;
+    let paces = worker::in_threads(threads, |thread, barrier| {
+        run_thread(subject, &case, file_bytes, thread, seed, &limits, barrier)
+    })?;
     Ok(Reply::Measured {
         calls: paces.iter().map(|pace| pace.calls).sum(),
         warm_calls: u64::from(WARM_CALLS) * threads as u64,
@@ -219,7 +207,6 @@ fn run_thread(
     limits: &Limits,
     barrier: &Barrier,
 ) -> io::Result<Pace> {
-    worker::pin(thread);
     let mut buffer = Buffer::new(case.block_bytes);
     let opened = subject.open(thread, case.operation, case.files);
     let warmed = opened.and_then(|opened| {

@@ -14,26 +14,14 @@ const WARM_BATCHES: u32 = 1;
 
 /// Time in which one call of any thread is done, ns.
 pub(super) fn measure(root: &Path, case: &Case, milliseconds: u64) -> io::Result<f64> {
-    let barrier = Barrier::new(case.threads);
     let limit = Duration::from_millis(milliseconds);
-    let run = |thread| run_thread(root, case, thread, limit, &barrier);
-    let paces: Vec<io::Result<Pace>> = std::thread::scope(|scope| {
-        let run = &run;
-        let handles: Vec<_> = (0..case.threads)
-            .map(|thread| scope.spawn(move || run(thread)))
-            .collect();
-        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
-            handle
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("a measuring thread panicked")))
-        };
-        handles.into_iter().map(join).collect()
-    });
-    let mut calls_ns = 0.0;
-    for pace in paces {
-        let pace = pace?;
-        calls_ns += pace.calls as f64 / pace.time.as_nanos().max(1) as f64;
-    }
+    let paces = worker::in_threads(case.threads, |thread, barrier| {
+        run_thread(root, case, thread, limit, barrier)
+    })?;
+    let calls_ns: f64 = paces
+        .iter()
+        .map(|pace| pace.calls as f64 / pace.time.as_nanos().max(1) as f64)
+        .sum();
     Ok(1.0 / calls_ns)
 }
 
@@ -44,7 +32,6 @@ fn run_thread(
     limit: Duration,
     barrier: &Barrier,
 ) -> io::Result<Pace> {
-    worker::pin(thread);
     let directory = directory(
         root,
         if case.sharing == Sharing::Own {
