@@ -38,17 +38,14 @@ pub enum Request {
     },
     /// Measure one case.
     Measure {
-        /// What to do.
         operation: Operation,
         /// Bytes of each call.
         block_bytes: u64,
         /// Threads at once.
         threads: usize,
-        /// On what.
         files: Files,
         /// Seed of the offsets.
         seed: u64,
-        /// How long, ms.
         milliseconds: u64,
         /// Most bytes a thread appends.
         append_bytes: u64,
@@ -59,7 +56,6 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
-    /// Done.
     Ready {
         /// Bytes of mappings touched.
         prefaulted_bytes: u64,

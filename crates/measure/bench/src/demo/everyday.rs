@@ -31,7 +31,6 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Makes them.
     pub(super) fn make(stage: &Stage<'_>) -> Result<Sources> {
         let (tree, repository) = (
             stage.backstage().join("source"),

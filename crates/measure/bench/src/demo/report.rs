@@ -58,9 +58,7 @@ impl Throughput {
 pub struct DemoRow {
     /// What kind of program it is.
     pub family: Family,
-    /// The program.
     pub program: String,
-    /// What it did.
     pub workload: String,
     /// On Egeria, at the speed of the emulated machine (its time); absent when none is emulated and
     /// for everyday programs, which run with emulated timing off.
@@ -148,7 +146,6 @@ pub struct DemoReport {
     pub seconds: f64,
     /// The page with pictures.
     pub html: NamedPath,
-    /// This, as JSON.
     pub json: NamedPath,
 }
 

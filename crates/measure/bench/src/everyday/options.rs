@@ -18,7 +18,6 @@ pub enum Source {
 pub struct Selection {
     /// The jobs, in this order.
     pub jobs: Vec<Job>,
-    /// The tree.
     pub source: Source,
 }
 

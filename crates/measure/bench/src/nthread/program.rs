@@ -11,7 +11,6 @@ pub enum Program {
     Fio {
         /// Share of reads, %.
         read_percent: u32,
-        /// Bytes of each.
         block_bytes: u32,
     },
     /// RocksDB's `db_bench`.
@@ -55,7 +54,6 @@ impl Benchmark {
 pub enum Unit {
     /// Bytes/s, reads weighted as in NThread Eq. 1.
     WeightedBytes,
-    /// Operations/s.
     Operations,
 }
 

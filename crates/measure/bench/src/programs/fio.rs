@@ -12,7 +12,6 @@ use super::script::Call;
 pub(crate) struct Jobs<'a> {
     /// Where the files are.
     pub(crate) directory: &'a Path,
-    /// How many.
     pub(crate) count: usize,
     /// Bytes of each file.
     pub(crate) file_bytes: u64,

@@ -21,7 +21,6 @@ pub struct Yield {
 }
 
 impl Yield {
-    /// Both together.
     pub fn plus(self, other: Yield) -> Yield {
         Yield {
             operations_s: self.operations_s + other.operations_s,

@@ -29,12 +29,7 @@ pub(crate) struct Worker {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer<A> {
-    /// It went wrong.
-    Failed {
-        /// How.
-        failure: String,
-    },
-    /// It was done.
+    Failed { failure: String },
     Done(A),
 }
 
