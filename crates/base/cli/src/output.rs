@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use clap::Args;
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use serde::Serialize;
 
@@ -17,6 +18,26 @@ pub enum Format {
     Human,
     /// One JSON document with raw bytes and stable field names.
     Json,
+}
+
+/// The option of a program that says how to print.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub struct FormatOption {
+    /// Print one JSON document (bytes, ns, stable field names) and nothing else on stdout
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+impl FormatOption {
+    /// How to print.
+    pub fn format(&self) -> Format {
+        if self.json {
+            Format::Json
+        } else {
+            Format::Human
+        }
+    }
 }
 
 impl Format {

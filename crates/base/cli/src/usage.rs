@@ -8,9 +8,10 @@ use clap::{Command, Parser};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-/// The `main` of a program: does what its command line asks for. It keeps the status of children, also when the process
+/// The `main` of the program of this name: does what its command line asks for. It keeps the status of children, also when the process
 /// that started it ignored SIGCHLD.
-pub fn start<A: Parser>(run: impl FnOnce(A) -> Outcome<ExitCode>) -> ExitCode {
+pub fn start<A: Parser>(name: &'static str, run: impl FnOnce(A) -> Outcome<ExitCode>) -> ExitCode {
+    output::set_program(name);
     // SAFETY: the default action of SIGCHLD is none, and no other thread runs yet.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     match A::try_parse().map(run) {

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands;
-use egeria_cli::output::Format;
+use egeria_cli::output::FormatOption;
 
 /// One file system over the persistent memory of every NUMA node, for programs as they are.
 #[derive(Parser, Debug)]
@@ -15,9 +15,9 @@ use egeria_cli::output::Format;
 )]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Print one JSON document (bytes, ns, stable field names) and nothing else on stdout
-    #[arg(long, global = true)]
-    pub json: bool,
+    /// How to print.
+    #[command(flatten)]
+    pub output: FormatOption,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -80,15 +80,4 @@ pub enum Command {
     Completions(commands::completions::Arguments),
     /// Print the manual page, or write those of all commands
     Man(commands::man::Arguments),
-}
-
-impl Arguments {
-    /// How to print.
-    pub fn format(&self) -> Format {
-        if self.json {
-            Format::Json
-        } else {
-            Format::Human
-        }
-    }
 }

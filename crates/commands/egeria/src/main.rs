@@ -34,5 +34,5 @@ fn main() -> ExitCode {
             "`bench` and `demo` are commands of `egeria-lab`; install the package egeria-lab";
         return Failure::Usage(line.to_owned()).report();
     }
-    usage::start(commands::run)
+    usage::start("egeria", commands::run)
 }

@@ -15,19 +15,16 @@ fn workload(sandbox: &Sandbox, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+fn on_optane(workload: &str) -> [&str; 5] {
+    ["sim", "--machine", "optane-2s", "--workload", workload]
+}
+
 #[test]
 fn configurations_stand_side_by_side() {
     let sandbox = Sandbox::new();
     let path = workload(&sandbox, FIO);
-    let fixed = [
-        "sim",
-        "--machine",
-        "optane-2s",
-        "--workload",
-        &path,
-        "--alloc",
-        "node=0",
-    ];
+    let more = ["--alloc", "node=0"];
+    let fixed = [&on_optane(&path)[..], &more].concat();
     let nthread = ["--compare", "off,rl,cpu,nm,full", "--json"];
     let document: Value = run(fixed.iter().chain(&nthread)).ok().json();
     let runs = document["runs"].as_array().unwrap();
@@ -104,16 +101,8 @@ fn every_system_has_its_column() {
 fn a_setting_reaches_the_policy() {
     let sandbox = Sandbox::new();
     let path = workload(&sandbox, FIO);
-    let fixed = [
-        "sim",
-        "--machine",
-        "optane-2s",
-        "--workload",
-        &path,
-        "--compare",
-        "rl",
-        "--json",
-    ];
+    let more = ["--compare", "rl", "--json"];
+    let fixed = [&on_optane(&path)[..], &more].concat();
     let margin = ["--set", "read_margin_bytes_s=9e9"];
     let document: Value = run(fixed.iter().chain(&margin)).ok().json();
     assert_eq!(document["runs"][0]["moves"], 0);

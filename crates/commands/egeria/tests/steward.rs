@@ -174,22 +174,7 @@ fn a_steward_works_without_a_volume() {
     let document: Value = serde_json::from_reader(stdout).unwrap();
     assert_eq!(document["volume"], Value::Null);
     assert_eq!(log_lines(&log)[0]["policy"], "all");
-    let shown = run([
-        "trace",
-        "show",
-        "--json",
-        "--threads",
-        trace.to_str().unwrap(),
-    ])
-    .ok();
-    let windows = shown.json()["windows"].as_array().unwrap().clone();
-    let ran = |window: &Value| {
-        let threads = window["facts"].as_array().unwrap();
-        threads.iter().any(|thread| {
-            thread["key"]["process_id"] == busy.id() && thread["busy_ns"].as_u64() > Some(0)
-        })
-    };
-    assert!(windows.iter().any(ran), "{windows:?}");
+    assert!(saw(&trace, busy.id()));
     run(["steward", "--pid", "4194303"]).refused(1, &["no process 4194303", "leave --pid out"]);
     // In a pid namespace of its own nobody sees the kernel's.
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
@@ -247,8 +232,7 @@ fn steward_of(sandbox: &Sandbox, scope: &[&str]) -> Command {
 }
 
 /// Whether a thread of this process was seen at work in the recording of a steward that ended.
-fn saw(sandbox: &Sandbox, process: u32) -> bool {
-    let trace = sandbox.path("trace");
+fn saw(trace: &Path, process: u32) -> bool {
     let shown = run([
         "trace",
         "show",
@@ -283,7 +267,7 @@ fn root_s_steward_has_programs_of_all_users_and_no_other_user_s_has() {
         std::thread::sleep(std::time::Duration::from_millis(300));
         kill(steward.id(), Signal::INT);
         assert!(steward.0.wait().unwrap().success());
-        assert!(saw(&sandbox, other.id()), "{scope:?}");
+        assert!(saw(&sandbox.path("trace"), other.id()), "{scope:?}");
     }
     let own = std::process::id().to_string();
     let refused = finish(common::as_nobody(["steward", "--pid", &own]));
@@ -383,8 +367,8 @@ fn a_control_group_is_looked_after_until_it_vanishes() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     group.remove();
     ends_in_order(&mut steward, &format!("control group /{name} is gone"));
-    assert!(saw(&sandbox, group.1.id()));
-    assert!(!saw(&sandbox, outside.id()));
+    assert!(saw(&sandbox.path("trace"), group.1.id()));
+    assert!(!saw(&sandbox.path("trace"), outside.id()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::process::Stdio;
 
-use common::{Sandbox, egeria, run};
+use common::{egeria, run};
 use egeria_harness::testing::usage::Program;
 
 const PROGRAM: Program<'_> = Program {
@@ -34,15 +34,7 @@ const PROGRAM: Program<'_> = Program {
     groups: &["trace"],
 };
 
-#[test]
-fn every_command_has_help_and_takes_json() {
-    PROGRAM.assert_help();
-}
-
-#[test]
-fn help_has_examples_and_fits_a_terminal() {
-    PROGRAM.assert_examples();
-}
+egeria_harness::tests_of_command_line!(PROGRAM);
 
 #[test]
 fn a_wrong_command_line_is_one_line_and_status_2() {
@@ -65,17 +57,6 @@ fn without_a_command_help_goes_to_stderr() {
     let ended = run::<&str>([]);
     assert_eq!((ended.status, ended.stdout.as_str()), (2, ""));
     assert!(ended.stderr.contains("Usage: egeria"));
-}
-
-#[test]
-fn completions_know_every_command() {
-    PROGRAM.assert_completions();
-}
-
-#[test]
-fn manual_pages_are_written_for_every_command() {
-    let sandbox = Sandbox::new();
-    PROGRAM.assert_manual(&sandbox.path("man/man1"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use egeria_cli::failure::Outcome;
-use egeria_cli::output::{self, Format};
+use egeria_cli::output::FormatOption;
 use egeria_cli::{completions, manual, usage};
 
 /// Measure Egeria and its peers, compare published figures with the model, and demonstrate.
@@ -32,9 +32,8 @@ Examples:
 Everything happens on scratch volumes in memory; no volume of yours is touched.
 Exit status: 0 done, 1 failed, 2 wrong command line.")]
 struct Arguments {
-    /// Print one JSON document (bytes, ns, stable field names) and nothing else on stdout
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    output: FormatOption,
     #[command(subcommand)]
     command: Command,
 }
@@ -58,16 +57,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    output::set_program("egeria-lab");
-    usage::start(|arguments| run(&arguments))
+    usage::start("egeria-lab", |arguments| run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Outcome<ExitCode> {
-    let format = if arguments.json {
-        Format::Json
-    } else {
-        Format::Human
-    };
+    let format = arguments.output.format();
     match &arguments.command {
         Command::Demo(demo) => return demo::run(demo, format),
         Command::Bench(bench) => bench::run(bench, format),

@@ -3,7 +3,6 @@
 use crate::common;
 
 use common::run;
-use egeria_harness::testing::memory;
 use egeria_harness::testing::usage::Program;
 
 const PROGRAM: Program<'_> = Program {
@@ -35,15 +34,7 @@ const BENCHES: [&str; 11] = [
     "switches",
 ];
 
-#[test]
-fn every_command_has_help_and_takes_json() {
-    PROGRAM.assert_help();
-}
-
-#[test]
-fn help_has_examples_and_fits_a_terminal() {
-    PROGRAM.assert_examples();
-}
+egeria_harness::tests_of_command_line!(PROGRAM);
 
 #[test]
 fn every_bench_has_help_with_an_example() {
@@ -54,17 +45,6 @@ fn every_bench_has_help_with_an_example() {
             "{help}"
         );
     }
-}
-
-#[test]
-fn completions_know_every_command() {
-    PROGRAM.assert_completions();
-}
-
-#[test]
-fn manual_pages_are_written_for_every_command() {
-    let directory = memory();
-    PROGRAM.assert_manual(&directory.path().join("man1"));
 }
 
 #[test]

@@ -17,6 +17,8 @@
 //! Nothing of Egeria is measured from inside: the measured programs are children that the
 //! preload library is loaded into, as any user's program would be.
 
+#![allow(missing_docs, reason = "no program of users is built with it")]
+
 mod colors;
 pub mod datapath;
 pub mod demo;
@@ -24,7 +26,6 @@ mod emulated;
 pub mod emulation;
 pub mod everyday;
 mod experiment;
-mod git;
 pub mod migration;
 pub mod names;
 pub mod nthread;
@@ -35,8 +36,8 @@ mod programs;
 pub mod relocation;
 mod subjects;
 pub mod switches;
-mod tree;
 
 pub use egeria_harness::{Error, Progress};
 pub use emulated::EmulatedOptions;
 pub use experiment::Watch;
+pub use subjects::PlacesOptions;

@@ -29,7 +29,6 @@ pub struct MigrationOptions<'a> {
     pub watch: Watch<'a>,
 }
 
-/// Who moves.
 const MOVERS: [&str; 3] = ["workers", "one worker", "migrate_pages"];
 
 /// What one mover did.

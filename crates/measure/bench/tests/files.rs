@@ -2,40 +2,40 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use egeria_bench::everyday::{self, EverydayOptions, Job};
+use egeria_bench::everyday::{self, Job, Source};
+use egeria_bench::names;
 use egeria_bench::names::plan::{Operation, Sharing, cases};
-use egeria_bench::names::{self, NamesOptions};
-use egeria_bench::{Error, Progress, Watch};
+use egeria_bench::{Error, PlacesOptions, Progress, Watch};
 use egeria_harness::testing::{memory, nothing_is_left, preload_library, turn};
 use tempfile::TempDir;
 
-fn small_names(memory: &TempDir) -> NamesOptions<'static> {
-    NamesOptions {
+fn options<'a>(memory: &TempDir) -> PlacesOptions<'a> {
+    PlacesOptions {
         rounds: 1,
-        measurement_ms: 1,
-        entries: vec![10],
         worker: Some(env!("CARGO_BIN_EXE_egeria-names-worker").into()),
         loopback: Some(env!("CARGO_BIN_EXE_egeria-loopback").into()),
         memory_directory: memory.path().to_owned(),
-        ..NamesOptions::new(preload_library())
+        ..PlacesOptions::new(preload_library())
     }
 }
 
-fn small_everyday(memory: &TempDir) -> EverydayOptions<'static> {
-    EverydayOptions {
-        rounds: 1,
-        worker: Some(env!("CARGO_BIN_EXE_egeria-names-worker").into()),
-        loopback: Some(env!("CARGO_BIN_EXE_egeria-loopback").into()),
-        memory_directory: memory.path().to_owned(),
-        ..EverydayOptions::quick(preload_library())
+fn small_names() -> names::Selection {
+    names::Selection {
+        measurement_ms: 1,
+        entries: vec![10],
+        ..names::Selection::all()
     }
+}
+
+fn small_everyday() -> everyday::Selection {
+    everyday::Selection::all(Source::Made)
 }
 
 #[test]
 fn every_operation_is_measured_on_every_place() {
     let Some(_turn) = turn() else { return };
     let memory = memory();
-    let report = names::run(&small_names(&memory)).unwrap();
+    let report = names::run(&options(&memory), &small_names()).unwrap();
     // One thread, and two in own and shared directories.
     assert_eq!(report.rows.len(), Operation::ALL.len() * 3);
     for row in &report.rows {
@@ -77,7 +77,7 @@ fn one_thread_has_a_directory_of_its_own() {
 fn every_job_leaves_the_same_everywhere() {
     let Some(_turn) = turn() else { return };
     let memory = memory();
-    let report = everyday::run(&small_everyday(&memory)).unwrap();
+    let report = everyday::run(&options(&memory), &small_everyday()).unwrap();
     assert!(report.all_verified(), "{:?}", report.failures);
     assert_eq!(
         report.rows.len() + report.skipped.len(),
@@ -115,22 +115,17 @@ fn interruptions_leave_nothing_behind() {
     let memory = memory();
     let stop = AtomicBool::new(false);
     let after_a_few = |progress: &Progress<'_>| stop.store(progress.done == 2, Ordering::Relaxed);
-    let options = NamesOptions {
+    let options = PlacesOptions {
         watch: Watch {
             cancel: Some(&stop),
             progress: &after_a_few,
         },
-        ..small_names(&memory)
+        ..options(&memory)
     };
-    assert!(matches!(names::run(&options), Err(Error::Interrupted)));
+    let measured = names::run(&options, &small_names());
+    assert!(matches!(measured, Err(Error::Interrupted)));
     stop.store(false, Ordering::Relaxed);
-    let options = EverydayOptions {
-        watch: Watch {
-            cancel: Some(&stop),
-            progress: &after_a_few,
-        },
-        ..small_everyday(&memory)
-    };
-    assert!(matches!(everyday::run(&options), Err(Error::Interrupted)));
+    let measured = everyday::run(&options, &small_everyday());
+    assert!(matches!(measured, Err(Error::Interrupted)));
     nothing_is_left(&memory);
 }

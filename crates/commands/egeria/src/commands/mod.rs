@@ -22,7 +22,7 @@ use egeria_cli::failure::Outcome;
 
 /// Does what the command line asks for.
 pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
-    let format = arguments.format();
+    let format = arguments.output.format();
     match arguments.command {
         Command::Run(run) => return run::run(run, format),
         Command::Check(check) => return check::run(&check, format),

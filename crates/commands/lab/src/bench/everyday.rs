@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use egeria_bench::everyday::{self, EverydayOptions, EverydayReport, Job, Source};
+use egeria_bench::PlacesOptions;
+use egeria_bench::everyday::{self, EverydayReport, Job, Selection, Source};
 
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
-use egeria_cli::preload;
 
-use super::shared::measured;
+use super::shared::Places;
 
 /// Arguments of `egeria-lab bench everyday`.
 #[derive(Args, Debug)]
@@ -30,22 +30,16 @@ JSON rows: job, tmpfs_s, run_s, mount_s, loopback_s, verified.
 Needs the Debian packages ripgrep, rsync, git and python3: `make setup`; jobs
 whose program is missing are left out.
 Exit status: 1 when a result was wrong.")]
+#[command(mut_arg("quick", |arg| arg.help("A small tree made for it, fewer rounds")))]
 pub struct Arguments {
-    /// Rounds to take medians over [default: 5, --quick: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    rounds: Option<u16>,
     /// Run this job only; may be repeated
     #[arg(long = "job", value_name = "JOB", value_parser = job)]
     jobs: Vec<Job>,
     /// The tree that programs work on [default: /usr/include]
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// A small tree made for it, fewer rounds
-    #[arg(long)]
-    quick: bool,
-    /// Directory on tmpfs for pools and files
-    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
-    memory: PathBuf,
+    #[command(flatten)]
+    places: Places,
 }
 
 fn job(text: &str) -> Result<Job, String> {
@@ -57,26 +51,18 @@ fn job(text: &str) -> Result<Job, String> {
 
 /// Measures, checks and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let library = preload::require()?;
-    let usual = if arguments.quick {
-        EverydayOptions::quick(library)
+    let usual = if arguments.places.quick {
+        Source::Made
     } else {
-        EverydayOptions::new(library)
+        Source::Directory("/usr/include".into())
     };
-    let tree = arguments.tree.clone();
-    let report = measured(|watch| {
-        everyday::run(&EverydayOptions {
-            rounds: arguments.rounds.map_or(usual.rounds, usize::from),
-            jobs: match arguments.jobs[..] {
-                [] => usual.jobs,
-                _ => arguments.jobs.clone(),
-            },
-            source: tree.map_or(usual.source, Source::Directory),
-            memory_directory: arguments.memory.clone(),
-            watch,
-            ..usual
-        })
-    })?;
+    let tree = arguments.tree.clone().map(Source::Directory);
+    let mut selection = Selection::all(tree.unwrap_or(usual));
+    if !arguments.jobs.is_empty() {
+        selection.jobs.clone_from(&arguments.jobs);
+    }
+    let measure = |options: &PlacesOptions<'_>| everyday::run(options, &selection);
+    let report = arguments.places.run(measure)?;
     format.print(&report, EverydayReport::table)?;
     verdict(&report)
 }

@@ -1,16 +1,14 @@
 //! `egeria-lab bench names`: what names cost.
 
-use std::path::PathBuf;
-
 use clap::Args;
+use egeria_bench::PlacesOptions;
 use egeria_bench::names::plan::Operation;
-use egeria_bench::names::{self, NamesOptions, NamesReport};
+use egeria_bench::names::{self, NamesReport, Selection};
 
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
-use egeria_cli::preload;
 
-use super::shared::measured;
+use super::shared::Places;
 
 /// Arguments of `egeria-lab bench names`.
 #[derive(Args, Debug)]
@@ -30,19 +28,13 @@ readdir (each name), rename, link, unlink, mkdir, truncate, append (4 KiB to a
 new file). Figures are medians over the rounds. JSON rows: op, threads,
 directory, entries, tmpfs_ns, run_ns, mount_ns, loopback_ns; of two threads the
 time in which one call of either is done.")]
+#[command(mut_arg("quick", |arg| arg.help("One thread, small directories, short turns")))]
 pub struct Arguments {
-    /// Rounds to take medians over [default: 5, --quick: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    rounds: Option<u16>,
     /// Measure this operation only; may be repeated
     #[arg(long = "op", value_name = "OP", value_parser = operation)]
     operations: Vec<Operation>,
-    /// One thread, small directories, short turns
-    #[arg(long)]
-    quick: bool,
-    /// Directory on tmpfs for pools and files
-    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
-    memory: PathBuf,
+    #[command(flatten)]
+    places: Places,
 }
 
 fn operation(text: &str) -> Result<Operation, String> {
@@ -54,23 +46,15 @@ fn operation(text: &str) -> Result<Operation, String> {
 
 /// Measures and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let library = preload::require()?;
-    let usual = if arguments.quick {
-        NamesOptions::quick(library)
+    let mut selection = if arguments.places.quick {
+        Selection::quick()
     } else {
-        NamesOptions::new(library)
+        Selection::all()
     };
-    let report = measured(|watch| {
-        names::run(&NamesOptions {
-            rounds: arguments.rounds.map_or(usual.rounds, usize::from),
-            operations: match arguments.operations[..] {
-                [] => usual.operations,
-                _ => arguments.operations.clone(),
-            },
-            memory_directory: arguments.memory.clone(),
-            watch,
-            ..usual
-        })
-    })?;
+    if !arguments.operations.is_empty() {
+        selection.operations.clone_from(&arguments.operations);
+    }
+    let measure = |options: &PlacesOptions<'_>| names::run(options, &selection);
+    let report = arguments.places.run(measure)?;
     format.print(&report, NamesReport::table)
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Args;
-use egeria_bench::{EmulatedOptions, Error, Watch};
+use egeria_bench::{EmulatedOptions, Error, PlacesOptions, Watch};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::{self, Format};
 use egeria_cli::preload;
@@ -74,5 +74,36 @@ impl Emulated {
             output::write_page(path, &page(&report))?;
         }
         format.print(&report, table)
+    }
+}
+
+/// What benches on all places are given.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub struct Places {
+    /// Rounds to take medians over [default: 5, --quick: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// Little of it, with fewer rounds
+    #[arg(long)]
+    pub quick: bool,
+    /// Directory on tmpfs for pools and files
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    memory: PathBuf,
+}
+
+impl Places {
+    /// Measures.
+    pub fn run<R>(&self, run: impl FnOnce(&PlacesOptions<'_>) -> Result<R, Error>) -> Outcome<R> {
+        let library = preload::require()?;
+        let usual = if self.quick { 3 } else { 5 };
+        measured(|watch| {
+            run(&PlacesOptions {
+                rounds: self.rounds.map_or(usual, usize::from),
+                memory_directory: self.memory.clone(),
+                watch,
+                ..PlacesOptions::new(library)
+            })
+        })
     }
 }

@@ -51,13 +51,11 @@ pub enum Files {
 /// One row of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// What it does.
     pub operation: Operation,
     /// Bytes of each call.
     pub block_bytes: u64,
     /// Threads at once.
     pub threads: usize,
-    /// On what.
     pub files: Files,
 }
 

@@ -68,7 +68,6 @@ fn ratio(value: f64, by: f64) -> f64 {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct DatapathReport {
-    /// One per case.
     pub rows: Vec<Row>,
     /// Rounds the medians are over.
     #[serde(skip)]

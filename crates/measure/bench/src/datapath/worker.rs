@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Case, Files, Offsets, Operation};
@@ -39,17 +38,14 @@ pub enum Request {
     },
     /// Measure one case.
     Measure {
-        /// What to do.
         operation: Operation,
         /// Bytes of each call.
         block_bytes: u64,
         /// Threads at once.
         threads: usize,
-        /// On what.
         files: Files,
         /// Seed of the offsets.
         seed: u64,
-        /// How long, ms.
         milliseconds: u64,
         /// Most bytes a thread appends.
         append_bytes: u64,
@@ -60,7 +56,6 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
-    /// Done.
     Ready {
         /// Bytes of mappings touched.
         prefaulted_bytes: u64,
@@ -181,21 +176,9 @@ fn measure(subject: &Subject, file_bytes: u64, request: &Request) -> io::Result<
             _ => u64::MAX,
         },
     };
-    let barrier = Barrier::new(threads);
-    let run = |thread| run_thread(subject, &case, file_bytes, thread, seed, &limits, &barrier);
-    let paces: Vec<io::Result<Pace>> = std::thread::scope(|scope| {
-        let run = &run;
-        let handles: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || run(thread)))
-            .collect();
-        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
-            handle
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("a measuring thread panicked")))
-        };
-        handles.into_iter().map(join).collect()
-    });
-    let paces = paces.into_iter().collect::<io::Result<Vec<Pace>>>()?;
+    let paces = worker::in_threads(threads, |thread, barrier| {
+        run_thread(subject, &case, file_bytes, thread, seed, &limits, barrier)
+    })?;
     Ok(Reply::Measured {
         calls: paces.iter().map(|pace| pace.calls).sum(),
         warm_calls: u64::from(WARM_CALLS) * threads as u64,
@@ -220,7 +203,6 @@ fn run_thread(
     limits: &Limits,
     barrier: &Barrier,
 ) -> io::Result<Pace> {
-    pin(thread);
     let mut buffer = Buffer::new(case.block_bytes);
     let opened = subject.open(thread, case.operation, case.files);
     let warmed = opened.and_then(|opened| {
@@ -272,17 +254,4 @@ fn timed(
             });
         }
     }
-}
-
-/// Binds this thread to the `thread`-th CPU it may use; with fewer CPUs than threads they share.
-fn pin(thread: usize) {
-    let Ok(allowed) = sched_getaffinity(None) else {
-        return;
-    };
-    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    let cpus: Vec<usize> = all.collect();
-    let mut chosen = CpuSet::new();
-    chosen.set(cpus[thread % cpus.len()]);
-    // Unpinned figures are noisier, not wrong.
-    let _ = sched_setaffinity(None, &chosen);
 }

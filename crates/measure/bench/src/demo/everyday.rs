@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::report::{DemoRow, Family, Throughput};
 use super::stage::{FILES_LIMIT, Place, Stage, attempt};
-use crate::git::quiet_git;
-use crate::tree::{self, Look};
+use crate::programs::git::quiet_git;
+use crate::programs::tree::{self, Look};
 use egeria_harness::process::{self, Finished};
 use egeria_harness::{Error, Result};
 
@@ -31,7 +31,6 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Makes them.
     pub(super) fn make(stage: &Stage<'_>) -> Result<Sources> {
         let (tree, repository) = (
             stage.backstage().join("source"),

@@ -3,10 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::report::{DemoRow, Family, Throughput};
 use super::stage::{Place, Stage, attempt};
+use crate::programs::fio;
 use egeria_harness::{Error, Result};
 
 /// Where the files lie at each place.
@@ -170,7 +169,7 @@ fn timed(stage: &Stage<'_>, place: Place, workload: &Workload) -> Result<Through
     command.arg(format!("--rw={}", workload.pattern.word));
     command.arg(format!("--size={FILE_MIB}m"));
     command.arg(format!("--runtime={runtime_ms}ms"));
-    throughput(&stage.run(place, &mut command, LIMIT)?.stdout)
+    Ok(fio::given(&stage.run(place, &mut command, LIMIT)?.stdout)?.into())
 }
 
 /// fio's own verification: writes are read back, reads check what [`lay_out`] wrote.
@@ -189,7 +188,7 @@ fn verify(stage: &Stage<'_>, workload: &Workload) -> Result<String> {
             .arg(format!("--size={FILE_MIB}m"));
     }
     let finished = stage.run(Place::Egeria, &mut command, LIMIT)?;
-    let checked = read_bytes(&finished.stdout)?;
+    let checked = fio::read_bytes(&finished.stdout)?;
     if checked == 0 {
         return Err(Error::failed(
             "fio verified nothing; its version may be too old (3.33 works)",
@@ -220,111 +219,9 @@ fn command(stage: &Stage<'_>, place: Place, workload: &Workload) -> Result<Comma
     Ok(command)
 }
 
-/// What we read of fio's JSON.
-#[derive(Deserialize)]
-struct Output {
-    jobs: Vec<Job>,
-}
-
-#[derive(Deserialize)]
-struct Job {
-    jobname: String,
-    error: i32,
-    read: Direction,
-    write: Direction,
-}
-
-#[derive(Deserialize)]
-struct Direction {
-    io_bytes: u64,
-    bw_bytes: f64,
-    iops: f64,
-}
-
-/// fio may say something before its JSON.
-fn parse(text: &str) -> Result<Output> {
-    let start = text.find('{').unwrap_or(text.len());
-    let parsed: Output = serde_json::from_str(&text[start..]).map_err(|error| {
-        Error::failed(format!(
-            "fio's JSON is not as expected ({error}); 3.33 works"
-        ))
-    })?;
-    for job in &parsed.jobs {
-        if job.error != 0 {
-            let why = std::io::Error::from_raw_os_error(job.error);
-            return Err(Error::failed(format!("fio job {}: {why}", job.jobname)));
-        }
-    }
-    Ok(parsed)
-}
-
-/// Reads and writes of all jobs together.
-pub(super) fn throughput(text: &str) -> Result<Throughput> {
-    let (reads, writes) = directions(text)?;
-    let bytes_s = reads.bytes_s + writes.bytes_s;
-    if bytes_s > 0.0 {
-        Ok(Throughput {
-            bytes_s,
-            ops_s: reads
-                .ops_s
-                .zip(writes.ops_s)
-                .map(|(one, other)| one + other),
-        })
-    } else {
-        Err(Error::failed("fio moved no data; see its messages"))
-    }
-}
-
-/// Reads, and writes, of all jobs.
-pub(crate) fn directions(text: &str) -> Result<(Throughput, Throughput)> {
-    let jobs = parse(text)?.jobs;
-    let sum = |side: fn(&Job) -> &Direction| Throughput {
-        bytes_s: jobs.iter().map(|job| side(job).bw_bytes).sum(),
-        ops_s: Some(jobs.iter().map(|job| side(job).iops).sum()),
-    };
-    Ok((sum(|job| &job.read), sum(|job| &job.write)))
-}
-
-fn read_bytes(text: &str) -> Result<u64> {
-    Ok(parse(text)?.jobs.iter().map(|job| job.read.io_bytes).sum())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// `fio --rw=randrw --numjobs=2 --group_reporting --output-format=json`, version 3.33.
-    const CAPTURED: &str = include_str!("../../tests/captured/fio-randrw.json");
-
-    #[test]
-    fn reads_and_writes_of_a_real_run_are_added() {
-        let throughput = throughput(CAPTURED).unwrap();
-        let value: serde_json::Value =
-            serde_json::from_str(&CAPTURED[CAPTURED.find('{').unwrap()..]).unwrap();
-        let job = &value["jobs"][0];
-        let sum =
-            job["read"]["bw_bytes"].as_f64().unwrap() + job["write"]["bw_bytes"].as_f64().unwrap();
-        assert_eq!(throughput.bytes_s, sum);
-        assert!(throughput.ops_s.unwrap() > 1000.0);
-    }
-
-    #[test]
-    fn a_failed_job_is_an_error_with_its_cause() {
-        let text = CAPTURED.replacen("\"error\" : 0", "\"error\" : 84", 1);
-        assert_ne!(text, CAPTURED);
-        let message = throughput(&text).unwrap_err().to_string();
-        assert!(
-            message.contains("fio job") && message.contains("84"),
-            "{message}"
-        );
-    }
-
-    #[test]
-    fn what_is_no_json_is_an_error() {
-        for text in ["", "{", "fio: no such option", "{\"jobs\": 3}"] {
-            assert!(throughput(text).is_err(), "{text:?}");
-        }
-    }
 
     #[test]
     fn every_pattern_runs_with_one_and_eight_jobs_as_threads_and_processes() {

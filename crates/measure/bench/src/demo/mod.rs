@@ -8,12 +8,11 @@
 //! while data is prepared and checked.
 
 mod everyday;
-pub(crate) mod facts;
-pub(crate) mod fio;
+mod fio;
 mod options;
 mod page;
 mod report;
-pub(crate) mod rocksdb;
+mod rocksdb;
 mod stage;
 
 pub use options::DemoOptions;
@@ -24,11 +23,24 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::emulated::EmulatedOptions;
-use crate::everyday::{EverydayOptions, EverydayReport};
-use crate::names::{self, NamesOptions, NamesReport};
+use crate::everyday::{self as everyday_jobs, Selection, Source};
+use crate::names;
+use crate::programs::host;
+use crate::subjects::PlacesOptions;
 use crate::{odin, pats, relocation};
 use egeria_harness::{Error, Result};
 use stage::Stage;
+
+/// The programs and the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("fio", "fio"),
+    ("db_bench", "rocksdb-tools"),
+    ("sst_dump", "rocksdb-tools"),
+    ("sqlite3", "sqlite3"),
+    ("git", "git"),
+    ("tar", "tar"),
+    ("cp", "coreutils"),
+];
 
 /// Runs all programs and writes the report. A program that fails or whose data is wrong does not
 /// stop the others: see [`DemoReport::failures`].
@@ -37,7 +49,7 @@ use stage::Stage;
 /// When the volume, the mount or the report cannot be made, programs are missing, or it was interrupted.
 pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let start = Instant::now();
-    facts::check_programs()?;
+    host::require(&PROGRAMS)?;
     let directory = options.output_directory.as_path();
     let failed = |error| {
         Error::io(
@@ -50,12 +62,14 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     let stage = Stage::set_up(options)?;
     let rows = run_all(&stage)?;
     drop(stage);
-    let (names, jobs) = (names_of(options)?, jobs_of(options)?);
+    let places = places(options);
+    let names = names::run(&places, &names::Selection::quick())?;
+    let jobs = everyday_jobs::run(&places, &Selection::all(Source::Made))?;
     let emulated = emulated(options);
     let report = DemoReport {
-        machine: facts::summary(&options.machine),
-        host: facts::host(),
-        versions: facts::versions(options.watch.cancel),
+        machine: host::summary(&options.machine),
+        host: host::host(),
+        versions: host::versions(options.watch.cancel),
         rows,
         names: names.rows,
         jobs: jobs.rows,
@@ -81,30 +95,16 @@ pub fn run(options: &DemoOptions<'_>) -> Result<DemoReport> {
     Ok(report)
 }
 
-/// What names cost, in short.
-fn names_of(options: &DemoOptions<'_>) -> Result<NamesReport> {
-    let short = NamesOptions::quick(options.preload_library.clone());
-    names::run(&NamesOptions {
+/// What benches of names and of everyday programs are given.
+fn places<'a>(options: &DemoOptions<'a>) -> PlacesOptions<'a> {
+    PlacesOptions {
+        rounds: if options.quick { 1 } else { 3 },
         worker: options.worker.clone(),
         loopback: options.loopback.clone(),
-        rounds: rounds(options, short.rounds),
         memory_directory: options.memory_directory.clone(),
         watch: options.watch,
-        ..short
-    })
-}
-
-/// Everyday programs on many small files, in short.
-fn jobs_of(options: &DemoOptions<'_>) -> Result<EverydayReport> {
-    let short = EverydayOptions::quick(options.preload_library.clone());
-    crate::everyday::run(&EverydayOptions {
-        worker: options.worker.clone(),
-        loopback: options.loopback.clone(),
-        rounds: rounds(options, short.rounds),
-        memory_directory: options.memory_directory.clone(),
-        watch: options.watch,
-        ..short
-    })
+        ..PlacesOptions::new(options.preload_library.clone())
+    }
 }
 
 /// What figures of emulated machines are given; a quick run leaves them out.
@@ -122,10 +122,6 @@ fn figure<'a, T>(
     run: impl FnOnce(&EmulatedOptions<'a>) -> Result<T>,
 ) -> Result<Option<T>> {
     options.as_ref().map(run).transpose()
-}
-
-fn rounds(options: &DemoOptions<'_>, usual: usize) -> usize {
-    if options.quick { 1 } else { usual }
 }
 
 fn run_all(stage: &Stage<'_>) -> Result<Vec<DemoRow>> {

@@ -10,7 +10,7 @@ pub struct DemoOptions<'a> {
     pub machine: egeria_machine::Machine,
     /// `libegeria_preload.so`.
     pub preload_library: PathBuf,
-    /// `egeria-names-worker`; `None`: as [`crate::names::NamesOptions`] says.
+    /// `egeria-names-worker`; `None`: as [`crate::PlacesOptions`] says.
     pub worker: Option<PathBuf>,
     /// `egeria-loopback`; likewise.
     pub loopback: Option<PathBuf>,

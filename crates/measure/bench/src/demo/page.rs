@@ -1,12 +1,13 @@
 //! The report as one page.
 
-use egeria_report::chart::{Bar, BarGroup, Bars, Color};
-use egeria_report::page::{facts, figure, key};
+use egeria_report::chart::{Bar, BarGroup, Color};
+use egeria_report::page::facts;
 use egeria_report::table::{Cell, heading, number, table, verdict};
 use egeria_stats::text::thousands;
 use maud::{Markup, html};
 
 use super::report::{DemoReport, DemoRow, Family, Throughput, bytes, rate};
+use crate::experiment::{group, picture};
 use crate::{colors, everyday, names};
 
 /// The whole page.
@@ -103,20 +104,19 @@ fn throughput_figure(rows: &[&DemoRow], caption: &str, series: &[Series]) -> Mar
             mark: None,
         }
     };
-    let group = |row: &&DemoRow| BarGroup {
-        name: short_name(row),
-        bars: series.iter().map(|series| bar(row, series)).collect(),
-        stacked: false,
+    let of = |row: &&DemoRow| {
+        let bars = series.iter().map(|series| bar(row, series));
+        group(short_name(row), bars.collect())
     };
-    let keys: Vec<(&str, Color)> = series
+    let keys: Vec<(Color, &str)> = series
         .iter()
-        .map(|(name, color, _)| (*name, *color))
+        .map(|(name, color, _)| (*color, *name))
         .collect();
-    bar_figure(rows.iter().map(group).collect(), caption, &keys)
+    bar_figure(rows.iter().map(of).collect(), caption, &keys)
 }
 
 fn placement_figure(report: &DemoReport) -> Markup {
-    let group = |row: &DemoRow| {
+    let shares = |row: &DemoRow| {
         let share = row.local_share()?;
         let bar = |color, value, bytes_moved, place| Bar {
             color,
@@ -135,22 +135,20 @@ fn placement_figure(report: &DemoReport) -> Markup {
     };
     let caption =
         "Bytes on the node where the thread ran, and on the other: shares of each program";
-    let keys = [("local", colors::LOCAL), ("remote", colors::REMOTE)];
+    let keys = [(colors::LOCAL, "local"), (colors::REMOTE, "remote")];
     bar_figure(
-        report.rows.iter().filter_map(group).collect(),
+        report.rows.iter().filter_map(shares).collect(),
         caption,
         &keys,
     )
 }
 
-fn bar_figure(groups: Vec<BarGroup>, caption: &str, keys: &[(&str, Color)]) -> Markup {
+fn bar_figure(groups: Vec<BarGroup>, caption: &str, keys: &[(Color, &str)]) -> Markup {
     if groups.is_empty() {
         return html! {};
     }
     let description = format!("Bar chart. {caption}. The figures are in the table below.");
-    let picture = Bars { groups }.draw(&description);
-    let keys = html! { @for (name, color) in keys { (key(*color, name)) } };
-    figure(None, caption, &keys, &picture, &html! {})
+    picture(None, caption, keys, groups, &description)
 }
 
 fn short_name(row: &DemoRow) -> String {

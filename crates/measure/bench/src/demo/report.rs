@@ -9,6 +9,8 @@ use crate::experiment::{Column, table};
 use crate::names::NamesRow;
 use crate::odin::OdinReport;
 use crate::pats::PatsReport;
+use crate::programs::Yield;
+pub use crate::programs::host::MachineSummary;
 use crate::relocation::RelocationReport;
 
 /// What kind of program a row is about.
@@ -32,6 +34,15 @@ pub struct Throughput {
     pub ops_s: Option<f64>,
 }
 
+impl From<Yield> for Throughput {
+    fn from(given: Yield) -> Throughput {
+        Throughput {
+            bytes_s: given.read_bytes_s + given.written_bytes_s,
+            ops_s: Some(given.operations_s),
+        }
+    }
+}
+
 impl Throughput {
     /// `factor` times as fast.
     pub(crate) fn times(self, factor: f64) -> Throughput {
@@ -47,9 +58,7 @@ impl Throughput {
 pub struct DemoRow {
     /// What kind of program it is.
     pub family: Family,
-    /// The program.
     pub program: String,
-    /// What it did.
     pub workload: String,
     /// On Egeria, at the speed of the emulated machine (its time); absent when none is emulated and
     /// for everyday programs, which run with emulated timing off.
@@ -109,21 +118,6 @@ impl DemoRow {
     }
 }
 
-/// The machine the volume spanned.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MachineSummary {
-    /// Its name; of an emulated machine the profile's.
-    pub name: String,
-    /// Whether its nodes are declared rather than real.
-    pub emulated: bool,
-    /// Host time per machine time while emulated timing is on.
-    pub dilation: Option<f64>,
-    /// Nodes, each with a pool.
-    pub nodes: usize,
-    /// What a node is, for people.
-    pub node: String,
-}
-
 /// Result of [`super::run`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DemoReport {
@@ -152,7 +146,6 @@ pub struct DemoReport {
     pub seconds: f64,
     /// The page with pictures.
     pub html: NamedPath,
-    /// This, as JSON.
     pub json: NamedPath,
 }
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egeria_engine::Volume;
-use egeria_harness::program::find_in_path;
 use egeria_harness::{Error, Result};
 use egeria_machine::Machine;
-use egeria_policy::planner::{Settings, System};
+use egeria_policy::planner::System;
 use egeria_scratch::check_room;
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
 use crate::experiment::Watch;
+use crate::programs::host;
 pub(crate) use run::{EmulatedRun, Moved, RunPace, VolumeSetup};
 
 /// What a bench on an emulated machine is given.
@@ -55,12 +55,7 @@ impl EmulatedOptions<'_> {
         words: impl Fn(&P) -> String,
         measure: impl FnMut(&P) -> Result<F>,
     ) -> Result<Vec<Vec<F>>> {
-        if find_in_path("fio").is_none() {
-            return Err(Error::MissingPrograms {
-                programs: "fio".to_owned(),
-                packages: "fio".to_owned(),
-            });
-        }
+        host::require(&[("fio", "fio")])?;
         check_room(&self.memory_directory, room_bytes, "free some")?;
         self.watch.rounds(self.rounds, points, words, measure)
     }
@@ -87,25 +82,22 @@ pub(crate) fn machine(profile: &str, nodes: Option<usize>, dilation: f64) -> Res
         .map_err(Error::failed)
 }
 
-/// A steward of a volume and of the processes that this one started.
-pub(crate) fn steward(
-    volume: &Arc<Volume>,
-    machine: &Machine,
-    policy: System,
-    settings: Settings,
-    window_ns: u64,
-    log: Option<PathBuf>,
-) -> Result<Steward> {
-    let options = StewardOptions {
+/// A steward of what this process started, which only decides as its policy says.
+pub(crate) fn steward_options(machine: &Machine, policy: System) -> StewardOptions {
+    StewardOptions {
         policy: policy.to_string(),
-        settings,
-        window_ns,
+        settings: policy.settings(),
+        window_ns: 0,
         machine: machine.clone(),
         scope: Scope::Tree(std::process::id()),
         memory_source: None,
         measure_idle_pools: false,
         record: None,
-        decision_log: log,
-    };
+        decision_log: None,
+    }
+}
+
+/// Starts a steward of a volume.
+pub(crate) fn steward(volume: &Arc<Volume>, options: StewardOptions) -> Result<Steward> {
     Steward::start(Target::Volume(Arc::clone(volume)), options).map_err(Error::failed)
 }

@@ -34,7 +34,6 @@ pub(crate) struct VolumeSetup {
     pub(crate) allocation: AllocationPolicy,
 }
 
-/// The volumes.
 pub(crate) struct EmulatedRun<'a> {
     volumes: Vec<ScratchVolume>,
     library: PathBuf,

@@ -43,7 +43,6 @@ pub(super) struct Scenario {
     pub(super) programs: Vec<Program>,
 }
 
-/// All of them.
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     let pm = |threads, request_bytes, read_share| Program {

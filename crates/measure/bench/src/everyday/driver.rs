@@ -6,17 +6,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use egeria_harness::process::{self, Finished};
-use egeria_harness::program::{find_beside, find_in_path};
+use egeria_harness::program::find_in_path;
 use egeria_harness::{Error, Result};
 use egeria_scratch::{check_room, memory_directory};
 use egeria_stats::statistics::{median, rotated_order};
 
 use super::check::comparable;
 use super::job::{Job, Tools, repository};
-use super::options::{EverydayOptions, Source};
+use super::options::{Selection, Source};
 use super::report::{EverydayReport, EverydayRow};
-use crate::subjects::{Needs, Places, SUBJECTS, Subject};
-use crate::tree::{self, Look};
+use crate::programs::tree::{self, Look};
+use crate::subjects::{Places, PlacesOptions, SUBJECTS, Subject};
 
 /// No job takes nearly this long.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -27,13 +27,13 @@ const NAME_BYTES: u64 = 16 << 10;
 /// Trees at a place at once: the copy, what a job makes of it, and a repository.
 const TREES: u64 = 4;
 
-pub(super) fn run(options: &EverydayOptions<'_>) -> Result<EverydayReport> {
+pub(super) fn run(options: &PlacesOptions<'_>, selection: &Selection) -> Result<EverydayReport> {
     if options.rounds == 0 {
         return Err(Error::failed(
             "nothing to measure; ask for at least 1 round",
         ));
     }
-    let (jobs, skipped) = runnable(&options.jobs, |program| find_in_path(program).is_some());
+    let (jobs, skipped) = runnable(&selection.jobs, |program| find_in_path(program).is_some());
     let mut report = EverydayReport {
         rows: Vec::new(),
         failures: Vec::new(),
@@ -44,7 +44,7 @@ pub(super) fn run(options: &EverydayOptions<'_>) -> Result<EverydayReport> {
     if jobs.is_empty() {
         return Ok(report);
     }
-    let bench = Bench::set_up(options, jobs)?;
+    let bench = Bench::set_up(options, &selection.source, jobs)?;
     report.tree.clone_from(&bench.tree);
     bench.measure(&mut report)?;
     Ok(report)
@@ -72,7 +72,7 @@ struct Results {
 
 /// Everything ready.
 struct Bench<'a> {
-    options: &'a EverydayOptions<'a>,
+    options: &'a PlacesOptions<'a>,
     jobs: Vec<Job>,
     worker: PathBuf,
     python: String,
@@ -85,15 +85,19 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn set_up(options: &'a EverydayOptions<'a>, jobs: Vec<Job>) -> Result<Bench<'a>> {
+    fn set_up(
+        options: &'a PlacesOptions<'a>,
+        source: &Source,
+        jobs: Vec<Job>,
+    ) -> Result<Bench<'a>> {
         options.watch.step(0, 1, "copying the tree")?;
-        let worker = find_beside(
-            options.worker.as_deref(),
-            "egeria-names-worker",
-            "EGERIA_NAMES_WORKER",
-        )?;
+        let worker = options.find_worker()?;
         let made = memory_directory(&options.memory_directory)?;
-        let source = match &options.source {
+        let name = match source {
+            Source::Directory(directory) => directory.display().to_string(),
+            Source::Made => "a tree made for it".to_owned(),
+        };
+        let source = match source {
             Source::Directory(directory) => directory.clone(),
             Source::Made => {
                 let failed = |error| Error::io("cannot make a tree", error, "is the tmpfs full?");
@@ -112,16 +116,7 @@ impl<'a> Bench<'a> {
             2 * pool_bytes,
             "name a smaller directory",
         )?;
-        let places = Places::set_up(&Needs {
-            memory_directory: &options.memory_directory,
-            pool_bytes,
-            preload_library: &options.preload_library,
-            loopback: options.loopback.as_deref(),
-        })?;
-        let name = match &options.source {
-            Source::Directory(directory) => directory.display().to_string(),
-            Source::Made => "a tree made for it".to_owned(),
-        };
+        let places = Places::set_up(options, pool_bytes)?;
         let mut bench = Bench {
             options,
             jobs,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::git::quiet_git;
+use crate::programs::git::quiet_git;
 use crate::subjects::{Places, Subject};
 
 /// What a program does.
@@ -11,13 +11,11 @@ use crate::subjects::{Places, Subject};
 pub enum Job {
     /// Extract an archive of the tree.
     Tar,
-    /// Copy the tree.
     Cp,
     /// List it, with attributes.
     Ls,
     /// Find files by size.
     Find,
-    /// Add up sizes.
     Du,
     /// Search in all files.
     Rg,
@@ -201,7 +199,6 @@ pub(super) struct Tools<'a> {
     pub original: &'a Path,
     /// An archive of it.
     pub archive: &'a Path,
-    /// Python.
     pub python: &'a str,
 }
 

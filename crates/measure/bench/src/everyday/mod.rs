@@ -20,17 +20,19 @@ mod options;
 mod report;
 
 pub use job::Job;
-pub use options::{EverydayOptions, Source};
+pub use options::{Selection, Source};
 pub(crate) use report::picture;
 pub use report::{EverydayReport, EverydayRow};
 
 use egeria_harness::Result;
+
+use crate::subjects::PlacesOptions;
 
 /// Measures everyday programs. A program that fails, or whose result is wrong, does not stop the others: see
 /// [`EverydayReport::failures`]; one that is missing is left out, see [`EverydayReport::skipped`].
 ///
 /// # Errors
 /// When something cannot be set up, or it was interrupted.
-pub fn run(options: &EverydayOptions<'_>) -> Result<EverydayReport> {
-    driver::run(options)
+pub fn run(options: &PlacesOptions<'_>, selection: &Selection) -> Result<EverydayReport> {
+    driver::run(options, selection)
 }

@@ -1,10 +1,8 @@
-//! How to measure.
+//! What is run, and on what.
 
 use std::path::PathBuf;
 
 use super::job::Job;
-
-use crate::experiment::Watch;
 
 /// The tree that programs work on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,47 +13,20 @@ pub enum Source {
     Made,
 }
 
-/// How to measure everyday programs.
-pub struct EverydayOptions<'a> {
-    /// Rounds to take the medians over, at least 1.
-    pub rounds: usize,
-    /// What to run, in this order.
+/// What is run, and on what.
+#[derive(Clone)]
+pub struct Selection {
+    /// The jobs, in this order.
     pub jobs: Vec<Job>,
-    /// On what.
     pub source: Source,
-    /// `libegeria_preload.so`.
-    pub preload_library: PathBuf,
-    /// `egeria-names-worker`; `None`: `EGERIA_NAMES_WORKER`, else beside this executable or in `../lib/egeria`.
-    pub worker: Option<PathBuf>,
-    /// `egeria-loopback`; likewise, `EGERIA_LOOPBACK`.
-    pub loopback: Option<PathBuf>,
-    /// The tmpfs where everything is made.
-    pub memory_directory: PathBuf,
-    /// Progress and stopping.
-    pub watch: Watch<'a>,
 }
 
-impl EverydayOptions<'_> {
-    /// The measurement `egeria-lab bench everyday` makes: 5 rounds on a copy of `/usr/include`.
-    pub fn new(preload_library: PathBuf) -> EverydayOptions<'static> {
-        EverydayOptions {
-            rounds: 5,
+impl Selection {
+    /// All jobs on this tree.
+    pub fn all(source: Source) -> Selection {
+        Selection {
             jobs: Job::ALL.to_vec(),
-            source: Source::Directory(PathBuf::from("/usr/include")),
-            preload_library,
-            worker: None,
-            loopback: None,
-            memory_directory: PathBuf::from("/dev/shm"),
-            watch: Watch::default(),
-        }
-    }
-
-    /// The same, short: 3 rounds on a small tree made for it.
-    pub fn quick(preload_library: PathBuf) -> EverydayOptions<'static> {
-        EverydayOptions {
-            rounds: 3,
-            source: Source::Made,
-            ..EverydayOptions::new(preload_library)
+            source,
         }
     }
 }

@@ -10,7 +10,6 @@ use crate::names::{bar, bars, times};
 /// Figures of one job: medians over the rounds, s. `None`: it failed every time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EverydayRow {
-    /// What was done.
     pub job: String,
     /// On tmpfs.
     pub tmpfs_s: Option<f64>,
@@ -28,7 +27,6 @@ pub struct EverydayRow {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct EverydayReport {
-    /// One per job.
     pub rows: Vec<EverydayRow>,
     /// What went wrong, a line each.
     #[serde(skip)]

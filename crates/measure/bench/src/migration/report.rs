@@ -36,7 +36,6 @@ pub struct Row {
 pub struct MigrationReport {
     /// Where the memory was at first.
     pub from: NodeId,
-    /// Where it went.
     pub to: NodeId,
     /// Rounds that the medians are over.
     pub rounds: usize,

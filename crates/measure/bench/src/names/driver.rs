@@ -4,20 +4,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use egeria_harness::process::check_cancel;
-use egeria_harness::program::find_beside;
 use egeria_harness::{Error, Result};
 use egeria_scratch::check_room;
 use egeria_stats::statistics::rotated_order;
 
-use super::options::NamesOptions;
+use super::options::Selection;
 use super::plan::{self, Case, MAX_THREADS};
 use super::report::{NamesReport, NamesRow};
 use super::worker::{Reply, Request};
 use crate::programs::worker::Worker;
-use crate::subjects::{Needs, Places, SUBJECTS, Subject};
+use crate::subjects::{Places, PlacesOptions, SUBJECTS, Subject};
 
-/// Name of the measured program.
-const WORKER: &str = "egeria-names-worker";
 /// How long a worker may take for one request: filling a directory makes 100,000 names.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Room in the pool for whatever a case makes.
@@ -25,10 +22,10 @@ const SPARE_BYTES: u64 = 256 << 20;
 /// Room a file without content takes at most, on any of the places.
 const NAME_BYTES: u64 = 8 << 10;
 
-pub(super) fn run(options: &NamesOptions<'_>) -> Result<NamesReport> {
-    let most = options.entries.iter().copied().max().unwrap_or(0);
-    let sensible = options.entries.is_sorted() && options.entries.first() > Some(&0);
-    if options.rounds == 0 || !sensible || !(1..=MAX_THREADS).contains(&options.threads) {
+pub(super) fn run(options: &PlacesOptions<'_>, selection: &Selection) -> Result<NamesReport> {
+    let most = selection.entries.iter().copied().max().unwrap_or(0);
+    let sensible = selection.entries.is_sorted() && selection.entries.first() > Some(&0);
+    if options.rounds == 0 || !sensible || !(1..=MAX_THREADS).contains(&selection.threads) {
         return Err(Error::failed(
             "nothing to measure; ask for at least 1 round, 1 name and 1 or 2 threads",
         ));
@@ -36,18 +33,14 @@ pub(super) fn run(options: &NamesOptions<'_>) -> Result<NamesReport> {
     // Both the library's and the mount's directories are in the pool.
     let pool_bytes = SPARE_BYTES + 2 * (MAX_THREADS * most) as u64 * NAME_BYTES;
     check_room(&options.memory_directory, pool_bytes, "free some")?;
-    let places = Places::set_up(&Needs {
-        memory_directory: &options.memory_directory,
-        pool_bytes,
-        preload_library: &options.preload_library,
-        loopback: options.loopback.as_deref(),
-    })?;
+    let places = Places::set_up(options, pool_bytes)?;
+    let program = options.find_worker()?;
     let mut workers = Vec::new();
     for subject in SUBJECTS {
-        workers.push(start(options.worker.as_deref(), &places, subject)?);
+        workers.push(start(&program, &places, subject)?);
     }
-    let cases = plan::cases(&options.operations, &options.entries, options.threads);
-    let rows = measure_all(options, &mut workers, &cases)?;
+    let cases = plan::cases(&selection.operations, &selection.entries, selection.threads);
+    let rows = measure_all(options, selection, &mut workers, &cases)?;
     Ok(NamesReport {
         rows,
         rounds: options.rounds,
@@ -55,7 +48,8 @@ pub(super) fn run(options: &NamesOptions<'_>) -> Result<NamesReport> {
 }
 
 fn measure_all(
-    options: &NamesOptions<'_>,
+    options: &PlacesOptions<'_>,
+    selection: &Selection,
     workers: &mut [Worker],
     cases: &[Case],
 ) -> Result<Vec<NamesRow>> {
@@ -66,7 +60,7 @@ fn measure_all(
             filled = case.entries;
             for worker in &mut *workers {
                 tell(done, &format!("{filled} names on {}", worker.name))?;
-                let directories = options.threads;
+                let directories = selection.threads;
                 let entries = case.entries;
                 let request = Request::Fill {
                     directories,
@@ -83,7 +77,7 @@ fn measure_all(
                 check_cancel(options.watch.cancel)?;
                 let request = Request::Measure {
                     case: *case,
-                    milliseconds: options.measurement_ms,
+                    milliseconds: selection.measurement_ms,
                 };
                 match workers[place].ask(&request, options.watch.cancel)? {
                     Reply::Measured { ns } => rounds[place].push(ns),
@@ -97,8 +91,7 @@ fn measure_all(
     Ok(rows)
 }
 
-fn start(program: Option<&Path>, places: &Places, subject: Subject) -> Result<Worker> {
-    let program = find_beside(program, WORKER, "EGERIA_NAMES_WORKER")?;
+fn start(program: &Path, places: &Places, subject: Subject) -> Result<Worker> {
     let mut command = places.command(subject, program);
     command.arg(places.directory(subject));
     let mut worker = Worker::start(&mut command, subject.name(), PATIENCE)?;

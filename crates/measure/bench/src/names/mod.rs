@@ -16,16 +16,18 @@ pub mod plan;
 mod report;
 pub mod worker;
 
-pub use options::NamesOptions;
+pub use options::Selection;
 pub use report::{NamesReport, NamesRow};
 pub(crate) use report::{bar, bars, picture, times};
 
 use egeria_harness::Result;
 
+use crate::subjects::PlacesOptions;
+
 /// Measures what names cost.
 ///
 /// # Errors
 /// When something cannot be set up, a call fails, or it was interrupted.
-pub fn run(options: &NamesOptions<'_>) -> Result<NamesReport> {
-    driver::run(options)
+pub fn run(options: &PlacesOptions<'_>, selection: &Selection) -> Result<NamesReport> {
+    driver::run(options, selection)
 }

@@ -80,7 +80,6 @@ impl Operation {
 pub enum Sharing {
     /// Each in its own.
     Own,
-    /// All in one.
     Shared,
 }
 
@@ -97,7 +96,6 @@ impl Sharing {
 /// One row of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Case {
-    /// What it does.
     pub operation: Operation,
     /// Threads at once.
     pub threads: usize,

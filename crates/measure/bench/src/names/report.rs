@@ -52,7 +52,6 @@ impl NamesRow {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct NamesReport {
-    /// One per case.
     pub rows: Vec<NamesRow>,
     /// Rounds the medians are over.
     #[serde(skip)]

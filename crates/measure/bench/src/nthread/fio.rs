@@ -6,9 +6,7 @@ use std::sync::Arc;
 use egeria_engine::{Errno, InodeNumber, NewInode, Volume};
 
 use super::plan::Pace;
-use super::prepare::{aside, text};
-use super::program::Yield;
-use crate::demo::fio as demo_fio;
+use super::prepare::aside;
 use crate::programs::script::Call;
 use egeria_harness::{Error, Result};
 
@@ -59,7 +57,7 @@ pub(super) fn call(
     Call::new([
         "fio".to_owned(),
         "--name=f".to_owned(),
-        format!("--directory={}", text(directory)),
+        format!("--directory={}", directory.display()),
         "--ioengine=psync".to_owned(),
         "--thread".to_owned(),
         format!("--numjobs={threads}"),
@@ -76,17 +74,4 @@ pub(super) fn call(
         "--output-format=json".to_owned(),
         "--eta=never".to_owned(),
     ])
-}
-
-/// What fio says it read and wrote, wall time.
-pub(super) fn given(said: &str) -> Result<Yield> {
-    let (reads, writes) = demo_fio::directions(said)?;
-    if reads.bytes_s + writes.bytes_s <= 0.0 {
-        return Err(Error::failed("fio moved no data; see its messages"));
-    }
-    Ok(Yield {
-        operations_s: reads.ops_s.unwrap_or_default() + writes.ops_s.unwrap_or_default(),
-        read_bytes_s: reads.bytes_s,
-        written_bytes_s: writes.bytes_s,
-    })
 }

@@ -12,9 +12,7 @@ const OTHERS: [&str; 5] = ["nova", "nova_n", "rl", "cpu", "nm"];
 /// One thing to reach.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Goal {
-    /// In words.
     pub what: String,
-    /// The bound.
     pub bound: f64,
     /// Whether the value must be at most, not at least, the bound.
     pub at_most: bool,
@@ -39,11 +37,8 @@ impl Goal {
 /// A difference from the paper by more than a third.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Disagreement {
-    /// The row.
     pub row: String,
-    /// Ours.
     pub ours: f64,
-    /// The paper's.
     pub paper: f64,
     /// Why, as far as can be told.
     pub cause: &'static str,

@@ -7,7 +7,6 @@
 //! scaled and what is emulated: `docs/explanation/nthread-figures.md`.
 
 mod figure;
-mod filebench;
 mod fio;
 mod goals;
 mod mover;
@@ -38,9 +37,8 @@ pub use setup::{Allocation, Pinning, Setup};
 use std::path::Path;
 use std::time::Instant;
 
-use crate::demo::facts;
+use crate::programs::host;
 use egeria_harness::process;
-use egeria_harness::program::find_in_path;
 use egeria_harness::{Error, Result};
 use egeria_scratch::check_room;
 use egeria_stats::statistics::MIN_SETTLED;
@@ -99,8 +97,8 @@ pub fn run_groups(options: &NthreadOptions<'_>, groups: &[Group]) -> Result<Nthr
         }
     }
     let report = NthreadReport {
-        machine: facts::summary(&options.machine),
-        host: facts::host(),
+        machine: host::summary(&options.machine),
+        host: host::host(),
         others_share: host_use.others(),
         stalled_share: stalled_share(&findings),
         with_goals: options.extent != Extent::Demo,
@@ -168,23 +166,7 @@ fn stalled_share(findings: &[Finding<'_>]) -> f64 {
 }
 
 fn check(options: &NthreadOptions<'_>) -> Result<()> {
-    let missing: Vec<_> = PROGRAMS
-        .iter()
-        .filter(|(program, _)| find_in_path(program).is_none())
-        .collect();
-    if !missing.is_empty() {
-        let names = |part: fn(&(&'static str, &'static str)) -> &'static str, between: &str| {
-            missing
-                .iter()
-                .map(|pair| part(pair))
-                .collect::<Vec<_>>()
-                .join(between)
-        };
-        return Err(Error::MissingPrograms {
-            programs: names(|pair| pair.0, ", "),
-            packages: names(|pair| pair.1, " "),
-        });
-    }
+    host::require(&PROGRAMS)?;
     if !egeria_harness::program::is_executable(&options.filebench_program) {
         let at = options.filebench_program.display();
         return Err(Error::failed(format!(
@@ -251,7 +233,7 @@ fn label(group: &Group, program: Program) -> String {
 }
 
 fn versions(options: &NthreadOptions<'_>) -> Vec<String> {
-    let all = facts::versions(options.watch.cancel);
+    let all = host::versions(options.watch.cancel);
     let ours = |line: &String| line.starts_with("fio") || line.starts_with("RocksDB");
     all.into_iter().filter(ours).collect()
 }

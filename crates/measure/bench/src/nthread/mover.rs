@@ -8,13 +8,13 @@ use std::sync::Arc;
 use egeria_engine::Volume;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
-use egeria_steward::{LogReader, Record, Scope, Steward, StewardOptions, Target, WindowRecord};
+use egeria_steward::{LogReader, Record, Steward, StewardOptions, WindowRecord};
 
 use super::plan::Pace;
 use super::setup::Setup;
+use crate::emulated::{steward, steward_options};
 use egeria_harness::{Error, Result};
 
-/// What moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Moves {
     /// Threads, each time counted.
@@ -49,18 +49,12 @@ impl Mover {
             return Ok(Mover(None));
         }
         let options = StewardOptions {
-            policy: setup.policy.to_string(),
             settings: setup.policy_settings()?,
             window_ns: pace.window_ns,
-            machine: machine.clone(),
-            scope: Scope::Tree(std::process::id()),
-            memory_source: None,
-            measure_idle_pools: false,
-            record: None,
             decision_log: Some(log.to_owned()),
+            ..steward_options(machine, setup.policy)
         };
-        let steward =
-            Steward::start(Target::Volume(Arc::clone(volume)), options).map_err(Error::failed)?;
+        let steward = steward(volume, options)?;
         let warmup_ns = pace.warmup.as_nanos() as f64 / pace.dilation;
         Ok(Mover(Some(Working {
             steward,

@@ -1,7 +1,7 @@
 //! The report as one page.
 
-use egeria_report::chart::{self, BarGroup, Bars, Color, sparkline};
-use egeria_report::page::{facts, figure as framed, folded, key};
+use egeria_report::chart::{self, BarGroup, Color, sparkline};
+use egeria_report::page::{facts, folded, key};
 use egeria_report::table::{
     Cell, heading, number, picture as small_picture, table, text, verdict as judged,
 };
@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::figure::{Figure, MEAN};
 use super::report::{NthreadReport, dash, percent, range, throughput, times, verdict};
 use super::rows::Bar;
-use crate::colors;
+use crate::{colors, experiment};
 
 /// What this page adds to the style of the other report.
 const MORE_STYLE: &str = include_str!("page.css");
@@ -171,9 +171,11 @@ fn picture(figure: Figure, bars: &[&Bar]) -> Markup {
         "Bar chart of figure {}: {caption}. The figures are in the table below.",
         figure.name()
     );
-    let keys = html! { @for config in configs { (key(color(config), config)) } };
-    let picture = Bars { groups }.draw(&description);
-    framed(None, &caption, &keys, &picture, &html! {})
+    let keys: Vec<(Color, &str)> = configs
+        .iter()
+        .map(|config| (color(config), *config))
+        .collect();
+    experiment::picture(None, &caption, &keys, groups, &description)
 }
 
 fn group(figure: Figure, chunk: &[&Bar]) -> BarGroup {
@@ -206,11 +208,7 @@ fn group(figure: Figure, chunk: &[&Bar]) -> BarGroup {
             mark: row.paper_vs_nova,
         }
     };
-    BarGroup {
-        name,
-        bars: chunk.iter().map(bar).collect(),
-        stacked: false,
-    }
+    experiment::group(name, chunk.iter().map(bar).collect())
 }
 
 fn rows(bars: &[&Bar]) -> Markup {

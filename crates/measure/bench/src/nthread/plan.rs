@@ -90,7 +90,6 @@ const ROCKSDB_THREADS: u32 = 4;
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// Everything.
     Full,
     /// A few rows of Figs. 5, 6 and 7.
     Subset,

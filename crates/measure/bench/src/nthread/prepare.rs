@@ -1,15 +1,9 @@
 //! What programs share that prepare files.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use egeria_engine::Volume;
 use egeria_harness::{Error, Result};
-
-/// Path as an argument.
-pub(super) fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
 
 /// On a thread of its own, which is gone from the session afterwards: else it would count as one of
 /// those that a scheduler spreads over the nodes.

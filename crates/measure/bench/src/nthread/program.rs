@@ -2,6 +2,8 @@
 
 use egeria_policy::nthread::Settings;
 
+use crate::programs::Yield;
+
 /// A measured program with its workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Program {
@@ -9,7 +11,6 @@ pub enum Program {
     Fio {
         /// Share of reads, %.
         read_percent: u32,
-        /// Bytes of each.
         block_bytes: u32,
     },
     /// RocksDB's `db_bench`.
@@ -53,44 +54,7 @@ impl Benchmark {
 pub enum Unit {
     /// Bytes/s, reads weighted as in NThread Eq. 1.
     WeightedBytes,
-    /// Operations/s.
     Operations,
-}
-
-/// What a run gave, in machine time.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Yield {
-    /// Operations/s as the program counts them.
-    pub operations_s: f64,
-    /// Bytes/s it read.
-    pub read_bytes_s: f64,
-    /// Bytes/s it wrote.
-    pub written_bytes_s: f64,
-}
-
-impl Yield {
-    /// Both together.
-    pub fn plus(self, other: Yield) -> Yield {
-        Yield {
-            operations_s: self.operations_s + other.operations_s,
-            read_bytes_s: self.read_bytes_s + other.read_bytes_s,
-            written_bytes_s: self.written_bytes_s + other.written_bytes_s,
-        }
-    }
-
-    /// `factor` times as much.
-    pub fn times(self, factor: f64) -> Yield {
-        Yield {
-            operations_s: self.operations_s * factor,
-            read_bytes_s: self.read_bytes_s * factor,
-            written_bytes_s: self.written_bytes_s * factor,
-        }
-    }
-
-    /// Reads weighted and writes, bytes/s (NThread Eq. 1).
-    pub fn weighted_bytes_s(self, read_weight: f64) -> f64 {
-        self.read_bytes_s * read_weight + self.written_bytes_s
-    }
 }
 
 impl Program {

@@ -37,7 +37,6 @@ pub struct NthreadReport {
     pub repetitions: usize,
     /// Dilations, windows and times measured, in words.
     pub paces: Vec<String>,
-    /// One per row.
     pub bars: Vec<Bar>,
     /// Runs that failed, one line each.
     pub failures: Vec<String>,
@@ -255,12 +254,10 @@ pub(super) fn throughput(value: Option<f64>, unit: Unit) -> String {
     })
 }
 
-/// A ratio.
 pub(super) fn times(value: Option<f64>) -> String {
     value.map_or(dash(), |value| format!("{value:.2}x"))
 }
 
-/// A share.
 pub(super) fn percent(value: Option<f64>) -> String {
     value.map_or(dash(), |value| format!("{:.0} %", value * 100.0))
 }

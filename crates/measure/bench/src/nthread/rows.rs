@@ -25,13 +25,11 @@ const WEIGHTS: [(&str, f64); 4] = [
 pub struct NthreadRow {
     /// Figure of the paper.
     pub figure: String,
-    /// What ran.
     pub workload: String,
     /// Threads of each instance.
     pub threads: u32,
     /// Programs that ran at once.
     pub instances: u32,
-    /// The bar.
     pub config: String,
     /// fio: bytes/s, reads weighted (NThread Eq. 1); others: operations/s. `None`: no run succeeded.
     pub throughput: Option<f64>,
@@ -59,11 +57,9 @@ pub struct NthreadRow {
 /// A row with what only the page shows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bar {
-    /// Which figure.
     pub figure: Figure,
     /// What its throughput counts.
     pub unit: Unit,
-    /// The row.
     pub row: NthreadRow,
     /// Throughput of each repetition; `None` where it failed.
     pub runs: Vec<Option<f64>>,
@@ -310,7 +306,7 @@ fn mean_of(all: &[&Bar]) -> Bar {
 mod tests {
     use super::*;
     use crate::nthread::plan::{Extent, groups};
-    use crate::nthread::program::Yield;
+    use crate::programs::Yield;
 
     fn measurement(operations_s: f64) -> Option<Measurement> {
         Some(Measurement {

@@ -20,7 +20,6 @@ pub enum Allocation {
 /// Where threads may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pinning {
-    /// Anywhere.
     Free,
     /// Instance i on node i, where its data is.
     WithData,

@@ -10,11 +10,12 @@ use tempfile::TempDir;
 use super::mover::{Mover, Moves};
 use super::options::NthreadOptions;
 use super::plan::Group;
-use super::program::{Program, Yield};
+use super::program::Program;
 use super::sample::{self, Moment, Sampler};
 use super::setup::{Allocation, Pinning};
-use super::{filebench, fio, rocksdb};
+use super::{fio, rocksdb};
 use crate::programs::script::{self, Call};
+use crate::programs::{self, Yield, filebench};
 use egeria_harness::process::Cancel;
 use egeria_harness::{Error, Result};
 use egeria_scratch::{ScratchVolume, memory_directory};
@@ -110,7 +111,7 @@ impl<'a> Stage<'a> {
                 made
             }
             Program::Rocksdb(_) if self.group.needs_database() => {
-                self.one_by_one(|place| rocksdb::fill(&self.directory(place), self.group.threads))
+                self.one_by_one(|place| rocksdb::fill(&self.directory(place)))
             }
             Program::Rocksdb(_) => Ok(()),
             Program::Filebench(personality) => self.one_by_one(|place| {
@@ -201,7 +202,7 @@ impl<'a> Stage<'a> {
                 personality,
                 &directory,
                 group.threads,
-                &group.pace,
+                (group.pace.warmup, group.pace.measured),
             ),
         }
     }
@@ -270,8 +271,10 @@ fn paced(machine: &Machine, group: &Group) -> Result<Machine> {
 /// What a program said it did, on the machine's clock.
 fn given(program: Program, text: &str, dilation: f64) -> Result<Yield> {
     let given = match program {
-        Program::Fio { .. } => fio::given(text),
-        Program::Rocksdb(benchmark) => rocksdb::given(text, benchmark),
+        Program::Fio { .. } => programs::fio::given(text),
+        Program::Rocksdb(benchmark) => {
+            programs::rocksdb::outcome(text, benchmark.word()).map(|outcome| outcome.given)
+        }
         Program::Filebench(_) => filebench::given(text),
     };
     Ok(given?.times(dilation))

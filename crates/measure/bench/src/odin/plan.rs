@@ -8,7 +8,6 @@ use crate::emulated::{EmulatedRun, machine};
 use crate::programs::fio;
 use crate::programs::script::Call;
 
-/// The machine.
 const PROFILE: &str = "odin-8s";
 const MIB: u64 = 1 << 20;
 /// Two sizes of requests, as the slides have.
@@ -36,7 +35,6 @@ pub enum Selection {
     Brief,
 }
 
-/// One point.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
     /// The first nodes of the machine, so many.

@@ -12,7 +12,6 @@ use crate::experiment::{Column, group, over, page_of, picture, table};
 /// One point: medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OdinRow {
-    /// Nodes.
     pub nodes: usize,
     /// `one_node`, `spread`, `striped`, or `delegated`: striped, and accessed by delegates.
     pub layout: String,
@@ -69,7 +68,6 @@ pub struct OdinDelegated {
 pub struct OdinReport {
     /// What counts most.
     pub summary: Option<OdinSummary>,
-    /// One per point.
     pub rows: Vec<OdinRow>,
     /// Where the figures come from.
     pub emulated: bool,

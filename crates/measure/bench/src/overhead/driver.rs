@@ -1,9 +1,9 @@
 //! Runs programs with a source on and off.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use egeria_harness::{Error, Result};
@@ -15,8 +15,12 @@ use egeria_steward::{Scope, Steward, StewardOptions, Target};
 use super::options::OverheadOptions;
 use super::plan::{Case, Source, Subject, cases};
 use super::report::{OverheadReport, Row};
-use super::subject::FILE_BYTES;
+use super::subject::{Done, FILE_BYTES};
+use crate::emulated::steward_options;
+use crate::programs::worker::Worker;
 
+/// How long a program may take beyond what it is measured for.
+const PATIENCE: Duration = Duration::from_secs(3600);
 /// Windows that pass before a source is measured: the first of them find out what there is.
 const WARM_WINDOWS: u32 = 2;
 /// Windows until a steward knows which of many threads are idle.
@@ -171,15 +175,11 @@ fn begin(
 ) -> Result<std::result::Result<Steward, String>> {
     let policy = source.policy();
     let chosen = StewardOptions {
-        policy: policy.to_string(),
-        settings: policy.settings(),
         window_ns: u64::try_from(options.window.as_nanos()).unwrap_or(u64::MAX),
-        machine: machine.clone(),
-        scope: Scope::Tree(running.child.id()),
+        scope: Scope::Tree(running.worker.process_id),
         memory_source: source.way(),
-        measure_idle_pools: false,
-        record: None,
         decision_log: Some(running.folder.path().join("decisions.jsonl")),
+        ..steward_options(machine, policy)
     };
     let steward = Steward::start(Target::Processes, chosen).map_err(Error::failed)?;
     let marks = match source {
@@ -220,9 +220,7 @@ fn looking_ns() -> u64 {
 
 /// A program that is measured; ends when dropped, and its file with it.
 struct Running {
-    child: Child,
-    orders: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    worker: Worker,
     folder: tempfile::TempDir,
 }
 
@@ -259,28 +257,10 @@ fn start(options: &OverheadOptions<'_>, subject: &Subject) -> Result<(Running, O
         }
     };
     let (program, before) = &options.program;
-    let child = Command::new(program)
-        .args(before)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut child = child.map_err(|error| {
-        let doing = format!("cannot start {}", program.display());
-        Error::io(doing, error, "install egeria again")
-    })?;
-    let (orders, answers) = (child.stdin.take(), child.stdout.take());
-    let Some(answers) = answers else {
-        return Err(Error::failed("a program came without its pipes; try again"));
-    };
-    let mut running = Running {
-        child,
-        orders,
-        answers: BufReader::new(answers),
-        folder,
-    };
-    running.answer()?;
-    Ok((running, place))
+    let mut command = Command::new(program);
+    command.args(before).args(arguments);
+    let worker = Worker::start(&mut command, name(subject), PATIENCE)?;
+    Ok((Running { worker, folder }, place))
 }
 
 fn fill_file(path: &str) -> Result<()> {
@@ -316,43 +296,11 @@ fn file_system(directory: &Path) -> &'static str {
 
 impl Running {
     fn measure(&mut self, length: Duration) -> Result<Speed> {
-        let order = self
-            .orders
-            .as_mut()
-            .map(|pipe| writeln!(pipe, "{}", length.as_millis()));
-        if !matches!(order, Some(Ok(()))) {
-            return Err(self.ended());
-        }
-        let answer = self.answer()?;
-        let numbers = answer.split_ascii_whitespace().map(str::parse::<f64>);
-        match numbers.collect::<Result<Vec<f64>, _>>().as_deref() {
-            Ok([done, ns, cpu_ns]) if *ns > 0.0 => Ok(Speed {
-                ops_s: done * 1e9 / ns,
-                ops_cpu_s: done * 1e9 / cpu_ns.max(1.0),
-            }),
-            _ => Err(Error::failed(format!(
-                "a measured program said {answer:?}; install egeria again"
-            ))),
-        }
-    }
-
-    fn answer(&mut self) -> Result<String> {
-        let mut line = String::new();
-        match self.answers.read_line(&mut line) {
-            Ok(1..) => Ok(line.trim().to_owned()),
-            _ => Err(self.ended()),
-        }
-    }
-
-    fn ended(&self) -> Error {
-        Error::failed("a measured program ended early; see its message above")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.orders = None;
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        let Done { count, ns, cpu_ns } = self.worker.ask(&length_ms, None)?;
+        Ok(Speed {
+            ops_s: count * 1e9 / ns.max(1.0),
+            ops_cpu_s: count * 1e9 / cpu_ns.max(1.0),
+        })
     }
 }

@@ -34,7 +34,6 @@ pub(super) enum Source {
     Memory(Way),
 }
 
-/// One row.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Case {
     pub(super) subject: Subject,

@@ -46,7 +46,6 @@ pub struct OverheadReport {
     pub threads: u64,
     /// CPUs of the machine.
     pub cpus: usize,
-    /// The kernel.
     pub kernel: String,
     /// One per program and source.
     pub rows: Vec<Row>,

@@ -1,21 +1,33 @@
 //! The programs that are measured. They know nothing of who looks.
 //!
-//! A line on standard input says for how many ms to work; the answer is a line with operations, ns, and ns of CPU time.
+//! Each is asked to work for so many ms, and answers what it did.
 
 use std::fs::File;
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::programs::worker;
 
 const PAGE: usize = 4096;
 /// Bytes of the file that is read: beyond the caches of a core, and soon cached.
 pub(super) const FILE_BYTES: u64 = 64 << 20;
 /// Operations between two looks at the clock.
 const BATCH: u64 = 256;
+
+/// What was done in the time asked for.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Done {
+    pub(super) count: f64,
+    pub(super) ns: f64,
+    /// CPU time of the thread that answers.
+    pub(super) cpu_ns: f64,
+}
 
 /// Works until standard input ends. `what` is `reads FILE`, `memory BYTES` or `threads COUNT FILE`.
 ///
@@ -101,34 +113,28 @@ fn threads(count: u64, path: &str) -> Result<(), String> {
 
 /// Works for as long as it is asked to, again and again.
 fn serve(mut work: impl FnMut() -> bool) -> Result<(), String> {
-    let failed =
-        |error: io::Error| format!("the answer cannot be given: {error}; do not close its pipes");
-    println!("ready");
-    for line in io::stdin().lock().lines() {
-        let line = line.map_err(failed)?;
-        let length = line
-            .trim()
-            .parse()
-            .map_err(|_| format!("{line:?} is no time in ms"))?;
-        let (begin, length) = (Instant::now(), Duration::from_millis(length));
+    let served = worker::serve(|length_ms: &u64| {
+        let (begin, length) = (Instant::now(), Duration::from_millis(*length_ms));
         let cpu_begin_ns = cpu_ns();
-        let mut done = 0;
+        let mut done = 0_u64;
         while begin.elapsed() < length {
             for _ in 0..BATCH {
                 if !work() {
-                    return Err("a read failed; is the file system full?".to_owned());
+                    return Err(io::Error::other("a read failed; is the file system full?"));
                 }
                 done += 1;
-                if done % 8 == 0 && begin.elapsed() >= length {
+                if done.is_multiple_of(8) && begin.elapsed() >= length {
                     break;
                 }
             }
         }
-        let spent_ns = cpu_ns() - cpu_begin_ns;
-        println!("{done} {} {spent_ns}", begin.elapsed().as_nanos());
-        io::stdout().flush().map_err(failed)?;
-    }
-    Ok(())
+        Ok(Done {
+            count: done as f64,
+            ns: begin.elapsed().as_nanos() as f64,
+            cpu_ns: (cpu_ns() - cpu_begin_ns) as f64,
+        })
+    });
+    served.map_err(|error| format!("the answer cannot be given: {error}; do not close its pipes"))
 }
 
 /// Of this thread.

@@ -6,7 +6,7 @@ use egeria_policy::pats::Controller;
 use egeria_policy::planner::System;
 use egeria_steward::Steward;
 
-use crate::emulated::{EmulatedRun, Moved, machine, steward};
+use crate::emulated::{EmulatedRun, Moved, machine, steward, steward_options};
 use crate::programs::fio::Jobs;
 use crate::programs::script::Call;
 
@@ -22,7 +22,6 @@ const DILATION: f64 = 32.0;
 /// What is done about threads on persistent memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Control {
-    /// Nothing.
     None,
     /// PATS Eq. 1.
     Formula,
@@ -44,7 +43,6 @@ pub enum DramLoad {
 pub struct Point {
     /// Number of the paper's figure.
     pub figure: &'static str,
-    /// The machine.
     pub profile: &'static str,
     /// Threads on persistent memory; 0: the load on DRAM alone.
     pub threads: usize,
@@ -54,7 +52,6 @@ pub struct Point {
     pub read_share: f64,
     /// What is on DRAM.
     pub load: DramLoad,
-    /// What is done.
     pub control: Control,
     /// PATS's tolerated loss (`T_mc`).
     pub tolerated_loss: f64,
@@ -215,12 +212,11 @@ impl Point {
             Control::Formula => Controller::Formula,
             Control::Learned => Controller::Learned,
         };
-        let mut settings = System::Pats.settings();
-        settings.pats.controller = controller;
-        settings.pats.tolerated_loss = self.tolerated_loss;
-        settings.pats.window_ms = WINDOW_MS;
-        let window_ns = WINDOW_MS * 1_000_000;
-        let volume = run.shared(1);
-        steward(volume, machine, System::Pats, settings, window_ns, None).map(Some)
+        let mut options = steward_options(machine, System::Pats);
+        options.window_ns = WINDOW_MS * 1_000_000;
+        options.settings.pats.controller = controller;
+        options.settings.pats.tolerated_loss = self.tolerated_loss;
+        options.settings.pats.window_ms = WINDOW_MS;
+        steward(run.shared(1), options).map(Some)
     }
 }

@@ -74,7 +74,6 @@ pub struct LearnedOfFormula {
 pub struct PatsReport {
     /// What counts most; none where its points were left out.
     pub summary: Option<PatsSummary>,
-    /// One per point.
     pub rows: Vec<PatsRow>,
     /// Where the figures come from.
     pub emulated: bool,

@@ -2,11 +2,14 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use egeria_harness::process::{Cancel, Group, check_cancel};
 use egeria_harness::{Error, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +29,7 @@ pub(crate) struct Worker {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer<A> {
-    /// It went wrong.
-    Failed {
-        /// How.
-        failure: String,
-    },
-    /// It was done.
+    Failed { failure: String },
     Done(A),
 }
 
@@ -128,4 +126,44 @@ pub(crate) fn serve<Q: DeserializeOwned, A: Serialize>(
         stdout.flush()?;
     }
     Ok(())
+}
+
+/// Runs so many threads at once, each on a CPU of its own; each gets its number, and a barrier to wait at before it is timed.
+///
+/// # Errors
+/// The first of a thread.
+pub(crate) fn in_threads<T: Send>(
+    threads: usize,
+    run: impl Fn(usize, &Barrier) -> io::Result<T> + Sync,
+) -> io::Result<Vec<T>> {
+    let (run, barrier) = (&run, &Barrier::new(threads));
+    std::thread::scope(|scope| {
+        let start = |thread| {
+            scope.spawn(move || {
+                pin(thread);
+                run(thread, barrier)
+            })
+        };
+        let handles: Vec<_> = (0..threads).map(start).collect();
+        let panicked = || io::Error::other("a measuring thread panicked");
+        let join = |handle: ScopedJoinHandle<'_, io::Result<T>>| {
+            handle.join().unwrap_or_else(|_| Err(panicked()))
+        };
+        // All are joined, also after a failure.
+        let all: Vec<io::Result<T>> = handles.into_iter().map(join).collect();
+        all.into_iter().collect()
+    })
+}
+
+/// Binds this thread to the `thread`-th CPU it may use; with fewer CPUs than threads they share.
+fn pin(thread: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return;
+    };
+    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let cpus: Vec<usize> = all.collect();
+    let mut chosen = CpuSet::new();
+    chosen.set(cpus[thread % cpus.len()]);
+    // Unpinned figures are noisier, not wrong.
+    let _ = sched_setaffinity(None, &chosen);
 }

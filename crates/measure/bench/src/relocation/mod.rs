@@ -8,9 +8,10 @@ use std::time::Duration;
 use egeria_engine::{AllocationPolicy, Errno, InodeNumber, Volume};
 use egeria_harness::{Error, Result};
 use egeria_policy::planner::System;
+use egeria_steward::StewardOptions;
 
 use crate::emulated::{
-    EmulatedOptions, EmulatedRun, Moved, RunPace, VolumeSetup, machine, steward,
+    EmulatedOptions, EmulatedRun, Moved, RunPace, VolumeSetup, machine, steward, steward_options,
 };
 use crate::experiment::over;
 use crate::programs::fio::Jobs;
@@ -81,11 +82,10 @@ fn perform(options: &EmulatedOptions<'_>, system: System) -> Result<Found> {
         System::Off => None,
         _ => Some(steward(
             run.shared(0),
-            &machine,
-            system,
-            system.settings(),
-            WINDOW_NS,
-            None,
+            StewardOptions {
+                window_ns: WINDOW_NS,
+                ..steward_options(&machine, system)
+            },
         )?),
     };
     let bytes = format!("--bs={REQUEST_BYTES}");

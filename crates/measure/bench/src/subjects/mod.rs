@@ -7,12 +7,16 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use egeria_harness::program::loadable;
+use egeria_harness::program::{find_beside, loadable};
 use egeria_harness::{Error, Result};
 use egeria_scratch::{ScratchVolume, memory_directory};
 use tempfile::TempDir;
 
+use crate::experiment::Watch;
 use loopback::Loopback;
+
+/// Name of the program that is measured.
+const WORKER: &str = "egeria-names-worker";
 
 /// A place to measure on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,16 +51,40 @@ impl Subject {
     }
 }
 
-/// Where a measurement finds what it needs.
-pub(crate) struct Needs<'a> {
-    /// The tmpfs for all files.
-    pub memory_directory: &'a Path,
-    /// Size of the volume's pool.
-    pub pool_bytes: u64,
+/// What a bench on all places is given.
+#[derive(Clone)]
+pub struct PlacesOptions<'a> {
+    /// Rounds to take the medians over, at least 1.
+    pub rounds: usize,
     /// `libegeria_preload.so`.
-    pub preload_library: &'a Path,
-    /// `egeria-loopback`; `None`: beside this executable.
-    pub loopback: Option<&'a Path>,
+    pub preload_library: PathBuf,
+    /// `egeria-names-worker`; `None`: `EGERIA_NAMES_WORKER`, else beside this executable or in `../lib/egeria`.
+    pub worker: Option<PathBuf>,
+    /// `egeria-loopback`; likewise, `EGERIA_LOOPBACK`.
+    pub loopback: Option<PathBuf>,
+    /// The tmpfs where everything is made.
+    pub memory_directory: PathBuf,
+    /// Progress and stopping.
+    pub watch: Watch<'a>,
+}
+
+impl PlacesOptions<'_> {
+    /// Five rounds.
+    pub fn new(preload_library: PathBuf) -> PlacesOptions<'static> {
+        PlacesOptions {
+            rounds: 5,
+            preload_library,
+            worker: None,
+            loopback: None,
+            memory_directory: PathBuf::from("/dev/shm"),
+            watch: Watch::default(),
+        }
+    }
+
+    /// The measured program of names, which also lists trees.
+    pub(crate) fn find_worker(&self) -> Result<PathBuf> {
+        find_beside(self.worker.as_deref(), WORKER, "EGERIA_NAMES_WORKER")
+    }
 }
 
 /// All places, ready; everything is gone when it is dropped.
@@ -70,15 +98,15 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Mounts what is to be mounted, and makes an empty directory on each.
-    pub(crate) fn set_up(needs: &Needs<'_>) -> Result<Places> {
-        let peers = memory_directory(needs.memory_directory)?;
-        let library = loadable(needs.preload_library, peers.path())?;
-        let (memory, bytes) = (needs.memory_directory, needs.pool_bytes);
-        let scratch = ScratchVolume::make(memory, &[0], bytes, None)?;
+    /// Mounts what is to be mounted, with a pool of so many bytes, and makes an empty directory on each.
+    pub(crate) fn set_up(options: &PlacesOptions<'_>, pool_bytes: u64) -> Result<Places> {
+        let memory = &options.memory_directory;
+        let peers = memory_directory(memory)?;
+        let library = loadable(&options.preload_library, peers.path())?;
+        let scratch = ScratchVolume::make(memory, &[0], pool_bytes, None)?;
         let backing = peers.path().join("loopback");
         make(&backing)?;
-        let loopback = Loopback::start(needs.loopback, &backing)?;
+        let loopback = Loopback::start(options.loopback.as_deref(), &backing)?;
         let roots = [
             peers.path(),
             scratch.mount_directory(),

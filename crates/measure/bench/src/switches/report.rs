@@ -8,7 +8,6 @@ use crate::experiment::{Column, table};
 /// So many threads on one CPU: medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchRow {
-    /// Threads.
     pub threads: usize,
     /// What each of them walks, bytes.
     pub working_set_bytes: usize,

@@ -84,3 +84,30 @@ impl Program<'_> {
         assert!((self.run)(&["man"]).ok().stdout.contains(&title));
     }
 }
+
+/// The tests of a [`Program`].
+#[macro_export]
+macro_rules! tests_of_command_line {
+    ($program:expr) => {
+        #[test]
+        fn every_command_has_help_and_takes_json() {
+            $program.assert_help();
+        }
+
+        #[test]
+        fn help_has_examples_and_fits_a_terminal() {
+            $program.assert_examples();
+        }
+
+        #[test]
+        fn completions_know_every_command() {
+            $program.assert_completions();
+        }
+
+        #[test]
+        fn manual_pages_are_written_for_every_command() {
+            let directory = $crate::testing::memory();
+            $program.assert_manual(&directory.path().join("man/man1"));
+        }
+    };
+}

@@ -12,7 +12,7 @@ use std::time::Instant;
 use clap::Args;
 use egeria_machine::Machine;
 
-use super::named_files;
+use super::named_files::{self, Destination};
 use document::Document;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
@@ -45,15 +45,8 @@ pub struct Arguments {
     /// The memory of this process; may be repeated
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
-    /// To this node, or to several in turn by 2 MiB, as 0,1
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    node: Vec<u16>,
-    /// To all nodes, in turn by 2 MiB
-    #[arg(long)]
-    spread: bool,
-    /// Move pages that other processes have mapped, too (root, or CAP_SYS_NICE)
-    #[arg(long)]
-    mapped: bool,
+    #[command(flatten)]
+    to: Destination,
     /// Move so much of each process at most
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "files")]
     max: Option<u64>,
@@ -64,11 +57,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
     signals.end_within(named_files::PATIENCE);
     let machine = Machine::detect()?;
-    let nodes = named_files::nodes_of(&arguments.node, arguments.spread, &machine)?;
+    let nodes = arguments.to.nodes(&machine)?;
     let wish = Wish {
         machine: &machine,
         nodes: &nodes,
-        also_mapped: arguments.mapped,
+        also_mapped: arguments.to.mapped,
         max_bytes: arguments.max.unwrap_or(u64::MAX),
         signals: &signals,
     };

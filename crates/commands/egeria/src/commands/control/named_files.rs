@@ -4,6 +4,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Args;
 use egeria_machine::{Machine, NodeId};
 use egeria_pages::tree;
 use egeria_pages::warm::Plan;
@@ -15,28 +16,44 @@ use egeria_cli::signals::Signals;
 /// How long work on files may go on after a signal: the file system of a named file may never answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The nodes that are asked for, or all with memory.
-pub(super) fn nodes_of(wanted: &[u16], spread: bool, machine: &Machine) -> Outcome<Vec<NodeId>> {
-    let has_memory = |node: &&egeria_machine::Node| node.memory_bytes > 0;
-    let with_memory = machine.nodes.iter().filter(has_memory).map(|node| node.id);
-    let with_memory: Vec<NodeId> = with_memory.collect();
-    if spread {
-        return Ok(with_memory);
-    }
-    let mut nodes: Vec<NodeId> = wanted.iter().copied().map(NodeId).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    match nodes.iter().find(|node| !with_memory.contains(node)) {
-        None => Ok(nodes),
-        Some(wrong) => Err(Failure::Usage(format!(
-            "this machine has no memory at node {}; choose of {}, see `egeria machine`",
-            wrong.0,
-            with_memory
-                .iter()
-                .map(|node| node.0.to_string())
-                .collect::<Vec<_>>()
-                .join(", ")
-        ))),
+/// Where pages are to be.
+#[derive(Args, Debug)]
+pub(super) struct Destination {
+    /// To the memory of this node, or of several in turn by 2 MiB, as 0,1
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    node: Vec<u16>,
+    /// To the memory of all nodes, in turn by 2 MiB
+    #[arg(long)]
+    spread: bool,
+    /// Move pages that other processes have mapped, too (root, or CAP_SYS_NICE)
+    #[arg(long)]
+    pub(super) mapped: bool,
+}
+
+impl Destination {
+    /// The nodes that are asked for, or all with memory.
+    pub(super) fn nodes(&self, machine: &Machine) -> Outcome<Vec<NodeId>> {
+        let has_memory = |node: &&egeria_machine::Node| node.memory_bytes > 0;
+        let with_memory = machine.nodes.iter().filter(has_memory).map(|node| node.id);
+        let with_memory: Vec<NodeId> = with_memory.collect();
+        if self.spread {
+            return Ok(with_memory);
+        }
+        let mut nodes: Vec<NodeId> = self.node.iter().copied().map(NodeId).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        match nodes.iter().find(|node| !with_memory.contains(node)) {
+            None => Ok(nodes),
+            Some(wrong) => Err(Failure::Usage(format!(
+                "this machine has no memory at node {}; choose of {}, see `egeria machine`",
+                wrong.0,
+                with_memory
+                    .iter()
+                    .map(|node| node.0.to_string())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ))),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use egeria_pages::room;
 use egeria_pages::warm::{self, Failures, Plan};
 use serde::Serialize;
 
-use super::named_files;
+use super::named_files::{self, Destination};
 use egeria_cli::failure::{Failure, Outcome, reason};
 use egeria_cli::output::{self, Format, printable};
 use egeria_cli::progress::Progress;
@@ -35,15 +35,8 @@ pub struct Arguments {
     /// Files, or directories with all files below (not across mounts)
     #[arg(required = true, value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
-    /// Into the memory of this node, or of several in turn, as 0,1
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    node: Vec<u16>,
-    /// Into the memory of all nodes, in turn by 2 MiB
-    #[arg(long)]
-    spread: bool,
-    /// Move pages that other processes have mapped, too (root, or CAP_SYS_NICE)
-    #[arg(long)]
-    mapped: bool,
+    #[command(flatten)]
+    to: Destination,
 }
 
 #[derive(Serialize)]
@@ -83,8 +76,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
     signals.end_within(named_files::PATIENCE);
     let machine = Machine::detect()?;
-    let nodes = named_files::nodes_of(&arguments.node, arguments.spread, &machine)?;
-    let mut plan = Plan::for_nodes(&nodes, arguments.mapped);
+    let nodes = arguments.to.nodes(&machine)?;
+    let mut plan = Plan::for_nodes(&nodes, arguments.to.mapped);
     for path in &arguments.files {
         named_files::add(&mut plan, path, "warm", &signals)?;
     }

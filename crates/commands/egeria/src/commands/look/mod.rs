@@ -4,5 +4,6 @@ mod decision_log;
 pub mod doctor;
 pub mod explain;
 pub mod top;
+mod watched;
 pub mod web;
 pub mod where_is;

@@ -11,12 +11,11 @@ pub(in crate::commands::look) mod view;
 pub(in crate::commands::look) mod watch;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 
 use clap::Args;
 
 use super::decision_log::{self, DecisionLog};
-use crate::commands::scope::ScopeArguments;
+use super::watched::Watched;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
@@ -46,40 +45,28 @@ to be of what is cached of the files that its process has open. On an emulated
 machine all figures are in that machine's own time. The
 fields: docs/reference/decision-log.md.")]
 pub struct Arguments {
-    /// Path of any pool of the volume, or a path on its mount
-    #[arg(conflicts_with = "log")]
-    pool: Option<PathBuf>,
-    /// The decision log itself
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
     #[command(flatten)]
-    processes: ScopeArguments,
+    watched: Watched,
     /// Print one frame as text (--json: one document) and end
     #[arg(long)]
     once: bool,
     /// Order of the threads
     #[arg(long, value_name = "COLUMN", default_value = "bytes")]
     sort: Sort,
-    /// How long to watch where no steward does, ms (of the machine's own time when it is emulated)
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = watch::window_ns)]
-    window: u64,
 }
 
 /// Shows one frame, or frames until the user has seen enough.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
-    if arguments.processes.is_any() {
-        if arguments.pool.is_some() || arguments.log.is_some() {
-            return Err(Failure::Usage(
-                "POOL and --log are of volumes; give them, or --pid, --cgroup or --all".to_owned(),
-            ));
-        }
-        let view = processes::one_window(&arguments.processes, arguments.window, &signals)?;
+    let watched = &arguments.watched;
+    watched.check()?;
+    if watched.processes.is_any() {
+        let view = processes::one_window(&watched.processes, watched.window_ns, &signals)?;
         let frame = view.frame(arguments.sort);
         return format.print(&frame, text::human);
     }
     if arguments.once || format == Format::Json {
-        let view = one_view(arguments, &signals)?;
+        let view = one_view(watched, &signals)?;
         let frame = view.frame(arguments.sort);
         return format.print(&frame, text::human);
     }
@@ -88,8 +75,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             "egeria top needs a terminal; use --once for one frame as text, or --json",
         ));
     }
-    let log = match &arguments.pool {
-        None => decision_log::choose(arguments.log.as_deref(), None)?,
+    let log = match &watched.pool {
+        None => decision_log::choose(watched.log.as_deref(), None)?,
         Some(pool) => {
             let (volume, _) = decision_log::volume_of(pool)?;
             decision_log::working_log(volume).ok_or_else(|| {
@@ -104,14 +91,14 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 /// Of a log; where no steward works on the volume asked for, of what is seen now.
-fn one_view(arguments: &Arguments, signals: &Signals) -> Outcome<View> {
-    let Some(pool) = &arguments.pool else {
-        return of_log(&decision_log::choose(arguments.log.as_deref(), None)?);
+fn one_view(watched: &Watched, signals: &Signals) -> Outcome<View> {
+    let Some(pool) = &watched.pool else {
+        return of_log(&decision_log::choose(watched.log.as_deref(), None)?);
     };
     let (volume, pool) = decision_log::volume_of(pool)?;
     match decision_log::working_log(volume) {
         Some(log) => of_log(&log),
-        None => watch::one_window(&pool, arguments.window, signals),
+        None => watch::one_window(&pool, watched.window_ns, signals),
     }
 }
 

@@ -5,21 +5,19 @@ mod site;
 mod source;
 mod state;
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
-use super::top::watch;
-use crate::commands::scope::ScopeArguments;
-use egeria_cli::failure::{Failure, Outcome};
+use super::watched::Watched;
+use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
 use egeria_http::{Address, Server};
 use site::LivePage;
-use source::{Source, Watched};
+use source::Source;
 
 /// How often is looked for what is new.
 const LOOK: Duration = Duration::from_millis(200);
@@ -42,20 +40,11 @@ nothing from elsewhere, and can be reached from this machine only: from another
 one, through `ssh -L 9466:localhost:9466`. JSON: address. The fields of /state:
 docs/reference/web.md.")]
 pub struct Arguments {
-    /// Path of any pool of the volume, or a path on its mount
-    #[arg(conflicts_with = "log")]
-    pool: Option<PathBuf>,
-    /// The decision log itself
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
     #[command(flatten)]
-    processes: ScopeArguments,
+    watched: Watched,
     /// Where the page is: a port of the loopback, or a unix socket
     #[arg(long, value_name = "PORT|IP:PORT|PATH", default_value = "9466", value_parser = Address::parse)]
     listen: Address,
-    /// How long a window is where no steward looks, ms (of the machine's own time when it is emulated)
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = watch::window_ns)]
-    window: u64,
 }
 
 #[derive(Serialize)]
@@ -66,17 +55,8 @@ struct Document {
 /// Serves the page until a signal asks to stop.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let signals = Signals::install()?;
-    if arguments.processes.is_any() && (arguments.pool.is_some() || arguments.log.is_some()) {
-        return Err(Failure::Usage(
-            "POOL and --log are of volumes; give them, or --pid, --cgroup or --all".to_owned(),
-        ));
-    }
-    let mut source = Source::of(&Watched {
-        pool: arguments.pool.as_deref(),
-        log: arguments.log.as_deref(),
-        processes: &arguments.processes,
-        window_ns: arguments.window,
-    })?;
+    arguments.watched.check()?;
+    let mut source = Source::of(&arguments.watched)?;
     let page = LivePage::default();
     page.update(&mut source)?;
     let what = ("the page", "--listen");

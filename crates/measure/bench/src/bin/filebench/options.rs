@@ -24,7 +24,6 @@ The op loops of filebench's personalities, in plain POSIX calls; prints JSON.
   --prepare-only        make the file set and end
   --run-only            use the file set that is there";
 
-/// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     PrepareAndRun,
@@ -33,7 +32,6 @@ pub enum Action {
     Help,
 }
 
-/// All of it.
 pub struct Options {
     pub action: Action,
     pub personality: &'static Personality,

@@ -25,7 +25,6 @@ pub struct Outcome {
     pub personality: &'static str,
     pub threads: usize,
     pub files: usize,
-    /// Steps done.
     pub operations: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,

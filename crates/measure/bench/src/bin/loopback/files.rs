@@ -1,14 +1,12 @@
 //! The requests, each passed on.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use fuser::{
@@ -24,6 +22,7 @@ use crate::answers::{
     Answer, GENERATION, KEPT, answer_attributes, answer_empty, answer_entry, answer_opened,
 };
 use crate::convert::{attributes, errno, kind, time};
+use crate::handles::Handles;
 use crate::nodes::{Nodes, Place, ROOT};
 
 /// What libfuse asks for, where the kernel has it.
@@ -38,9 +37,8 @@ const CAPABILITIES: [InitFlags; 5] = [
 /// A directory, seen through FUSE.
 pub struct Loopback {
     nodes: Nodes,
-    files: RwLock<HashMap<u64, Arc<File>>>,
-    lists: RwLock<HashMap<u64, Arc<Mutex<List>>>>,
-    next_handle: AtomicU64,
+    files: Handles<File>,
+    lists: Handles<Mutex<List>>,
 }
 
 /// An open directory, and the entry that did not fit into the last reply.
@@ -54,9 +52,8 @@ impl Loopback {
     pub fn of(source: &Path) -> io::Result<Loopback> {
         Ok(Loopback {
             nodes: Nodes::of(source)?,
-            files: RwLock::default(),
-            lists: RwLock::default(),
-            next_handle: AtomicU64::new(1),
+            files: Handles::default(),
+            lists: Handles::default(),
         })
     }
 
@@ -64,34 +61,19 @@ impl Loopback {
         Ok(attributes(&self.nodes.look_up(parent.0, name)?))
     }
 
-    fn keep_file(&self, file: File) -> FileHandle {
-        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        let mut files = self
-            .files
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        files.insert(handle, Arc::new(file));
-        FileHandle(handle)
-    }
-
-    fn file(&self, handle: FileHandle) -> Answer<Arc<File>> {
-        let files = self
-            .files
-            .read()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        files.get(&handle.0).cloned().ok_or(Errno::BADF)
-    }
-
-    fn list(&self, handle: FileHandle) -> Answer<Arc<Mutex<List>>> {
-        let lists = self
-            .lists
-            .read()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        lists.get(&handle.0).cloned().ok_or(Errno::BADF)
+    /// The entry of a name that was made, if it was.
+    fn made(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        make: impl FnOnce(&Place) -> Answer<()>,
+    ) -> Answer<FileAttr> {
+        make(&self.nodes.below(parent.0, name)?)?;
+        self.entry(parent, name)
     }
 
     fn facts(&self, ino: INodeNo, handle: Option<FileHandle>) -> Answer<FileAttr> {
-        let facts = match handle.and_then(|handle| self.file(handle).ok()) {
+        let facts = match handle.and_then(|handle| self.files.get(handle).ok()) {
             Some(file) => fs::fstat(&*file)?,
             None => {
                 let place = self.nodes.place(ino.0)?;
@@ -113,12 +95,7 @@ impl Loopback {
         let place = self.nodes.place(ino.0)?;
         let (parent, name) = (&place.parent, &place.name);
         if let Some(mode) = change.mode {
-            fs::chmodat(
-                parent,
-                name,
-                Mode::from_raw_mode(mode & 0o7777),
-                AtFlags::empty(),
-            )?;
+            fs::chmodat(parent, name, permissions(mode), AtFlags::empty())?;
         }
         if change.uid.is_some() || change.gid.is_some() {
             let uid = change.uid.map(fs::Uid::from_raw);
@@ -126,7 +103,7 @@ impl Loopback {
             fs::chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
         }
         if let Some(bytes) = change.size {
-            match handle.and_then(|handle| self.file(handle).ok()) {
+            match handle.and_then(|handle| self.files.get(handle).ok()) {
                 Some(file) => fs::ftruncate(&*file, bytes)?,
                 None => {
                     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -187,9 +164,8 @@ impl Loopback {
         offset: u64,
         mut add: impl FnMut(&OsStr, &fs::DirEntry) -> Answer<bool>,
     ) -> Answer<()> {
-        let list = self.list(handle)?;
-        let mut list: MutexGuard<'_, List> =
-            list.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let list = self.lists.get(handle)?;
+        let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
         if list.next != offset {
             list.entries.seek(offset as i64)?;
         }
@@ -215,22 +191,20 @@ impl Loopback {
             flags,
             Mode::empty(),
         )?)?;
-        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        let mut lists = self
-            .lists
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        lists.insert(handle, Arc::new(Mutex::new(List { entries, next: 0 })));
-        Ok(FileHandle(handle))
+        Ok(self.lists.keep(Mutex::new(List { entries, next: 0 })))
     }
 
     fn open_at(&self, place: &Place, flags: i32, mode: u32) -> Answer<FileHandle> {
         let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
         let flags = flags.difference(OFlags::NOFOLLOW);
-        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let mode = permissions(mode);
         let file = fs::openat(&place.parent, &place.name, flags, mode)?;
-        Ok(self.keep_file(File::from(file)))
+        Ok(self.files.keep(File::from(file)))
     }
+}
+
+fn permissions(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode & 0o7777)
 }
 
 /// What a request changes of an inode.
@@ -314,12 +288,11 @@ impl Filesystem for Loopback {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let made = self.nodes.below(parent.0, name).and_then(|place| {
+        let made = self.made(parent, name, |place| {
             let kind = fs::FileType::from_raw_mode(mode);
-            let permissions = Mode::from_raw_mode(mode & 0o7777);
-            fs::mknodat(&place.parent, name, kind, permissions, rdev.into())
+            fs::mknodat(&place.parent, name, kind, permissions(mode), rdev.into())
         });
-        answer_entry(reply, made.and_then(|()| self.entry(parent, name)));
+        answer_entry(reply, made);
     }
 
     fn mkdir(
@@ -331,11 +304,10 @@ impl Filesystem for Loopback {
         _: u32,
         reply: ReplyEntry,
     ) {
-        let made = self
-            .nodes
-            .below(parent.0, name)
-            .and_then(|place| fs::mkdirat(&place.parent, name, Mode::from_raw_mode(mode & 0o7777)));
-        answer_entry(reply, made.and_then(|()| self.entry(parent, name)));
+        let made = self.made(parent, name, |place| {
+            fs::mkdirat(&place.parent, name, permissions(mode))
+        });
+        answer_entry(reply, made);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -354,11 +326,10 @@ impl Filesystem for Loopback {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let made = self
-            .nodes
-            .below(parent.0, name)
-            .and_then(|place| fs::symlinkat(target, &place.parent, name));
-        answer_entry(reply, made.and_then(|()| self.entry(parent, name)));
+        let made = self.made(parent, name, |place| {
+            fs::symlinkat(target, &place.parent, name)
+        });
+        answer_entry(reply, made);
     }
 
     fn rename(
@@ -378,11 +349,11 @@ impl Filesystem for Loopback {
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let made = self.nodes.place(ino.0).and_then(|from| {
-            let to = self.nodes.below(parent.0, name)?;
+        let made = self.made(parent, name, |to| {
+            let from = self.nodes.place(ino.0)?;
             fs::linkat(&from.parent, &from.name, &to.parent, name, AtFlags::empty())
         });
-        answer_entry(reply, made.and_then(|()| self.entry(parent, name)));
+        answer_entry(reply, made);
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -406,7 +377,8 @@ impl Filesystem for Loopback {
     ) {
         let mut buffer = vec![0; bytes as usize];
         let read = self
-            .file(handle)
+            .files
+            .get(handle)
             .map_err(io::Error::from)
             .and_then(|file| file.read_at(&mut buffer, offset));
         match read {
@@ -428,7 +400,8 @@ impl Filesystem for Loopback {
         reply: ReplyWrite,
     ) {
         let written = self
-            .file(handle)
+            .files
+            .get(handle)
             .map_err(io::Error::from)
             .and_then(|file| file.write_at(data, offset));
         match written {
@@ -447,13 +420,7 @@ impl Filesystem for Loopback {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let mut files = self
-            .files
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let closed = files.remove(&handle.0);
-        drop(files);
-        drop(closed);
+        self.files.close(handle);
         reply.ok();
     }
 
@@ -524,11 +491,7 @@ impl Filesystem for Loopback {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        let mut lists = self
-            .lists
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        lists.remove(&handle.0);
+        self.lists.close(handle);
         reply.ok();
     }
 

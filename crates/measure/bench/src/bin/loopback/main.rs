@@ -12,6 +12,7 @@
 mod answers;
 mod convert;
 mod files;
+mod handles;
 mod nodes;
 
 use std::io::{self, Read, Write};

@@ -15,13 +15,11 @@ pub const ROOT: u64 = 1;
 
 /// A directory of the source, and a name in it.
 pub struct Place {
-    /// The directory.
     pub parent: Arc<OwnedFd>,
     /// The name in it; `.` of the directory itself.
     pub name: OsString,
 }
 
-/// All of them.
 pub struct Nodes {
     nodes: RwLock<HashMap<u64, Node>>,
 }

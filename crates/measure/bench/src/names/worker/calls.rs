@@ -16,7 +16,6 @@ const LISTED: usize = 4096;
 const BLOCK_BYTES: usize = 4096;
 /// Where `open_deep` opens files, below a directory.
 const DEEP: &str = "one/two/three/four/five";
-/// Files there.
 const DEEP_FILES: usize = 10;
 
 /// Calls made, and the time they took.

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Case;
+use crate::programs::tree::{self, Look};
 use crate::programs::worker;
-use crate::tree::{self, Look};
 
 /// What the worker is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,6 @@ pub enum Request {
     },
     /// Measure one case.
     Measure {
-        /// Which.
         case: Case,
         /// How long the timed calls shall take, ms.
         milliseconds: u64,
@@ -46,7 +45,6 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
-    /// Done.
     Ready,
     /// Done and timed.
     Measured {

@@ -5,36 +5,23 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
 use super::calls::{Calls, Pace, directory};
 use crate::names::plan::{Case, Sharing};
+use crate::programs::worker;
 
 /// Untimed batches each thread begins with.
 const WARM_BATCHES: u32 = 1;
 
 /// Time in which one call of any thread is done, ns.
 pub(super) fn measure(root: &Path, case: &Case, milliseconds: u64) -> io::Result<f64> {
-    let barrier = Barrier::new(case.threads);
     let limit = Duration::from_millis(milliseconds);
-    let run = |thread| run_thread(root, case, thread, limit, &barrier);
-    let paces: Vec<io::Result<Pace>> = std::thread::scope(|scope| {
-        let run = &run;
-        let handles: Vec<_> = (0..case.threads)
-            .map(|thread| scope.spawn(move || run(thread)))
-            .collect();
-        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
-            handle
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("a measuring thread panicked")))
-        };
-        handles.into_iter().map(join).collect()
-    });
-    let mut calls_ns = 0.0;
-    for pace in paces {
-        let pace = pace?;
-        calls_ns += pace.calls as f64 / pace.time.as_nanos().max(1) as f64;
-    }
+    let paces = worker::in_threads(case.threads, |thread, barrier| {
+        run_thread(root, case, thread, limit, barrier)
+    })?;
+    let calls_ns: f64 = paces
+        .iter()
+        .map(|pace| pace.calls as f64 / pace.time.as_nanos().max(1) as f64)
+        .sum();
     Ok(1.0 / calls_ns)
 }
 
@@ -45,7 +32,6 @@ fn run_thread(
     limit: Duration,
     barrier: &Barrier,
 ) -> io::Result<Pace> {
-    pin(thread);
     let directory = directory(
         root,
         if case.sharing == Sharing::Own {
@@ -69,17 +55,4 @@ fn run_thread(
     }
     calls.end()?;
     Ok(pace)
-}
-
-/// Binds this thread to the `thread`-th CPU it may use; with fewer CPUs than threads they share.
-fn pin(thread: usize) {
-    let Ok(allowed) = sched_getaffinity(None) else {
-        return;
-    };
-    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    let cpus: Vec<usize> = all.collect();
-    let mut chosen = CpuSet::new();
-    chosen.set(cpus[thread % cpus.len()]);
-    // Unpinned figures are noisier, not wrong.
-    let _ = sched_setaffinity(None, &chosen);
 }

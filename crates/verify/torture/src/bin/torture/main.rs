@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use egeria_cli::failure::Outcome;
-use egeria_cli::output::{self, Format};
+use egeria_cli::output::FormatOption;
 use egeria_cli::{completions, manual, usage};
 
 /// Test what Egeria must survive: crashes, killed processes, forged input.
@@ -31,9 +31,8 @@ Examples:
 Everything happens on scratch volumes in memory; no volume of yours is touched.
 Exit status: 0 nothing wrong, 1 something wrong or failed, 2 wrong command line.")]
 struct Arguments {
-    /// Print one JSON document (bytes, ns, stable field names) and nothing else on stdout
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    output: FormatOption,
     #[command(subcommand)]
     command: Command,
 }
@@ -53,16 +52,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    output::set_program("egeria-torture");
-    usage::start(|arguments| run(&arguments))
+    usage::start("egeria-torture", |arguments| run(&arguments))
 }
 
 fn run(arguments: &Arguments) -> Outcome<ExitCode> {
-    let format = if arguments.json {
-        Format::Json
-    } else {
-        Format::Human
-    };
+    let format = arguments.output.format();
     match &arguments.command {
         Command::Crash(crash) => return crash::run(crash, format),
         Command::Kill(kill) => return kill::run(kill, format),

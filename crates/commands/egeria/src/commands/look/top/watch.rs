@@ -79,13 +79,3 @@ pub(in crate::commands::look) fn record(machine: &Machine, window: &Window) -> W
         ..WindowRecord::seen(machine, window, &looked_at)
     }
 }
-
-/// Reads milliseconds.
-pub(in crate::commands::look) fn window_ns(text: &str) -> Result<u64, String> {
-    const NS_PER_MS: f64 = 1e6;
-    let number = text.parse::<f64>().ok().map(|number| number * NS_PER_MS);
-    number
-        .filter(|window_ns| (NS_PER_MS..=6e10).contains(window_ns))
-        .map(|window_ns| window_ns as u64)
-        .ok_or_else(|| format!("{text:?} is no window; write milliseconds, 1 to 60000"))
-}

@@ -11,7 +11,7 @@ use super::super::decision_log::{self, DecisionLog};
 use super::super::top::processes::Programs;
 use super::super::top::view::{Label, View};
 use super::super::top::watch;
-use crate::commands::scope::ScopeArguments;
+use crate::commands::look::watched::Watched;
 use crate::session;
 use egeria_cli::failure::Outcome;
 
@@ -19,14 +19,6 @@ use egeria_cli::failure::Outcome;
 pub(super) struct Source {
     pub(super) view: View,
     from: From,
-}
-
-/// What is to be watched.
-pub(super) struct Watched<'a> {
-    pub(super) pool: Option<&'a Path>,
-    pub(super) log: Option<&'a Path>,
-    pub(super) processes: &'a ScopeArguments,
-    pub(super) window_ns: u64,
 }
 
 enum From {
@@ -64,12 +56,12 @@ impl Timer {
 }
 
 impl Source {
-    pub(super) fn of(watched: &Watched<'_>) -> Outcome<Source> {
+    pub(super) fn of(watched: &Watched) -> Outcome<Source> {
         if watched.processes.is_any() {
             return processes(watched);
         }
-        let Some(pool) = watched.pool else {
-            return of_log(&decision_log::choose(watched.log, None)?);
+        let Some(pool) = &watched.pool else {
+            return of_log(&decision_log::choose(watched.log.as_deref(), None)?);
         };
         let (volume, pool) = decision_log::volume_of(pool)?;
         match decision_log::working_log(volume) {
@@ -143,8 +135,8 @@ fn of_volume(pool: &Path, window_ns: u64) -> Outcome<Source> {
     })
 }
 
-fn processes(watched: &Watched<'_>) -> Outcome<Source> {
-    let programs = Box::new(Programs::begin(watched.processes, watched.window_ns)?);
+fn processes(watched: &Watched) -> Outcome<Source> {
+    let programs = Box::new(Programs::begin(&watched.processes, watched.window_ns)?);
     Ok(Source {
         view: programs.view(),
         from: From::Processes(programs, Timer::of(watched.window_ns as f64)),

@@ -1,39 +1,38 @@
 //! The personalities of NThread's Table III, by `egeria-filebench`.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::plan::Pace;
-use super::prepare::text;
-use super::program::Yield;
-use crate::programs::script::Call;
+use super::Yield;
+use super::script::Call;
 use egeria_harness::{Error, Result};
 
 /// Files of a set; Table III has 100,000, to windows 125 times as long.
 const FILES: u32 = 800;
 
 /// Makes the set of files.
-pub(super) fn prepare(program: &Path, personality: &str, directory: &Path) -> Call {
+pub(crate) fn prepare(program: &Path, personality: &str, directory: &Path) -> Call {
     let mut call = common(program, personality, directory);
     call.words.push("--prepare-only".to_owned());
     call
 }
 
 /// The measured run.
-pub(super) fn call(
+pub(crate) fn call(
     program: &Path,
     personality: &str,
     directory: &Path,
     threads: u32,
-    pace: &Pace,
+    (warm_up, measured): (Duration, Duration),
 ) -> Call {
     let mut call = common(program, personality, directory);
     call.words.push("--run-only".to_owned());
     let pairs = [
         ("--threads", threads.to_string()),
-        ("--warmup", pace.warmup.as_secs_f64().to_string()),
-        ("--seconds", pace.measured.as_secs_f64().to_string()),
+        ("--warmup", warm_up.as_secs_f64().to_string()),
+        ("--seconds", measured.as_secs_f64().to_string()),
     ];
     for (name, value) in pairs {
         call.words.extend([name.to_owned(), value]);
@@ -43,11 +42,11 @@ pub(super) fn call(
 
 fn common(program: &Path, personality: &str, directory: &Path) -> Call {
     Call::new([
-        text(program),
+        program.display().to_string(),
         "--personality".to_owned(),
         personality.to_owned(),
         "--directory".to_owned(),
-        text(directory),
+        directory.display().to_string(),
         "--files".to_owned(),
         FILES.to_string(),
     ])
@@ -62,7 +61,7 @@ struct Said {
 }
 
 /// What it says it did, wall time.
-pub(super) fn given(said: &str) -> Result<Yield> {
+pub(crate) fn given(said: &str) -> Result<Yield> {
     let unexpected = |error| {
         Error::failed(format!(
             "egeria-filebench said something else ({error}); rebuild it"

@@ -1,33 +1,35 @@
-//! What the demonstration runs on: programs, machine, host.
+//! What measurements run on: programs, machine, host.
 
 use std::process::Command;
 use std::time::Duration;
 
 use egeria_machine::Machine;
 use procfs::{CpuInfo, Current};
+use serde::Serialize;
 
-use super::report::MachineSummary;
 use egeria_harness::process::{Cancel, run};
 use egeria_harness::program::find_in_path;
 use egeria_harness::{Error, Result};
 
-/// The programs and the Debian packages that have them.
-const PROGRAMS: [(&str, &str); 7] = [
-    ("fio", "fio"),
-    ("db_bench", "rocksdb-tools"),
-    ("sst_dump", "rocksdb-tools"),
-    ("sqlite3", "sqlite3"),
-    ("git", "git"),
-    ("tar", "tar"),
-    ("cp", "coreutils"),
-];
+/// The machine the volume spanned.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MachineSummary {
+    /// Its name; of an emulated machine the profile's.
+    pub name: String,
+    /// Whether its nodes are declared rather than real.
+    pub emulated: bool,
+    /// Host time per machine time while emulated timing is on.
+    pub dilation: Option<f64>,
+    /// Nodes, each with a pool.
+    pub nodes: usize,
+    /// What a node is, for people.
+    pub node: String,
+}
 
-/// Fails with all that is missing in one line.
-pub(super) fn check_programs() -> Result<()> {
-    let missing: Vec<_> = PROGRAMS
-        .iter()
-        .filter(|(program, _)| find_in_path(program).is_none())
-        .collect();
+/// Fails with all of these programs that are missing in one line; each has the name of its Debian package with it.
+pub(crate) fn require(programs: &[(&str, &str)]) -> Result<()> {
+    let is_missing = |(program, _): &&(&str, &str)| find_in_path(program).is_none();
+    let missing: Vec<_> = programs.iter().filter(is_missing).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -15,7 +15,6 @@ use egeria_stats::rng::Rng;
 const MODIFIED_S: u64 = 1_600_000_000;
 /// Directories of a whole tree.
 const DIRECTORIES: usize = 24;
-/// Files in each.
 const FILES: usize = 24;
 
 /// Makes a tree: files of 0 bytes to 1 MiB, executables, links of both kinds, a sparse file, odd
