@@ -23,9 +23,12 @@ mod compare;
 mod decision;
 mod delegation;
 mod display;
+mod idle;
 mod ledger;
 mod limits;
 mod owners;
+mod policies;
+mod policy;
 mod progress;
 mod relocation;
 mod set;
@@ -44,7 +47,9 @@ pub use decision::{
     RelocationStep, Resting,
 };
 pub use ledger::Balance;
-pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages, System};
+pub use policies::System;
+pub use policy::{Make, Policy};
+pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages};
 
 use crate::asymsched::{self, MemoryAction, PlacementPlan};
 use availability::unavailable;
@@ -288,7 +293,7 @@ impl Planner {
         }
     }
 
-    /// Stage 1.
+    /// The stage `clusters`.
     fn place(&mut self, machine: &Machine, facts: &Facts) -> PlacementPlan {
         if !self.settings.stages.clusters {
             return PlacementPlan::off(facts.accesses.number);
@@ -367,5 +372,23 @@ impl Planner {
             remote_share: delegation::remote_share(machine, &facts.window, threads),
         };
         self.delegates.next(&scene, &self.settings.delegation)
+    }
+}
+
+impl Policy for Planner {
+    fn decide(&mut self, machine: &Machine, facts: &Facts) -> Decision {
+        Planner::decide(self, machine, facts)
+    }
+
+    fn learn(&mut self, results: &[ActionResult]) {
+        Planner::learn(self, results);
+    }
+
+    fn unavailable(&self) -> &[Unavailable] {
+        Planner::unavailable(self)
+    }
+
+    fn budget(&self) -> Option<Balance> {
+        Planner::budget(self)
     }
 }
