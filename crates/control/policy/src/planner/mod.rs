@@ -19,24 +19,20 @@
 //! one setting: [`System`].
 
 mod availability;
-mod compare;
 mod decision;
 mod delegation;
 mod display;
+mod experiments;
 mod idle;
 mod ledger;
 mod limits;
 mod owners;
 mod policies;
 mod policy;
-mod progress;
 mod relocation;
 mod set;
-mod setbacks;
 mod settings;
 mod threads;
-mod trials;
-mod undo;
 
 use egeria_facts::{AccessWindow, Facts, MediumFacts, ProcessKey};
 use egeria_machine::{Machine, Paths};
@@ -53,16 +49,16 @@ pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, S
 
 use crate::asymsched::{self, MemoryAction, PlacementPlan};
 use availability::unavailable;
-use compare::Compare;
 use delegation::{Delegates, Scene};
+use experiments::compare::Compare;
+use experiments::progress::{Progress, progress};
+use experiments::setbacks::Setbacks;
+use experiments::trials::{Arm, Level, Trials};
+use experiments::undo::Undo;
 use ledger::{Costs, Ledger};
 use limits::{Limiters, admit_delegates};
 use owners::Owners;
-use progress::{Progress, progress};
 use relocation::Relocations;
-use setbacks::Setbacks;
-use trials::{Arm, Level, Trials};
-use undo::Undo;
 
 use crate::pats::Controller;
 use crate::{Action, ActionKind, ActionResult, Plan};

@@ -25,7 +25,7 @@
 //! each time. A step is not taken if it gains less than a twentieth of what readers of the file wait and read, or less
 //! than a hundredth of a thread.
 //!
-//! *Results.* Steps after which threads get less are undone (outcome.rs).
+//! *Results.* Steps after which threads get less are undone (experiments).
 //!
 //! *Nodes without CPUs* (CXL) never get hot data: it would be far from all threads. If a node lacks room for hot data,
 //! files on it that are hardly used go to the nearest such node first.
@@ -33,7 +33,6 @@
 mod candidates;
 mod history;
 mod options;
-mod outcome;
 mod rates;
 mod round;
 mod scene;
@@ -42,13 +41,13 @@ mod steps;
 mod traffic;
 
 use super::decision::{Relocate, RelocationReason, RelocationStep};
+use super::experiments::data::Outcomes;
+use super::experiments::progress::Progress;
 use super::ledger::Ledger;
-use super::progress::Progress;
 use super::settings::Relocation as Settings;
 use candidates::{Candidate, MAX_FILES, candidates, places};
 use history::Histories;
 use options::{Before, Choice, Now, choices};
-use outcome::Outcomes;
 use round::{Round, drop_step};
 pub(super) use scene::Scene;
 use speeds::Speeds;

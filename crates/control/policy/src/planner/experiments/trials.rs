@@ -17,8 +17,8 @@
 //! requests, under one setting. The setting of a window in which nothing else changes is measured, in a trial or not.
 //! A new regime begins with the setting that was kept last.
 
+use super::super::settings::Feedback;
 use super::progress::{Progress, add, are_alike, are_as_fast, are_as_long, mean, speed};
-use super::settings::Feedback;
 
 /// A smaller gain than this is not worth it.
 const MIN_GAIN: f64 = 0.01;
@@ -42,14 +42,14 @@ const MAX_UNREST_WINDOWS: u32 = 8;
 
 /// Which of the two stages act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Arm {
-    pub(super) limits: Level,
-    pub(super) delegation: bool,
+pub(in crate::planner) struct Arm {
+    pub(in crate::planner) limits: Level,
+    pub(in crate::planner) delegation: bool,
 }
 
 /// Which limits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(super) enum Level {
+pub(in crate::planner) enum Level {
     /// None.
     #[default]
     Off,
@@ -84,7 +84,7 @@ impl Arm {
 
 /// What is found out about limits and delegation.
 #[derive(Clone, Debug)]
-pub(super) struct Trials {
+pub(in crate::planner) struct Trials {
     regimes: Vec<Regime>,
     /// The setting of the window whose facts come next.
     acting: Arm,
@@ -165,7 +165,7 @@ struct Verdict {
 
 impl Trials {
     /// Takes what threads got in a window.
-    pub(super) fn look(&mut self, progress: &Progress, settings: &Feedback) {
+    pub(in crate::planner) fn look(&mut self, progress: &Progress, settings: &Feedback) {
         self.windows += 1;
         self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
         let (windows, acting, changes) = (self.windows, self.acting, self.changes);
@@ -254,7 +254,12 @@ impl Trials {
     }
 
     /// The setting from now on, given what the stages want and whether anything else changes now.
-    pub(super) fn choose(&mut self, wanted: Arm, is_quiet: bool, settings: &Feedback) -> Arm {
+    pub(in crate::planner) fn choose(
+        &mut self,
+        wanted: Arm,
+        is_quiet: bool,
+        settings: &Feedback,
+    ) -> Arm {
         let acts = self.next(wanted, is_quiet, settings);
         if !self.trying {
             self.settled = acts;
@@ -357,19 +362,19 @@ impl Trials {
     }
 
     /// Stops trying for now. Returns the setting in force then.
-    pub(super) fn pause(&mut self) -> Arm {
+    pub(in crate::planner) fn pause(&mut self) -> Arm {
         (self.trying, self.acting) = (false, self.settled);
         self.acting
     }
 
     /// Whether settings are being tried, so that nothing else should change.
-    pub(super) fn is_trying(&self) -> bool {
+    pub(in crate::planner) fn is_trying(&self) -> bool {
         self.trying
     }
 }
 
 /// The credit after another window: it grows by a part of the window up to a maximum; what is above that shrinks.
-pub(super) fn earn(credit: f64, earned: f64, saved: f64) -> f64 {
+pub(in crate::planner) fn earn(credit: f64, earned: f64, saved: f64) -> f64 {
     if credit > saved {
         (credit * SHRINKS).max(saved)
     } else {

@@ -10,14 +10,18 @@
 //! A window is compared with an earlier window in which threads did the same. After such a loss no data is moved for
 //! long, twice as long each time: an error in the prediction for one file also affects the next.
 
-use super::super::progress::{Kinds, Progress};
-use super::super::undo::{MIN_SPEED, PATIENCE_WINDOWS};
-use super::history::{MAX_DOUBLINGS, RETURN_RESTS};
-use super::{Relocate, RelocationReason, RelocationStep};
+use super::super::decision::{Relocate, RelocationReason, RelocationStep};
+use super::progress::{Kinds, Progress};
+use super::undo::{MIN_SPEED, PATIENCE_WINDOWS};
+
+/// No data moves for this number of a file's rests, twice as many each time.
+const RETURN_RESTS: u32 = 16;
+/// That number is doubled at most this often.
+const MAX_DOUBLINGS: u32 = 10;
 
 /// Steps that are not judged yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcomes {
+pub(in crate::planner) struct Outcomes {
     /// What threads got since data moved.
     recent: Kinds,
     open: Option<Open>,
@@ -37,7 +41,7 @@ struct Open {
 
 impl Outcomes {
     /// Takes what threads got in a window. Returns the steps after which it is less, and how much.
-    pub(super) fn look(
+    pub(in crate::planner) fn look(
         &mut self,
         progress: Progress,
         rest_windows: u32,
@@ -69,7 +73,7 @@ impl Outcomes {
 
     /// Takes the decision: new steps, and whether nothing else changes. Returns whether they are the first that wait
     /// to be judged.
-    pub(super) fn note(&mut self, steps: &[RelocationStep], is_still: bool) -> bool {
+    pub(in crate::planner) fn note(&mut self, steps: &[RelocationStep], is_still: bool) -> bool {
         let is_judged = |step: &&RelocationStep| {
             let is_copy = !matches!(step.action, Relocate::Drop { .. });
             let is_for_gain = !matches!(
@@ -100,12 +104,12 @@ impl Outcomes {
     }
 
     /// Whether steps went back not long ago.
-    pub(super) fn rests(&self) -> bool {
+    pub(in crate::planner) fn rests(&self) -> bool {
         self.rest_windows > 0
     }
 
     /// Whether steps wait to be judged by the next window, so that nothing else should change.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::planner) fn is_open(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.windows == 0)
     }
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use egeria_facts::{FileKey, ProcessKey};
 use egeria_machine::NodeId;
 
-use super::decision::Resting;
-use super::settings::Feedback;
+use super::super::decision::Resting;
+use super::super::settings::Feedback;
 use crate::{ActionResult, Expectation, Kept, KeptBecause, Move, Subject};
 
 /// The time is doubled at most this often.
@@ -17,7 +17,7 @@ const MAX_DOUBLINGS: u32 = 4;
 
 /// Actions that brought too little.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Setbacks {
+pub(in crate::planner) struct Setbacks {
     known: BTreeMap<Subject, Setback>,
 }
 
@@ -35,7 +35,7 @@ struct Setback {
 
 impl Setbacks {
     /// A window has passed.
-    pub(super) fn pass(&mut self) {
+    pub(in crate::planner) fn pass(&mut self) {
         self.known.retain(|_, setback| {
             setback.rest_windows = setback.rest_windows.saturating_sub(1);
             setback.memory_windows = setback.memory_windows.saturating_sub(1);
@@ -44,7 +44,7 @@ impl Setbacks {
     }
 
     /// Records actions that missed; actions that brought enough are dropped.
-    pub(super) fn learn(&mut self, results: &[&ActionResult], settings: &Feedback) {
+    pub(in crate::planner) fn learn(&mut self, results: &[&ActionResult], settings: &Feedback) {
         for result in results {
             let key = result.action.subject();
             let (Some(expected), Some(measured)) = (result.expected, result.measured) else {
@@ -71,7 +71,7 @@ impl Setbacks {
     }
 
     /// The reason why a thread is not sent there now, if that brought too little before.
-    pub(super) fn refuses(&self, step: &Move) -> Option<Kept> {
+    pub(in crate::planner) fn refuses(&self, step: &Move) -> Option<Kept> {
         let (thread, to) = (step.thread, step.to);
         let setback = self.resting_on(&Subject::Thread { thread, to })?;
         Some(Kept {
@@ -88,7 +88,7 @@ impl Setbacks {
 
     /// Whether a process is not placed again now: its last placement, or the memory that followed it, brought too
     /// little.
-    pub(super) fn keep_process(&self, process: ProcessKey) -> bool {
+    pub(in crate::planner) fn keep_process(&self, process: ProcessKey) -> bool {
         let subjects = [Subject::Process { process }, Subject::Memory { process }];
         subjects
             .iter()
@@ -96,17 +96,17 @@ impl Setbacks {
     }
 
     /// Whether a file's data does not go to a node now.
-    pub(super) fn keep_file(&self, file: FileKey, to: NodeId) -> bool {
+    pub(in crate::planner) fn keep_file(&self, file: FileKey, to: NodeId) -> bool {
         self.resting_on(&Subject::File { file, to }).is_some()
     }
 
     /// Whether a node has no limit now.
-    pub(super) fn keep_unlimited(&self, node: NodeId) -> bool {
+    pub(in crate::planner) fn keep_unlimited(&self, node: NodeId) -> bool {
         self.resting_on(&Subject::Limit { node }).is_some()
     }
 
     /// All actions that are not repeated now, except migrations of threads: the plan has their reasons.
-    pub(super) fn resting(&self) -> Vec<Resting> {
+    pub(in crate::planner) fn resting(&self) -> Vec<Resting> {
         let rests = |(subject, setback): (&Subject, &Setback)| {
             let is_thread = matches!(subject, Subject::Thread { .. });
             (!is_thread && setback.rest_windows > 0).then(|| setback.resting(*subject))

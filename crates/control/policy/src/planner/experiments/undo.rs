@@ -17,14 +17,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
+use super::super::settings::Feedback;
 use super::progress::{Kinds, Progress, are_alike, speed};
-use super::settings::Feedback;
 use crate::{Move, Plan, Reason};
 
 /// A loss below this is not worth another migration.
-pub(super) const MIN_SPEED: f64 = 0.98;
+pub(in crate::planner) const MIN_SPEED: f64 = 0.98;
 /// How long to wait for a window like those before, in windows.
-pub(super) const PATIENCE_WINDOWS: u32 = 24;
+pub(in crate::planner) const PATIENCE_WINDOWS: u32 = 24;
 /// How long nothing else is compared during that, in windows.
 const FEW_WINDOWS: u32 = 4;
 /// How long to wait for data that goes on moving, in windows.
@@ -32,7 +32,7 @@ const MAX_UNREST_WINDOWS: u32 = 4;
 
 /// Migrations that are not judged yet, and those that were undone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Undo {
+pub(in crate::planner) struct Undo {
     state: State,
     /// What threads got since they moved.
     recent: Kinds,
@@ -69,7 +69,7 @@ enum State {
 
 impl Undo {
     /// Takes what threads got in a window. Returns whether this window shows that the last migration was good.
-    pub(super) fn look(&mut self, progress: Progress, settings: &Feedback) -> bool {
+    pub(in crate::planner) fn look(&mut self, progress: Progress, settings: &Feedback) -> bool {
         self.held.retain(|_, (_, windows)| {
             *windows = windows.saturating_sub(1);
             *windows > 0
@@ -160,7 +160,12 @@ impl Undo {
     }
 
     /// Data goes back because threads got this speed. Threads that have moved since go back, too.
-    pub(super) fn follow_back(&mut self, speed: f64, progress: &Progress, settings: &Feedback) {
+    pub(in crate::planner) fn follow_back(
+        &mut self,
+        speed: f64,
+        progress: &Progress,
+        settings: &Feedback,
+    ) {
         let origins = std::mem::take(&mut self.since_data);
         if !origins.is_empty() {
             self.go_back(origins, speed, progress, settings);
@@ -168,7 +173,7 @@ impl Undo {
     }
 
     /// Data begins to move: threads may follow.
-    pub(super) fn note_data(&mut self) {
+    pub(in crate::planner) fn note_data(&mut self) {
         self.since_data.clear();
     }
 
@@ -185,7 +190,7 @@ impl Undo {
     }
 
     /// Adds threads that stay at their former nodes.
-    pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
+    pub(in crate::planner) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         for (key, (node, _)) in &self.held {
             held.entry(*key).or_insert(*node);
         }
@@ -193,7 +198,7 @@ impl Undo {
     }
 
     /// The moves of threads that go back now.
-    pub(super) fn steps_back(&self, facts: &Facts) -> Vec<Move> {
+    pub(in crate::planner) fn steps_back(&self, facts: &Facts) -> Vec<Move> {
         let Some(speed) = self.lost else {
             return Vec::new();
         };
@@ -210,7 +215,7 @@ impl Undo {
     }
 
     /// Threads of a process that would go back stay where they are, because the process may not pay for it.
-    pub(super) fn leave(&mut self, facts: &Facts, process: u32) {
+    pub(in crate::planner) fn leave(&mut self, facts: &Facts, process: u32) {
         let is_back = |key: &ThreadKey, node: NodeId| {
             let thread = facts.window.thread(*key);
             thread.is_none_or(|thread| thread.node == node)
@@ -220,7 +225,7 @@ impl Undo {
     }
 
     /// Adds the moves back to a plan that was made with these threads held.
-    pub(super) fn send_back(&self, facts: &Facts, plan: &mut Plan) {
+    pub(in crate::planner) fn send_back(&self, facts: &Facts, plan: &mut Plan) {
         let steps: Vec<Move> = (self.steps_back(facts).into_iter())
             .filter(|step| plan.move_of(step.thread).is_none())
             .collect();
@@ -229,7 +234,7 @@ impl Undo {
     }
 
     /// Takes the decision about a window. `is_still` says that nothing else changes.
-    pub(super) fn note(&mut self, plan: &Plan, is_still: bool) {
+    pub(in crate::planner) fn note(&mut self, plan: &Plan, is_still: bool) {
         let is_own = |step: &&Move| !matches!(step.reason, Reason::Compared { .. });
         let moves = plan.moves.iter().filter(is_own);
         let origins = moves.clone().map(|step| (step.thread, step.from));
@@ -272,12 +277,12 @@ impl Undo {
     }
 
     /// Whether to wait for windows that are like those before a migration.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::planner) fn is_waiting(&self) -> bool {
         matches!(&self.state, State::Moved { windows, .. } if *windows < FEW_WINDOWS)
     }
 
     /// Whether migrations are not judged yet, so that nothing else should change.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::planner) fn is_open(&self) -> bool {
         match &self.state {
             State::Still => false,
             // A window of another kind may come, or not.

@@ -36,7 +36,7 @@ type Places = BTreeMap<ThreadKey, NodeId>;
 
 /// Where threads were before they moved, and which work is faster there.
 #[derive(Clone, Debug)]
-pub(super) struct Compare {
+pub(in crate::planner) struct Compare {
     /// Where each thread was before its first move.
     old_places: Places,
     kinds: Vec<Kind>,
@@ -88,7 +88,7 @@ impl Default for Compare {
 
 impl Compare {
     /// Takes what threads got in a window. `is_free` says that nothing else is being tried or judged.
-    pub(super) fn look(&mut self, facts: &Facts, progress: &Progress, is_free: bool) {
+    pub(in crate::planner) fn look(&mut self, facts: &Facts, progress: &Progress, is_free: bool) {
         self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
         let window = &facts.window;
         (self.old_places).retain(|key, _| window.thread(*key).is_some());
@@ -119,7 +119,7 @@ impl Compare {
     }
 
     /// Whether a comparison may begin after another window like the last, so that nothing else should begin.
-    pub(super) fn is_due(&self) -> bool {
+    pub(in crate::planner) fn is_due(&self) -> bool {
         (1..=MAX_DUE_WINDOWS).contains(&self.due_windows)
     }
 
@@ -181,7 +181,7 @@ impl Compare {
     }
 
     /// Records progress after a migration that was found good: it needs no comparison.
-    pub(super) fn know(&mut self, progress: &Progress) {
+    pub(in crate::planner) fn know(&mut self, progress: &Progress) {
         if !self.is_known(progress) {
             self.remember(progress.clone(), None);
         }
@@ -189,32 +189,32 @@ impl Compare {
 
     /// Whether threads were back for a comparison in the last window, or will be in the next. Such a window is like
     /// neither of its neighbours.
-    pub(super) fn is_looking(&self) -> bool {
+    pub(in crate::planner) fn is_looking(&self) -> bool {
         matches!(self.state, State::Looking { .. })
     }
 
     /// Whether threads go somewhere now.
-    pub(super) fn sends(&self) -> bool {
+    pub(in crate::planner) fn sends(&self) -> bool {
         self.sent.is_some()
     }
 
     /// Threads that go now, of each process.
-    pub(super) fn goers(&self) -> impl Iterator<Item = &ThreadKey> {
+    pub(in crate::planner) fn goers(&self) -> impl Iterator<Item = &ThreadKey> {
         self.sent.iter().flat_map(|(places, _)| places.keys())
     }
 
     /// Number of moves that follow from that.
-    pub(super) fn ways(&self) -> u64 {
+    pub(in crate::planner) fn ways(&self) -> u64 {
         if self.is_looking() { 2 } else { 1 }
     }
 
     /// They stay where they are, because their processes may not pay for it.
-    pub(super) fn give_up(&mut self) {
+    pub(in crate::planner) fn give_up(&mut self) {
         (self.sent, self.state) = (None, State::New);
     }
 
     /// Threads that stay where they are, or where they go now: all during a comparison, else those that are back.
-    pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
+    pub(in crate::planner) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         let is_back = matches!(self.state, State::Old { .. });
         if !is_back && !self.is_looking() && !self.sends() {
             return;
@@ -228,7 +228,7 @@ impl Compare {
     }
 
     /// Adds the moves of threads that go now to a plan that was made with them held.
-    pub(super) fn send(&self, facts: &Facts, plan: &mut Plan) {
+    pub(in crate::planner) fn send(&self, facts: &Facts, plan: &mut Plan) {
         let Some((places, speed)) = &self.sent else {
             return;
         };
@@ -247,7 +247,7 @@ impl Compare {
     }
 
     /// Takes the decision about a window. `is_still` says that nothing else changes.
-    pub(super) fn note(&mut self, plan: &Plan, is_still: bool) {
+    pub(in crate::planner) fn note(&mut self, plan: &Plan, is_still: bool) {
         for step in &plan.moves {
             let is_own = matches!(step.reason, Reason::Compared { .. });
             if !is_own {
