@@ -1,4 +1,4 @@
-//! Stage 10, for threads: work that begins after they moved is compared with how it goes where they were (ours).
+//! Work that begins after they moved is compared with how it goes where they were (ours).
 //!
 //! ```text
 //!   work that was never seen where they were, two windows alike ──▶ back for one window ──▶ no faster: on again
@@ -15,18 +15,14 @@ use std::collections::{BTreeMap, HashMap};
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
+use super::credit::Credit;
 use super::progress::{Progress, are_alike, are_as_fast, speed};
-use super::trials::earn;
 use crate::{Move, Plan, Reason};
 
 /// A gain at the old places above this is worth going back.
 const MIN_SPEED: f64 = 1.02;
 /// What comparisons may lose at first, in windows.
-const CREDIT_WINDOWS: f64 = 1.0;
-/// What they may lose at once later, in windows.
-const SAVED_WINDOWS: f64 = 0.5;
-/// Part of the time that they may lose.
-const MAX_LOSS: f64 = 0.02;
+const FIRST_CREDIT_WINDOWS: f64 = 1.0;
 /// How long to wait for work that does not stay the same, in windows.
 const MAX_DUE_WINDOWS: u32 = 3;
 /// Kinds of work that are remembered.
@@ -36,7 +32,7 @@ type Places = BTreeMap<ThreadKey, NodeId>;
 
 /// Where threads were before they moved, and which work is faster there.
 #[derive(Clone, Debug)]
-pub(in crate::planner) struct Compare {
+pub(super) struct Compare {
     /// Where each thread was before its first move.
     old_places: Places,
     kinds: Vec<Kind>,
@@ -44,7 +40,7 @@ pub(in crate::planner) struct Compare {
     last: Progress,
     /// Windows since something changed.
     quiet_windows: u32,
-    credit: f64,
+    credit: Credit,
     /// Consecutive windows of new work without a comparison.
     due_windows: u32,
     /// Where threads are sent now, and, if known, what they get there compared with their present nodes.
@@ -79,7 +75,7 @@ impl Default for Compare {
             state: State::New,
             last: Progress::new(),
             quiet_windows: 0,
-            credit: CREDIT_WINDOWS,
+            credit: Credit::new(FIRST_CREDIT_WINDOWS),
             due_windows: 0,
             sent: None,
         }
@@ -88,8 +84,8 @@ impl Default for Compare {
 
 impl Compare {
     /// Takes what threads got in a window. `is_free` says that nothing else is being tried or judged.
-    pub(in crate::planner) fn look(&mut self, facts: &Facts, progress: &Progress, is_free: bool) {
-        self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
+    pub(super) fn look(&mut self, facts: &Facts, progress: &Progress, is_free: bool) {
+        self.credit.earn();
         let window = &facts.window;
         (self.old_places).retain(|key, _| window.thread(*key).is_some());
         self.sent = None;
@@ -98,7 +94,7 @@ impl Compare {
         self.state = match std::mem::take(&mut self.state) {
             State::New => match self.old_places_of(facts).filter(|_| is_free) {
                 Some(places) if is_steady => self.begin(facts, progress, places),
-                Some(_) if self.credit > 0.0 && !self.is_known(progress) => {
+                Some(_) if self.credit.covers(0.0) && !self.is_known(progress) => {
                     due_windows = self.due_windows + 1;
                     State::New
                 }
@@ -116,11 +112,6 @@ impl Compare {
 
     fn is_known(&self, progress: &Progress) -> bool {
         self.kinds.iter().any(|kind| are_same(progress, &kind.new))
-    }
-
-    /// Whether a comparison may begin after another window like the last, so that nothing else should begin.
-    pub(in crate::planner) fn is_due(&self) -> bool {
-        (1..=MAX_DUE_WINDOWS).contains(&self.due_windows)
     }
 
     /// The old places of threads that are elsewhere now.
@@ -143,7 +134,7 @@ impl Compare {
                 self.sent = Some((places, Some(speed(&work, progress))));
                 State::Old { work }
             }
-            None if self.credit <= 0.0 => State::New,
+            None if !self.credit.covers(0.0) => State::New,
             None => {
                 let now = |key: &ThreadKey| Some((*key, facts.window.thread(*key)?.node));
                 let back = places.keys().filter_map(now).collect();
@@ -165,7 +156,7 @@ impl Compare {
                 work: progress.clone(),
             };
         }
-        self.credit -= (1.0 - speed).max(0.0);
+        self.credit.lose((1.0 - speed).max(0.0));
         self.sent = Some((places, Some(1.0 / speed)));
         if is_comparable {
             self.remember(new, None);
@@ -181,7 +172,7 @@ impl Compare {
     }
 
     /// Records progress after a migration that was found good: it needs no comparison.
-    pub(in crate::planner) fn know(&mut self, progress: &Progress) {
+    pub(super) fn know(&mut self, progress: &Progress) {
         if !self.is_known(progress) {
             self.remember(progress.clone(), None);
         }
@@ -189,37 +180,39 @@ impl Compare {
 
     /// Whether threads were back for a comparison in the last window, or will be in the next. Such a window is like
     /// neither of its neighbours.
-    pub(in crate::planner) fn is_looking(&self) -> bool {
+    pub(super) fn is_looking(&self) -> bool {
         matches!(self.state, State::Looking { .. })
     }
 
-    /// Whether threads go somewhere now.
-    pub(in crate::planner) fn sends(&self) -> bool {
-        self.sent.is_some()
+    /// Whether threads go somewhere, or are at their old places for a window, or may be sent there after another
+    /// window like the last. Nothing else should begin then.
+    pub(super) fn is_under_way_or_due(&self) -> bool {
+        let is_due = (1..=MAX_DUE_WINDOWS).contains(&self.due_windows);
+        self.is_looking() || self.sent.is_some() || is_due
     }
 
     /// Threads that go now, of each process.
-    pub(in crate::planner) fn goers(&self) -> impl Iterator<Item = &ThreadKey> {
+    pub(super) fn goers(&self) -> impl Iterator<Item = &ThreadKey> {
         self.sent.iter().flat_map(|(places, _)| places.keys())
     }
 
     /// Number of moves that follow from that.
-    pub(in crate::planner) fn ways(&self) -> u64 {
+    pub(super) fn ways(&self) -> u64 {
         if self.is_looking() { 2 } else { 1 }
     }
 
     /// They stay where they are, because their processes may not pay for it.
-    pub(in crate::planner) fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         (self.sent, self.state) = (None, State::New);
     }
 
     /// Threads that stay where they are, or where they go now: all during a comparison, else those that are back.
-    pub(in crate::planner) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
+    pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         let is_back = matches!(self.state, State::Old { .. });
-        if !is_back && !self.is_looking() && !self.sends() {
+        if !is_back && !self.is_looking() && self.sent.is_none() {
             return;
         }
-        let holds_all = !is_back || self.sends();
+        let holds_all = !is_back || self.sent.is_some();
         for thread in &facts.window.threads {
             if holds_all || self.old_places.contains_key(&thread.key) {
                 held.entry(thread.key).or_insert(thread.node);
@@ -228,7 +221,7 @@ impl Compare {
     }
 
     /// Adds the moves of threads that go now to a plan that was made with them held.
-    pub(in crate::planner) fn send(&self, facts: &Facts, plan: &mut Plan) {
+    pub(super) fn send(&self, facts: &Facts, plan: &mut Plan) {
         let Some((places, speed)) = &self.sent else {
             return;
         };
@@ -247,7 +240,7 @@ impl Compare {
     }
 
     /// Takes the decision about a window. `is_still` says that nothing else changes.
-    pub(in crate::planner) fn note(&mut self, plan: &Plan, is_still: bool) {
+    pub(super) fn note(&mut self, plan: &Plan, is_still: bool) {
         for step in &plan.moves {
             let is_own = matches!(step.reason, Reason::Compared { .. });
             if !is_own {

@@ -14,7 +14,7 @@ const SAME_WRITES: u8 = 12;
 
 /// What makes progress.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(in crate::planner) enum Actor {
+pub(super) enum Actor {
     Thread(ThreadKey),
     Process(u32),
     /// No thread or process: the mean length of requests to persistent memory.
@@ -30,7 +30,7 @@ const OTHER_SPEED: f64 = 1.3;
 
 /// The progress of one actor in a window.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::planner) struct Deed {
+pub(super) struct Deed {
     /// Bytes/s of a thread that uses files; accesses/s of a process' memory.
     rate: f64,
     threads: f64,
@@ -39,10 +39,10 @@ pub(in crate::planner) struct Deed {
 }
 
 /// The progress of all actors in one window, or in several.
-pub(in crate::planner) type Progress = BTreeMap<Actor, Deed>;
+pub(super) type Progress = BTreeMap<Actor, Deed>;
 
 /// The progress in one window.
-pub(in crate::planner) fn progress(facts: &Facts) -> Progress {
+pub(super) fn progress(facts: &Facts) -> Progress {
     let window = &facts.window;
     let threads = window.threads.iter().filter(|each| each.moved_total() > 0);
     let threads = threads.map(|each| {
@@ -87,7 +87,7 @@ fn requests(facts: &Facts) -> Option<(Actor, Deed)> {
 }
 
 /// Adds a window to a sum of windows.
-pub(in crate::planner) fn add(sum: &mut Progress, progress: &Progress) {
+pub(super) fn add(sum: &mut Progress, progress: &Progress) {
     for (actor, deed) in progress {
         let all = sum.entry(*actor).or_insert(Deed { rate: 0.0, ..*deed });
         all.rate += deed.rate;
@@ -97,7 +97,7 @@ pub(in crate::planner) fn add(sum: &mut Progress, progress: &Progress) {
 /// Whether the processes of both are about equally fast, weighted by threads. A process with a very different speed,
 /// while nothing else changed, does other work. The sum of a process is compared, which is steadier than its single
 /// threads.
-pub(in crate::planner) fn are_as_fast(one: &Progress, other: &Progress) -> bool {
+pub(super) fn are_as_fast(one: &Progress, other: &Progress) -> bool {
     let (one, other) = (by_process(one), by_process(other));
     let threads = |all: &Sums| all.values().map(|deed| deed.threads).sum::<f64>();
     let is_same = |process: &(&ProcessPart, &Deed)| {
@@ -135,7 +135,7 @@ fn by_process(progress: &Progress) -> Sums {
 }
 
 /// The mean of a sum of `windows` windows.
-pub(in crate::planner) fn mean(sum: &Progress, windows: u32) -> Progress {
+pub(super) fn mean(sum: &Progress, windows: u32) -> Progress {
     let mut mean = sum.clone();
     for deed in mean.values_mut() {
         deed.rate /= f64::from(windows.max(1));
@@ -144,7 +144,7 @@ pub(in crate::planner) fn mean(sum: &Progress, windows: u32) -> Progress {
 }
 
 /// Whether the same threads do the same work in both, at any speed.
-pub(in crate::planner) fn are_alike(one: &Progress, other: &Progress) -> bool {
+pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
     let sum = |progress: &Progress| progress.values().map(|deed| deed.threads).sum::<f64>();
     let same = one.iter().filter(|(actor, deed)| {
         let found = other.get(*actor);
@@ -156,11 +156,11 @@ pub(in crate::planner) fn are_alike(one: &Progress, other: &Progress) -> bool {
 
 /// The last progress of threads in windows of each kind; the latest is last.
 #[derive(Clone, Debug, Default)]
-pub(in crate::planner) struct Kinds(Vec<Progress>);
+pub(super) struct Kinds(Vec<Progress>);
 
 impl Kinds {
     /// Stores a window; it replaces the last one like it.
-    pub(in crate::planner) fn remember(&mut self, progress: Progress) {
+    pub(super) fn remember(&mut self, progress: Progress) {
         if progress.is_empty() {
             return;
         }
@@ -172,26 +172,26 @@ impl Kinds {
     }
 
     /// How fast threads are in a window, compared with the remembered window like it. That one is then removed.
-    pub(in crate::planner) fn meet(&mut self, progress: &Progress) -> Option<f64> {
+    pub(super) fn meet(&mut self, progress: &Progress) -> Option<f64> {
         let like = self.0.iter().position(|each| are_alike(each, progress))?;
         Some(speed(progress, &self.0.swap_remove(like)))
     }
 
-    pub(in crate::planner) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 /// Whether requests are about as long in both, as far as that is known. The setting decides which threads send many
 /// requests, so only windows under one setting are comparable.
-pub(in crate::planner) fn are_as_long(one: &Progress, other: &Progress) -> bool {
+pub(super) fn are_as_long(one: &Progress, other: &Progress) -> bool {
     let length = |progress: &Progress| progress.get(&Actor::Requests).map(|deed| deed.rate);
     let lengths = length(one).zip(length(other));
     lengths.is_none_or(|(one, other)| one.max(other) <= OTHER_LENGTH * one.min(other))
 }
 
 /// One progress compared with another: geometric mean over threads, of the first one's threads.
-pub(in crate::planner) fn speed(progress: &Progress, first: &Progress) -> f64 {
+pub(super) fn speed(progress: &Progress, first: &Progress) -> f64 {
     let (mut sum, mut threads) = (0.0, 0.0);
     for (actor, before) in first {
         let now = progress.get(actor).map_or(0.0, |deed| deed.rate);

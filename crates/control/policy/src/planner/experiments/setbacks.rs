@@ -1,7 +1,7 @@
-//! Stage 10: an action that brought less than half of what it should is not repeated for a while (ours). A thread or
-//! file is not sent to that node again; a process is not placed again, nor does its memory follow; a node has no limit
-//! of the learned controller. Other limits and delegation are decided in trials.rs. Each further miss doubles the
-//! time, up to sixteen times.
+//! An action that brought less than half of what it should is not repeated for a while (ours). A thread or file is not
+//! sent to that node again; a process is not placed again, nor does its memory follow; a node has no limit of the
+//! learned controller. Other limits and delegation are decided in trials.rs. Each further miss doubles the time, up to
+//! sixteen times.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use egeria_machine::NodeId;
 
 use super::super::decision::Resting;
 use super::super::settings::Feedback;
+use super::rest::Rest;
 use crate::{ActionResult, Expectation, Kept, KeptBecause, Move, Subject};
 
 /// The time is doubled at most this often.
@@ -25,10 +26,8 @@ pub(in crate::planner) struct Setbacks {
 struct Setback {
     expected: Expectation,
     measured: f64,
-    /// Misses so far.
-    count: u32,
-    /// Windows for which it is not tried again.
-    rest_windows: u32,
+    /// It is not tried again.
+    rest: Rest,
     /// Windows after which the entry is dropped.
     memory_windows: u32,
 }
@@ -37,14 +36,14 @@ impl Setbacks {
     /// A window has passed.
     pub(in crate::planner) fn pass(&mut self) {
         self.known.retain(|_, setback| {
-            setback.rest_windows = setback.rest_windows.saturating_sub(1);
+            setback.rest.pass();
             setback.memory_windows = setback.memory_windows.saturating_sub(1);
             setback.memory_windows > 0
         });
     }
 
     /// Records actions that missed; actions that brought enough are dropped.
-    pub(in crate::planner) fn learn(&mut self, results: &[&ActionResult], settings: &Feedback) {
+    pub(super) fn learn(&mut self, results: &[&ActionResult], settings: &Feedback) {
         for result in results {
             let key = result.action.subject();
             let (Some(expected), Some(measured)) = (result.expected, result.measured) else {
@@ -54,17 +53,14 @@ impl Setbacks {
                 self.known.remove(&key);
                 continue;
             }
-            let before = self.known.get(&key).map_or(0, |setback| setback.count);
-            let doublings = before.min(MAX_DOUBLINGS);
-            // The window that is decided next passes at once, so one more is added.
-            let rest_windows = settings.rest_windows.saturating_mul(1 << doublings);
-            let rest_windows = rest_windows.saturating_add(1);
+            let known = self.known.get(&key);
+            let mut rest = known.map_or(Rest::default(), |setback| setback.rest);
+            let rest_windows = rest.begin(settings.rest_windows, MAX_DOUBLINGS);
             let setback = Setback {
                 expected,
                 measured,
-                count: before.saturating_add(1),
-                rest_windows,
                 memory_windows: rest_windows.saturating_mul(2),
+                rest,
             };
             self.known.insert(key, setback);
         }
@@ -81,7 +77,7 @@ impl Setbacks {
             because: KeptBecause::BroughtTooLittle {
                 expected: setback.expected,
                 measured: setback.measured,
-                windows: setback.rest_windows,
+                windows: setback.rest.windows(),
             },
         })
     }
@@ -109,14 +105,14 @@ impl Setbacks {
     pub(in crate::planner) fn resting(&self) -> Vec<Resting> {
         let rests = |(subject, setback): (&Subject, &Setback)| {
             let is_thread = matches!(subject, Subject::Thread { .. });
-            (!is_thread && setback.rest_windows > 0).then(|| setback.resting(*subject))
+            (!is_thread && setback.rest.windows() > 0).then(|| setback.resting(*subject))
         };
         self.known.iter().filter_map(rests).collect()
     }
 
     fn resting_on(&self, subject: &Subject) -> Option<&Setback> {
         let setback = self.known.get(subject)?;
-        (setback.rest_windows > 0).then_some(setback)
+        (setback.rest.windows() > 0).then_some(setback)
     }
 }
 
@@ -126,7 +122,7 @@ impl Setback {
             subject,
             expected: self.expected,
             measured: self.measured,
-            windows: self.rest_windows,
+            windows: self.rest.windows(),
         }
     }
 }
