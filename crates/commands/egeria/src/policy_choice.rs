@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use clap::Args;
 use egeria_machine::Machine;
@@ -104,7 +105,7 @@ pub fn settings(policy: System, pairs: &[String]) -> Outcome<Settings> {
 }
 
 /// The values of `--policy`.
-pub const NAMES: &str = "off|rl|cpu|nm|full|pats|odin|asymsched|all";
+pub static NAMES: LazyLock<String> = LazyLock::new(|| System::names("|"));
 
 /// Reads one of [`NAMES`].
 pub fn policy(text: &str) -> Result<System, String> {

@@ -177,3 +177,27 @@ fn a_report_is_one_page_with_every_system() {
     let nowhere = ["--report", "/proc/nowhere/what-if.html"];
     run(fixed.iter().chain(&nowhere)).refused(1, &["cannot write", "can be written"]);
 }
+
+#[test]
+fn a_system_that_decides_nothing_says_why() {
+    let sandbox = Sandbox::new();
+    let path = workload(&sandbox, FIO);
+    let fixed = ["sim", "--machine", "optane-2s", "--workload", &path];
+    let fixed = fixed.iter().chain(&["--compare", "off,rl,asymsched"]);
+    let text = run(fixed.clone()).ok().stdout;
+    assert!(text.contains("asymsched decided nothing:\n  nothing is placed: the machine"));
+    assert!(
+        !text.contains("off decided") && !text.contains("rl decided"),
+        "{text}"
+    );
+    let document: Value = run(fixed.chain(&["--json"])).ok().json();
+    let because = |run: usize| &document["runs"][run]["nothing_because"];
+    assert_eq!(
+        *because(0),
+        serde_json::json!([
+            "no stage of the planner is on, and the policy gives no reason of its own"
+        ])
+    );
+    assert_eq!(*because(1), serde_json::json!([]));
+    assert!(because(2)[0].as_str().unwrap().contains("[[links]]"));
+}

@@ -89,7 +89,7 @@ fn of_thread(step: &Move, basis: &Basis<'_>) -> Option<Expectation> {
             next(Measure::ThreadBytesPerSecond, bytes_s, bytes_s * crowding)
         }
         // The planner judges it by itself.
-        Reason::BroughtLess { .. } | Reason::Compared { .. } => None,
+        Reason::BroughtLess { .. } | Reason::Compared { .. } | Reason::Own { .. } => None,
     }
 }
 

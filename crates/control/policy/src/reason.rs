@@ -102,6 +102,11 @@ pub enum Reason {
         /// What all threads get there, compared with their present nodes; `None` before that is known.
         speed: Option<f64>,
     },
+    /// A policy with code of its own says why.
+    Own {
+        /// In words.
+        text: String,
+    },
 }
 
 impl Reason {
@@ -114,6 +119,7 @@ impl Reason {
             Reason::CpuContention { .. } => "cpu_contention",
             Reason::BroughtLess { .. } => "brought_less",
             Reason::Compared { .. } => "compared",
+            Reason::Own { .. } => "own",
         }
     }
 
@@ -123,7 +129,8 @@ impl Reason {
             Reason::RemoteReads { .. }
             | Reason::ContentionOver { .. }
             | Reason::BroughtLess { .. }
-            | Reason::Compared { .. } => None,
+            | Reason::Compared { .. }
+            | Reason::Own { .. } => None,
             Reason::PmContention { .. } => Some(Contention::Pm),
             Reason::CpuContention { .. } => Some(Contention::Cpu),
         }
@@ -213,6 +220,7 @@ impl fmt::Display for Reason {
                 formatter,
                 "compared for what threads do now: there all of them get {speed:.2} times as much in the mean"
             ),
+            Reason::Own { text } => formatter.write_str(text),
         }
     }
 }

@@ -63,7 +63,7 @@ fn turn(control: &mut ControlLoop, facts: &Facts) -> Turn {
 #[test]
 fn a_limit_is_judged_once_in_the_next_window() {
     let machine = machine();
-    let mut control = ControlLoop::new(&machine, settings(), &ActionKind::ALL);
+    let mut control = ControlLoop::new(&machine, System::All.make(), settings(), &ActionKind::ALL);
     let first = turn(&mut control, &crowd(&machine, 0, 24, 1e9));
     assert_eq!(first.actions.len(), 1);
     let expected = first.actions[0].expected.expect("an expectation");
@@ -84,7 +84,7 @@ fn a_limit_is_judged_once_in_the_next_window() {
 #[test]
 fn what_the_facts_cannot_show_is_not_judged() {
     let machine = machine();
-    let control = ControlLoop::new(&machine, settings(), &ActionKind::ALL);
+    let control = ControlLoop::new(&machine, System::All.make(), settings(), &ActionKind::ALL);
     let mut control = control.showing(&[ActionKind::ThreadMigration]);
     let first = turn(&mut control, &crowd(&machine, 0, 24, 1e9));
     assert!(first.actions[0].expected.is_some(), "it is still expected");

@@ -1,6 +1,7 @@
 //! Settings by name.
 
 use egeria_policy::nthread::{Configuration, Settings};
+use egeria_policy::planner::System;
 
 fn refused(name: &str, value: &str) -> String {
     let mut settings = Settings::default();
@@ -112,4 +113,34 @@ fn configurations_have_names() {
         .expect_err("no such")
         .to_string();
     assert!(error.contains("off, rl, cpu, nm or full"), "{error}");
+}
+
+#[test]
+fn the_page_of_settings_lists_the_registry() {
+    let page = include_str!("../../../../docs/reference/settings.md");
+    let (_, table) = page
+        .split_once("| policy | ")
+        .expect("the table of policies");
+    let rows: Vec<&str> = (table.lines().skip(2))
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    let cell = |text: &str| match text {
+        "" => String::new(),
+        _ => format!(" {text}"),
+    };
+    let row = |system: System| {
+        let (name, summary) = (system.name(), system.summary());
+        format!("| `{name}` | {summary} |{} |", cell(system.source()))
+    };
+    assert_eq!(rows, System::ALL.map(row));
+}
+
+#[test]
+fn a_policy_is_found_by_its_name() {
+    for system in System::ALL {
+        assert_eq!(system.name().parse(), Ok(system));
+        let json = serde_json::to_value(system).expect("a name");
+        assert_eq!(json, system.name());
+        assert_eq!(system.settings().validate(), Ok(()));
+    }
 }

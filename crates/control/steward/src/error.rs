@@ -46,6 +46,9 @@ pub enum StewardError {
     /// The window is too short or too long.
     #[error("a window of {0} ns makes no sense; use 1 ms to 1 h")]
     Window(u64),
+    /// There is no such policy.
+    #[error(transparent)]
+    Policy(#[from] egeria_policy::SettingError),
     /// No thread could be started.
     #[error("cannot start the steward's thread: {0}; free some processes or memory")]
     Thread(io::Error),

@@ -12,6 +12,7 @@ use egeria_actuators::{Departures, Journal, MemoryMigration, ThreadAffinity};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
+use egeria_policy::planner::System;
 use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
 use egeria_proc::LiveSource;
 use egeria_trace::Writer;
@@ -151,6 +152,7 @@ impl Work {
         if !(MIN_WINDOW_NS..=MAX_WINDOW_NS).contains(&options.window_ns) {
             return Err(StewardError::Window(options.window_ns));
         }
+        let policy: System = options.policy.parse()?;
         target.check(&options.machine)?;
         let idle_pools = IdlePools::begin(target, &options);
         for (node, found) in idle_pools.iter().flat_map(IdlePools::remembered) {
@@ -197,7 +199,7 @@ impl Work {
         let mut settings = options.settings.clone();
         // Neither volumes nor the page cache keep copies of files.
         settings.relocation.replicas = false;
-        let control = ControlLoop::new(machine, settings, &kinds);
+        let control = ControlLoop::new(machine, policy.make(), settings, &kinds);
         let unavailable = control.unavailable();
         let summary = Summary {
             restored_at_start: restored as u64,

@@ -1,7 +1,7 @@
 //! How a run is made, and what comes of it.
 
 use egeria_machine::{MemoryKind, NodeId};
-use egeria_policy::planner::{Settings, System};
+use egeria_policy::planner::{Make, Settings, System};
 use serde::Serialize;
 
 /// Where data that is written goes (NThread's baselines; OdinFS).
@@ -20,9 +20,11 @@ pub enum Allocation {
 }
 
 /// How a run is made.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
-    /// Which system decides, and how.
+    /// What decides.
+    pub policy: Make,
+    /// How.
     pub planner: Settings,
     /// Where written data goes.
     pub allocation: Allocation,
@@ -56,9 +58,11 @@ impl Options {
     pub fn published(system: System) -> Options {
         Options {
             planner: system.published(),
-            allocation: match system {
-                System::Odin => Allocation::Striped,
-                _ => Allocation::Local,
+            policy: system.make(),
+            allocation: if system.stripes() {
+                Allocation::Striped
+            } else {
+                Allocation::Local
             },
             window_ns: 1_000_000_000,
             move_pause_ns: 50_000.0,
@@ -90,6 +94,8 @@ pub struct Outcome {
     pub groups: Vec<GroupOutcome>,
     /// Each window of the run.
     pub windows: Vec<WindowOutcome>,
+    /// Why nothing was decided in the whole run, from the last decision; empty if something was.
+    pub nothing_because: Vec<String>,
 }
 
 /// One group of threads, after the warm-up.

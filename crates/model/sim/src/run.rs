@@ -38,13 +38,22 @@ pub fn run(machine: &Machine, workload: &Workload, options: &Options) -> Result<
     let mut run = Run {
         state: State::new(&model, workload, options.allocation),
         acts: Acts::new(&model, options, groups),
-        control: ControlLoop::new(&model.machine, options.planner.clone(), &ActionKind::ALL),
+        control: ControlLoop::new(
+            &model.machine,
+            options.policy,
+            options.planner.clone(),
+            &ActionKind::ALL,
+        ),
         counted: Counted::new(&model, groups),
         model,
         workload,
         options,
         now_s: 0.0,
         windows: Vec::new(),
+        nothing_because: Some(vec![
+            "the run is no longer than a window, and nothing follows a decision at its end"
+                .to_owned(),
+        ]),
         known: None,
     };
     while let Ok(Some(facts)) = run.next_facts() {
@@ -86,6 +95,8 @@ struct Run<'a> {
     now_s: f64,
     counted: Counted,
     windows: Vec<WindowOutcome>,
+    /// Why nothing has been decided; `None` once something was.
+    nothing_because: Option<Vec<String>>,
     known: Option<Known>,
 }
 
@@ -283,7 +294,10 @@ impl Run<'_> {
             moves: Vec::new(),
             steps: Vec::new(),
         };
-        self.control.turn(facts, &mut [&mut actuator]);
+        let turn = self.control.turn(facts, &mut [&mut actuator]);
+        self.nothing_because = (self.nothing_because.take())
+            .filter(|_| turn.actions.is_empty())
+            .map(|_| turn.decision.why_nothing(&self.options.planner));
         let ModelActuator { moves, steps, .. } = actuator;
         // Limits, delegation and places may all be others now.
         self.known = None;
@@ -327,6 +341,7 @@ impl Run<'_> {
             moves,
             groups: groups.map(group).collect(),
             windows: self.windows,
+            nothing_because: self.nothing_because.unwrap_or_default(),
         }
     }
 }

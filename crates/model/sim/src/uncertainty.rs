@@ -191,19 +191,8 @@ pub fn known_errors() -> &'static KnownErrors {
 /// The paper that compares two systems; `None`: not a single one.
 fn paper_of(one: System, other: System) -> Option<&'static str> {
     match (one, other) {
-        (System::Off, system) | (system, System::Off) => paper(system),
-        _ => paper(one).filter(|of_one| paper(other) == Some(of_one)),
-    }
-}
-
-/// The paper that measured a system; `None` if none did, or all of them.
-fn paper(system: System) -> Option<&'static str> {
-    match system {
-        System::Rl | System::Cpu | System::Nm | System::Full => Some("NThread"),
-        System::Pats => Some("PATS"),
-        System::Odin => Some("OdinFS"),
-        System::Asymsched => Some("AsymSched"),
-        System::Off | System::All => None,
+        (System::Off, system) | (system, System::Off) => system.paper(),
+        _ => one.paper().filter(|of_one| other.paper() == Some(of_one)),
     }
 }
 

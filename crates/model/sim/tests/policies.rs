@@ -3,9 +3,13 @@
 use crate::common;
 use common::*;
 use egeria_machine::Machine;
-use egeria_policy::planner::System;
-use egeria_sim::{Options, Outcome, Phase, Workload};
+use egeria_policy::planner::{Make, System};
+use egeria_sim::{Allocation, Options, Outcome, Phase, Workload};
 use proptest::prelude::*;
+
+/// The policy of the how-to.
+#[path = "../../../../docs/how-to/follow_writes.rs"]
+mod follow_writes;
 
 fn run(workload: &Workload, system: System) -> Outcome {
     egeria_sim::run(&optane(), workload, &options(system)).unwrap()
@@ -188,4 +192,61 @@ fn collapsed_memory_is_contended_by_its_curve() {
         let peak = gain(&Options::published(System::Full));
         assert!(peak < 1.01, "{threads} threads: {peak}");
     }
+}
+
+#[test]
+fn the_policy_of_the_how_to_brings_writers_to_their_files() {
+    let load = include_str!("../../../../docs/how-to/remote-writers.toml");
+    let load = Workload::from_toml(load, "remote-writers.toml").unwrap();
+    let run = |policy: Make, system: System| {
+        let options = Options {
+            policy,
+            allocation: Allocation::Node(0),
+            ..Options::of(system)
+        };
+        egeria_sim::run(&optane(), &load, &options).unwrap()
+    };
+    let off = run(System::Off.make(), System::Off);
+    let own = run(follow_writes::make, System::Off);
+    assert_eq!((own.moves, own.local_share), (4, 1.0));
+    assert!(own.operations_s > 1.1 * off.operations_s);
+    let why = &own.windows.iter().find(|window| !window.moves.is_empty());
+    let why = &why.unwrap().moves[0].why;
+    assert!(why.starts_with("it wrote "), "{why}");
+    let page = include_str!("../../../../docs/how-to/write-a-policy.md");
+    let code = include_str!("../../../../docs/how-to/follow_writes.rs");
+    assert!(page.contains(code), "the page shows another policy");
+}
+
+#[test]
+fn a_policy_that_decides_nothing_says_why() {
+    let writers = |seconds: f64| Workload {
+        seconds,
+        warm_up_seconds: 0.0,
+        ..scattered(
+            4,
+            Phase {
+                read_share: 0.0,
+                ..reading(2000.0)
+            },
+        )
+    };
+    let why = |seconds: f64, system: System| run(&writers(seconds), system).nothing_because;
+    assert_eq!(
+        why(5.0, System::Off),
+        ["no stage of the planner is on, and the policy gives no reason of its own"]
+    );
+    let none_reads =
+        "no thread moves: none reads 200 MB/s more from one node than from every other";
+    assert_eq!(why(5.0, System::Rl), [none_reads]);
+    assert!(why(5.0, System::Asymsched)[0].contains("[[links]]"));
+    assert!(why(0.5, System::Rl)[0].starts_with("the run is no longer than a window"));
+    assert!(why(5.0, System::Pats).is_empty());
+    let mut bound = scattered(4, reading(2000.0));
+    bound.threads[0].pinned = true;
+    let why = run(&bound, System::Rl).nothing_because;
+    assert_eq!(
+        why,
+        ["2 threads stay, the first because its owner bound it to CPUs"]
+    );
 }

@@ -1,6 +1,6 @@
 //! One turn of the loop.
 
-use crate::planner::{Balance, Decision, Planner, Settings, Unavailable};
+use crate::planner::{Balance, Decision, Make, Policy, Settings, Unavailable};
 use crate::{ActionKind, ActionOutcome, ActionRecord, ActionResult, Basis, Expectation};
 use egeria_facts::Facts;
 use egeria_machine::{Machine, NodeId, PoolBandwidth};
@@ -8,12 +8,13 @@ use egeria_machine::{Machine, NodeId, PoolBandwidth};
 use super::actuator::Actuator;
 
 /// Decides one window after the other, and passes the actions to actuators.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ControlLoop {
     machine: Machine,
+    make: Make,
     settings: Settings,
     kinds: Vec<ActionKind>,
-    planner: Planner,
+    policy: Box<dyn Policy>,
     decision: Decision,
     /// Actions that were done and are not judged yet.
     pending: Vec<Pending>,
@@ -40,11 +41,17 @@ pub struct Turn {
 }
 
 impl ControlLoop {
-    /// A loop that plans what actuators of these kinds can do. Settings from outside should be
+    /// A loop of a policy that plans what actuators of these kinds can do. Settings from outside should be
     /// [validated](Settings::validate) first.
-    pub fn new(machine: &Machine, settings: Settings, kinds: &[ActionKind]) -> ControlLoop {
+    pub fn new(
+        machine: &Machine,
+        make: Make,
+        settings: Settings,
+        kinds: &[ActionKind],
+    ) -> ControlLoop {
         ControlLoop {
-            planner: Planner::new(machine, settings.clone()).with_actuators(kinds),
+            policy: make(machine, &settings, kinds),
+            make,
             decision: Decision::none(0),
             pending: Vec::new(),
             shown: ActionKind::ALL.to_vec(),
@@ -73,25 +80,25 @@ impl ControlLoop {
 
     /// Stages that the settings ask for, and that are off because no actuator takes their actions.
     pub fn unavailable(&self) -> &[Unavailable] {
-        self.planner.unavailable()
+        self.policy.unavailable()
     }
 
     /// What all processes have spent on moves, and may spend; `None` without a budget.
     pub fn budget(&self) -> Option<Balance> {
-        self.planner.budget()
+        self.policy.budget()
     }
 
     /// Drops all earlier windows; actions that were done stay done.
     pub fn start_over(&mut self) {
-        *self = ControlLoop::new(&self.machine, self.settings.clone(), &self.kinds)
+        *self = ControlLoop::new(&self.machine, self.make, self.settings.clone(), &self.kinds)
             .showing(&self.shown);
     }
 
     /// Takes the facts of a window: looks at what came of the last actions, decides, and acts.
     pub fn turn(&mut self, facts: &Facts, actuators: &mut [&mut dyn Actuator]) -> Turn {
         let mut results = self.judge(facts);
-        self.planner.learn(&results);
-        let decision = self.planner.decide(&self.machine, facts);
+        self.policy.learn(&results);
+        let decision = self.policy.decide(&self.machine, facts);
         let actions = decision.actions(&self.decision);
         let basis = Basis {
             machine: &self.machine,

@@ -1,41 +1,37 @@
 //! One planner: what four papers decide separately, as one decision.
 //!
 //! ```text
-//!   0. owner of each process       file I/O moves single threads, memory moves whole nodes      owners.rs
-//!   1. sharing clusters            AsymSched: where links carry most                           asymsched
-//!   2. initial targets             NThread §III-A; moves of stage 1 are taken into account      nthread
-//!   3. contention for PM           NThread §III-C1
-//!   4. contention for CPUs         NThread §III-C2
-//!   5. where leaving threads go    by the way from their data (ours)                            nthread::guide
-//!   6. hot data that is read       moves or is copied where that is repaid (ours)               relocation
-//!   7. admission limits            PATS                                                         limits.rs
-//!   8. delegation                  OdinFS; no limit is below the delegates                      delegation.rs
-//!   9. the budget                  what all of it costs, in one account per process             ledger.rs
-//!  10. feedback                    what brought too little is not done again (ours)             setbacks.rs
-//!                                  limits and delegation stay where they pay (ours)             trials.rs
+//!   owners        file I/O moves single threads, memory moves whole nodes   of each process       owners.rs
+//!   clusters      AsymSched: where links carry most                                               asymsched
+//!   threads       NThread: initial targets, contention for memory, then for CPUs                  threads.rs
+//!   bandwidth     where leaving threads go: by the way from their data      (ours)                nthread::guide
+//!   relocation    hot data that is read moves or is copied where that is repaid (ours)            relocation
+//!   limits        PATS: how many threads at persistent memory                                     limits.rs
+//!   delegation    OdinFS; no limit is below the delegates                                         delegation.rs
+//!   budget        what all of it costs, in one account per process                                ledger.rs
+//!   feedback      what brought too little is undone, or not done again      (ours)                experiments
 //! ```
 //!
 //! docs/explanation/planner.md says why in this order. Each stage can be switched, so that each paper's own system is
 //! one setting: [`System`].
 
 mod availability;
-mod compare;
 mod decision;
 mod delegation;
 mod display;
+mod experiments;
+mod idle;
 mod ledger;
 mod limits;
 mod owners;
-mod progress;
+mod policies;
+mod policy;
 mod relocation;
 mod set;
-mod setbacks;
 mod settings;
 mod threads;
-mod trials;
-mod undo;
 
-use egeria_facts::{AccessWindow, Facts, MediumFacts, ProcessKey};
+use egeria_facts::{AccessWindow, Facts, ProcessKey};
 use egeria_machine::{Machine, Paths};
 
 pub use availability::{Stage, Unavailable};
@@ -44,26 +40,23 @@ pub use decision::{
     RelocationStep, Resting,
 };
 pub use ledger::Balance;
-pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages, System};
+pub use policies::System;
+pub use policy::{Make, Policy};
+pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages};
 
 use crate::asymsched::{self, MemoryAction, PlacementPlan};
 use availability::unavailable;
-use compare::Compare;
 use delegation::{Delegates, Scene};
+use experiments::{Changes, Experiments};
 use ledger::{Costs, Ledger};
 use limits::{Limiters, admit_delegates};
 use owners::Owners;
-use progress::{Progress, progress};
 use relocation::Relocations;
-use setbacks::Setbacks;
-use trials::{Arm, Level, Trials};
-use undo::Undo;
 
-use crate::pats::Controller;
-use crate::{Action, ActionKind, ActionResult, Plan};
+use crate::{ActionKind, ActionResult, Plan};
 
 /// Decides one window after the other. Its state: displaced threads, processes with memory that follows, limits,
-/// copies under way, budgets spent, setbacks. It uses no clock and no I/O: the same facts in the same order give the
+/// copies under way, budgets spent, experiments. It uses no clock and no I/O: the same facts in the same order give the
 /// same decisions.
 #[derive(Clone, Debug)]
 pub struct Planner {
@@ -78,10 +71,7 @@ pub struct Planner {
     limits: Limiters,
     delegates: Delegates,
     relocations: Relocations,
-    setbacks: Setbacks,
-    trials: Trials,
-    undo: Undo,
-    compare: Compare,
+    experiments: Experiments,
     /// Stages that the settings ask for, but whose actions have no actuator.
     unavailable: Vec<Unavailable>,
 }
@@ -99,10 +89,7 @@ impl Planner {
             limits: Limiters::default(),
             delegates: Delegates::default(),
             relocations: Relocations::default(),
-            setbacks: Setbacks::default(),
-            trials: Trials::default(),
-            undo: Undo::default(),
-            compare: Compare::default(),
+            experiments: Experiments::default(),
             unavailable: Vec::new(),
         }
     }
@@ -136,25 +123,8 @@ impl Planner {
     /// (stage `feedback`).
     pub fn learn(&mut self, results: &[ActionResult]) {
         if self.settings.stages.feedback {
-            let results = results.iter().filter(|result| self.rests(&result.action));
-            let results: Vec<&ActionResult> = results.collect();
-            self.setbacks.learn(&results, &self.settings.feedback);
+            self.experiments.learn(results, &self.settings);
         }
-    }
-
-    /// Whether an action that brought too little is avoided for a while. Delegation, and limits that trials judge, are
-    /// decided by trials alone. What the settings always want continues.
-    fn rests(&self, action: &Action) -> bool {
-        match action {
-            Action::SetLimit(_) => !self.settings.limits.always && !self.tries_limits(),
-            Action::SetDelegation { .. } => false,
-            _ => true,
-        }
-    }
-
-    /// Whether trials judge limits.
-    fn tries_limits(&self) -> bool {
-        !self.settings.limits.always && self.settings.pats.controller == Controller::Formula
     }
 
     /// The decision about one window. The next call must get the next window, in which this decision was carried out.
@@ -163,14 +133,15 @@ impl Planner {
         let facts = &facts.sorted();
         self.owners.look(facts, &self.settings);
         self.ledger.pass(facts);
-        self.setbacks.pass();
+        self.experiments.setbacks.pass();
         if self.settings.stages.feedback {
-            self.look_back(facts, progress(facts));
+            let is_under_way = self.relocations.is_under_way();
+            let back = self.experiments.look(facts, &self.settings, is_under_way);
+            self.relocations.take_back(back);
         }
         let placement = self.place(machine, facts);
         let mut threads = self.move_threads(machine, facts, &placement);
-        self.undo.send_back(facts, &mut threads);
-        self.compare.send(facts, &mut threads);
+        self.experiments.send(facts, &mut threads);
         let relocations = self.relocate(machine, facts, &placement, &threads);
         let mut limits = if self.settings.stages.limits {
             self.limits.next(machine, &facts.media, &self.settings)
@@ -180,21 +151,25 @@ impl Planner {
         let mut delegation = self.delegate(machine, facts, &threads, &limits);
         limits.retain(|limit| {
             let is_set = self.limits.is_set(limit.node, &self.settings.limits);
-            is_set && !self.setbacks.keep_unlimited(limit.node)
+            is_set && !self.experiments.setbacks.keep_unlimited(limit.node)
         });
-        let is_still = placement.moves.is_empty() && !self.relocations.is_under_way();
-        self.undo.note(&threads, is_still);
-        self.compare.note(&threads, is_still);
-        let threads_stay = threads.moves.is_empty() && placement.moves.is_empty();
-        if self.relocations.note(&relocations, threads_stay) {
-            self.undo.note_data();
+        let is_quiet = self.experiments.note(&Changes {
+            threads: &threads,
+            relocations: &relocations,
+            places: !placement.moves.is_empty(),
+            data_is_under_way: self.relocations.is_under_way(),
+        });
+        if self.settings.stages.feedback {
+            self.experiments.keep_what_pays(
+                &self.settings,
+                &facts.media,
+                &mut limits,
+                &mut delegation,
+                is_quiet,
+            );
         }
-        let is_open = self.undo.is_open() || self.relocations.is_open();
-        let is_quiet = is_still && threads.moves.is_empty() && !is_open;
-        self.keep_what_pays(&facts.media, &mut limits, &mut delegation, is_quiet);
         admit_delegates(&mut limits, &delegation);
-        // A comparison ends after one window; the earlier decision continues then.
-        if !self.compare.is_looking() {
+        if !self.experiments.is_for_one_window() {
             self.threads = Some(threads.clone());
         }
         self.placement = Some(placement.clone());
@@ -205,90 +180,11 @@ impl Planner {
             delegation,
             relocations,
             unavailable: self.unavailable.clone(),
-            resting: self.setbacks.resting(),
+            resting: self.experiments.setbacks.resting(),
         }
     }
 
-    /// Stage 10: decides whether threads and data go back because threads get less since they moved.
-    fn look_back(&mut self, facts: &Facts, progress: Progress) {
-        let was_looking = self.compare.is_looking();
-        if !was_looking {
-            self.trials.look(&progress, &self.settings.feedback);
-            self.look_at_moves(progress.clone());
-        }
-        let is_free = !self.trials.is_trying()
-            && !self.undo.is_open()
-            && !self.undo.is_waiting()
-            && !self.relocations.is_open()
-            && !self.relocations.is_under_way();
-        self.compare.look(facts, &progress, is_free);
-    }
-
-    fn look_at_moves(&mut self, progress: Progress) {
-        let settings = &self.settings.feedback;
-        let lost = if self.settings.stages.relocation {
-            (self.relocations).look(progress.clone(), &self.settings.relocation)
-        } else {
-            None
-        };
-        if self.undo.look(progress.clone(), settings) {
-            self.compare.know(&progress);
-        }
-        if let Some(speed) = lost {
-            self.undo.follow_back(speed, &progress, settings);
-        }
-    }
-
-    /// Stage 10: reverts limits and delegation that are not tried now and did not pay when they were tried. Limits
-    /// that are learned, and what the settings always want, are not judged.
-    fn keep_what_pays(
-        &mut self,
-        media: &[MediumFacts],
-        limits: &mut Vec<Limit>,
-        delegation: &mut DelegationPlan,
-        is_quiet: bool,
-    ) {
-        let settings = &self.settings;
-        if !settings.stages.feedback {
-            return;
-        }
-        let judges_limits = self.tries_limits();
-        let judges_delegation = !settings.delegation.always;
-        let mut direct = DirectBecause::DidNotPay;
-        if let DelegationPlan::Off { because } = *delegation
-            && matches!(because, DirectBecause::Quiet { .. })
-            && let Some(plan) = delegation::long_accesses(media, &settings.delegation)
-        {
-            (*delegation, direct) = (plan, because);
-        }
-        let is_on = matches!(delegation, DelegationPlan::On { .. });
-        let is_raised = limits.iter().any(|limit| limit.bears.is_some());
-        let wanted = Arm {
-            limits: match judges_limits && !limits.is_empty() {
-                true if is_raised => Level::Formula,
-                true => Level::Wanted,
-                false => Level::Off,
-            },
-            delegation: judges_delegation && is_on,
-        };
-        // During a comparison, all changes are short.
-        let waits = self.compare.is_looking() || self.compare.sends() || self.compare.is_due();
-        let acts = if waits {
-            self.trials.pause()
-        } else {
-            (self.trials).choose(wanted, is_quiet, &settings.feedback)
-        };
-        match acts.limits {
-            Level::Off if judges_limits => limits.clear(),
-            Level::Formula => limits.iter_mut().for_each(Limit::lower),
-            Level::Off | Level::Wanted => {}
-        }
-        if wanted.delegation && !acts.delegation {
-            *delegation = DelegationPlan::Off { because: direct };
-        }
-    }
-
-    /// Stage 1.
+    /// The stage `clusters`.
     fn place(&mut self, machine: &Machine, facts: &Facts) -> PlacementPlan {
         if !self.settings.stages.clusters {
             return PlacementPlan::off(facts.accesses.number);
@@ -303,7 +199,7 @@ impl Planner {
             settings.budget = self.settings.budget.share;
         }
         let mut taken = self.owners.taken_nodes(machine, facts);
-        let resting = |process: &ProcessKey| self.setbacks.keep_process(*process);
+        let resting = |process: &ProcessKey| self.experiments.setbacks.keep_process(*process);
         for each in window
             .processes
             .iter()
@@ -323,7 +219,7 @@ impl Planner {
         plan
     }
 
-    /// Stage 6.
+    /// The stage `relocation`.
     fn relocate(
         &mut self,
         machine: &Machine,
@@ -341,13 +237,13 @@ impl Planner {
             settings: &self.settings,
             threads,
             held: &self.owners.held(facts, placement),
-            setbacks: &self.setbacks,
-            is_still: self.trials.is_trying() || self.compare.is_looking(),
+            setbacks: &self.experiments.setbacks,
+            is_still: self.experiments.holds_data(),
         };
         self.relocations.next(&scene, &mut self.ledger)
     }
 
-    /// Stage 8.
+    /// The stage `delegation`.
     fn delegate(
         &mut self,
         machine: &Machine,
@@ -367,5 +263,23 @@ impl Planner {
             remote_share: delegation::remote_share(machine, &facts.window, threads),
         };
         self.delegates.next(&scene, &self.settings.delegation)
+    }
+}
+
+impl Policy for Planner {
+    fn decide(&mut self, machine: &Machine, facts: &Facts) -> Decision {
+        Planner::decide(self, machine, facts)
+    }
+
+    fn learn(&mut self, results: &[ActionResult]) {
+        Planner::learn(self, results);
+    }
+
+    fn unavailable(&self) -> &[Unavailable] {
+        Planner::unavailable(self)
+    }
+
+    fn budget(&self) -> Option<Balance> {
+        Planner::budget(self)
     }
 }

@@ -1,12 +1,9 @@
-//! All settings of the planner, and each paper's own system as one setting.
-
-use std::fmt;
-use std::str::FromStr;
+//! All settings of the planner.
 
 use serde::{Deserialize, Serialize};
 
 use crate::nthread::Configuration;
-use crate::{SettingError, asymsched, nthread, pats};
+use crate::{asymsched, nthread, pats};
 
 /// The planner's own stages, each on or off. NThread's (targets, contention for persistent memory and CPUs, sharing)
 /// are switched in [`nthread::Settings::stages`].
@@ -55,6 +52,47 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// No stage is on. What a stage that is switched on then does is as its paper says.
+    pub fn nothing() -> Settings {
+        Settings {
+            stages: Stages::default(),
+            nthread: nthread::Settings::of(Configuration::Off),
+            pats: pats::Settings::default(),
+            asymsched: asymsched::Settings::default(),
+            limits: Limits::default(),
+            delegation: Delegation::default(),
+            relocation: Relocation::default(),
+            budget: Budget::default(),
+            feedback: Feedback::default(),
+        }
+    }
+
+    /// Every stage is on; limits and delegation are set where they are expected to help.
+    pub fn everything() -> Settings {
+        let mut settings = Settings {
+            stages: Stages {
+                clusters: true,
+                bandwidth: true,
+                relocation: true,
+                limits: true,
+                delegation: true,
+                budget: true,
+                feedback: true,
+            },
+            nthread: nthread::Settings::of(Configuration::Full),
+            ..Settings::nothing()
+        };
+        settings.limits.always = false;
+        settings.delegation.always = false;
+        settings
+    }
+
+    /// Judges persistent memory by its curve, as [`nthread::PmRule`] says.
+    pub(super) fn by_curve(mut self) -> Settings {
+        self.nthread.pm_rule = nthread::PmRule::Curve;
+        self
+    }
+
     /// Whether single threads may move.
     pub fn moves_threads(&self) -> bool {
         let stages = self.nthread.stages;
@@ -198,129 +236,8 @@ impl Default for Budget {
 }
 
 impl Default for Settings {
-    /// The system `all`.
+    /// The policy `all`.
     fn default() -> Settings {
-        System::All.settings()
-    }
-}
-
-/// Systems as settings of the planner.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum System {
-    /// Nothing is decided.
-    Off,
-    /// NThread's remote access only (Table II).
-    Rl,
-    /// NThread with contention for CPUs.
-    Cpu,
-    /// NThread with contention for CPUs and persistent memory.
-    Nm,
-    /// NThread with sharing as well: all of NThread.
-    Full,
-    /// PATS: limits.
-    Pats,
-    /// OdinFS: delegation.
-    Odin,
-    /// AsymSched: clusters.
-    Asymsched,
-    /// Everything, as one decision.
-    All,
-}
-
-impl System {
-    /// All of them, in the order of [`System`]. `off`, `rl`, `cpu`, `nm` and `full` are NThread's configurations
-    /// (Table II).
-    pub const ALL: [System; 9] = [
-        System::Off,
-        System::Rl,
-        System::Cpu,
-        System::Nm,
-        System::Full,
-        System::Pats,
-        System::Odin,
-        System::Asymsched,
-        System::All,
-    ];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            System::Off => "off",
-            System::Rl => "rl",
-            System::Cpu => "cpu",
-            System::Nm => "nm",
-            System::Full => "full",
-            System::Pats => "pats",
-            System::Odin => "odin",
-            System::Asymsched => "asymsched",
-            System::All => "all",
-        }
-    }
-
-    /// The settings that make the planner this system. They are as in its paper, except that NThread judges persistent
-    /// memory by its curve, as [`nthread::PmRule`] says.
-    pub fn settings(self) -> Settings {
-        let mut settings = self.published();
-        settings.nthread.pm_rule = nthread::PmRule::Curve;
-        settings
-    }
-
-    /// The settings that make the planner this system as it was published.
-    pub fn published(self) -> Settings {
-        let is_all = self == System::All;
-        Settings {
-            stages: Stages {
-                clusters: is_all || self == System::Asymsched,
-                bandwidth: is_all,
-                relocation: is_all,
-                limits: is_all || self == System::Pats,
-                delegation: is_all || self == System::Odin,
-                budget: is_all,
-                feedback: is_all,
-            },
-            nthread: nthread::Settings::of(self.configuration()),
-            pats: pats::Settings::default(),
-            asymsched: asymsched::Settings::default(),
-            limits: Limits {
-                always: !is_all,
-                ..Limits::default()
-            },
-            delegation: Delegation {
-                always: !is_all,
-                ..Delegation::default()
-            },
-            relocation: Relocation::default(),
-            budget: Budget::default(),
-            feedback: Feedback::default(),
-        }
-    }
-
-    fn configuration(self) -> Configuration {
-        match self {
-            System::Rl => Configuration::Rl,
-            System::Cpu => Configuration::Cpu,
-            System::Nm => Configuration::Nm,
-            System::Full | System::All => Configuration::Full,
-            System::Off | System::Pats | System::Odin | System::Asymsched => Configuration::Off,
-        }
-    }
-}
-
-impl fmt::Display for System {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-impl FromStr for System {
-    type Err = SettingError;
-
-    fn from_str(text: &str) -> Result<System, SettingError> {
-        let mut all = System::ALL.into_iter();
-        all.find(|each| each.name() == text).ok_or_else(|| {
-            let wanted = "off, rl, cpu, nm, full, pats, odin, asymsched or all";
-            SettingError::value("policy", text, wanted)
-        })
+        Settings::everything().by_curve()
     }
 }

@@ -1,4 +1,4 @@
-//! Stages 2 to 5: single threads, within the budget.
+//! The stages of single threads (NThread, `bandwidth`), within the budget.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,6 +6,7 @@ use egeria_facts::{Facts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
 
 use super::Planner;
+use super::experiments::by_process;
 use super::ledger::{Balance, pause_ns};
 use super::owners::memory_flows;
 use crate::asymsched::PlacementPlan;
@@ -40,7 +41,7 @@ impl Planner {
         placement: &PlacementPlan,
     ) -> Plan {
         if self.settings.stages.budget {
-            self.pay_for_the_way_back(facts);
+            self.pay_for_experiments(facts);
         }
         let stage = Stage {
             planner: self,
@@ -54,13 +55,7 @@ impl Planner {
         } else {
             HashMap::new()
         };
-        if self.trials.is_trying() {
-            for thread in &facts.window.threads {
-                held.entry(thread.key).or_insert(thread.node);
-            }
-        }
-        self.undo.held(facts, &mut held);
-        self.compare.held(facts, &mut held);
+        self.experiments.held(facts, &mut held);
         if !self.settings.stages.budget && !self.settings.stages.feedback {
             return stage.plan(held);
         }
@@ -78,38 +73,26 @@ impl Planner {
         plan
     }
 
-    /// Charges processes whose threads go back; threads of those that may not pay stay where they are.
-    fn pay_for_the_way_back(&mut self, facts: &Facts) {
+    /// Charges processes with threads that experiments send somewhere, if they can pay.
+    fn pay_for_experiments(&mut self, facts: &Facts) {
         let counts = thread_counts(&facts.window);
-        let budget = &self.settings.budget;
-        let mut goers: BTreeMap<u32, u32> = BTreeMap::new();
-        for key in self.compare.goers() {
-            *goers.entry(key.process_id).or_default() += 1;
-        }
-        let costs = goers.into_iter().map(|(process, moved)| {
-            let threads = counts.get(&process).copied().unwrap_or_default();
-            (process, pause_ns(moved, threads, budget.thread_move_ns))
-        });
-        let costs: Vec<(u32, u64)> = costs.collect();
-        let ways = self.compare.ways();
-        let affords = |(process, cost_ns): &(u32, u64)| {
-            let balance = self.ledger.balance(*process, budget);
-            balance.affords(cost_ns.saturating_mul(ways))
-        };
-        if costs.iter().all(affords) {
-            (costs.into_iter()).for_each(|(process, ns)| self.ledger.charge(process, ns))
-        } else {
-            self.compare.give_up()
-        }
-        for (process, moved) in moved(&self.undo.steps_back(facts)) {
-            let threads = counts.get(&process).copied().unwrap_or_default();
-            let cost_ns = pause_ns(moved, threads, budget.thread_move_ns);
-            if self.ledger.balance(process, budget).affords(cost_ns) {
-                self.ledger.charge(process, cost_ns)
-            } else {
-                self.undo.leave(facts, process)
+        let (budget, ledger) = (&self.settings.budget, &mut self.ledger);
+        self.experiments.pay(facts, |moved, times| {
+            let cost_ns = |(process, moved): (&u32, &u32)| {
+                let threads = counts.get(process).copied().unwrap_or_default();
+                (*process, pause_ns(*moved, threads, budget.thread_move_ns))
+            };
+            let costs: Vec<(u32, u64)> = moved.iter().map(cost_ns).collect();
+            let affords = |(process, cost_ns): &(u32, u64)| {
+                let balance = ledger.balance(*process, budget);
+                balance.affords(cost_ns.saturating_mul(times))
+            };
+            let is_paid = costs.iter().all(affords);
+            if is_paid {
+                (costs.into_iter()).for_each(|(process, ns)| ledger.charge(process, ns));
             }
-        }
+            is_paid
+        });
     }
 }
 
@@ -172,7 +155,7 @@ impl Stage<'_> {
         }
         let refused = plan.moves.iter();
         refused
-            .filter_map(|step| self.planner.setbacks.refuses(step))
+            .filter_map(|step| self.planner.experiments.setbacks.refuses(step))
             .collect()
     }
 
@@ -213,18 +196,10 @@ fn refused(step: &Move, unpaid: &BTreeMap<u32, Unpaid>) -> Option<Kept> {
 
 /// Threads of each process.
 fn thread_counts(window: &Window) -> BTreeMap<u32, u32> {
-    let mut counts = BTreeMap::new();
-    for thread in &window.threads {
-        *counts.entry(thread.key.process_id).or_default() += 1;
-    }
-    counts
+    by_process(window.threads.iter().map(|thread| &thread.key))
 }
 
 /// Threads of each process that move.
 fn moved(steps: &[Move]) -> BTreeMap<u32, u32> {
-    let mut counts = BTreeMap::new();
-    for step in steps {
-        *counts.entry(step.thread.process_id).or_default() += 1;
-    }
-    counts
+    by_process(steps.iter().map(|step| &step.thread))
 }

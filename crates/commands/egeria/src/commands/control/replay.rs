@@ -27,7 +27,7 @@ pub struct Arguments {
     /// A recording, as `egeria run --record` makes
     trace: PathBuf,
     /// What may be done about a window
-    #[arg(long, value_name = policy_choice::NAMES, default_value = "full", value_parser = policy_choice::policy)]
+    #[arg(long, value_name = policy_choice::NAMES.as_str(), default_value = "full", value_parser = policy_choice::policy)]
     policy: System,
     /// A setting of the policy, as cpu_limit=0.8; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -70,7 +70,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mut runs = Vec::new();
     for policy in System::ALL {
         let settings = policy_choice::settings(policy, &arguments.settings)?;
-        runs.push((Replay::new(&machine, settings), Tally::new(policy)));
+        let replay = Replay::new(&machine, policy.make(), settings);
+        runs.push((replay, Tally::new(policy)));
     }
     for facts in recording::facts(&mut reader) {
         let facts = facts?;

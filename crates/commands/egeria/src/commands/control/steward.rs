@@ -51,7 +51,7 @@ pub struct Arguments {
     processes: ScopeArguments,
     /// What decides: off (only watch), NThread's rl, cpu, nm and full, pats, odin, asymsched, or all as one
     /// [default: all, or what the settings say]
-    #[arg(long, value_name = policy_choice::NAMES, value_parser = policy_choice::policy)]
+    #[arg(long, value_name = policy_choice::NAMES.as_str(), value_parser = policy_choice::policy)]
     policy: Option<System>,
     /// Look after the volume of this name in /etc/egeria/egeria.toml; without NAME, after the processes that its [steward] names
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["pool", "pid", "cgroup", "all"])]

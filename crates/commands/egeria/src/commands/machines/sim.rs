@@ -64,8 +64,8 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "4096", requires = "trace",
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     request_bytes: u64,
-    /// Systems, side by side: off, rl, cpu, nm, full, pats, odin, asymsched, all
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = policy_choice::policy,
+          help = format!("Systems, side by side: {}", System::names(", ")),
           default_value = "off,full,pats,odin,asymsched,all")]
     compare: Vec<System>,
     /// Where written data goes: local, random, striped or node=N (odin always stripes)
@@ -83,10 +83,6 @@ pub struct Arguments {
     /// Write a page here: bandwidth of nodes and links over time, where threads sat, who moved when and why
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-}
-
-fn system(text: &str) -> Result<System, String> {
-    text.parse().map_err(|error| format!("{error}"))
 }
 
 fn pause_ns(text: &str) -> Result<f64, String> {
@@ -198,7 +194,7 @@ fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<
         let set = options.planner.set_pair(pair);
         set.map_err(|error| Failure::Usage(format!("--set {pair}: {error}")))?;
     }
-    if system != System::Odin {
+    if !system.stripes() {
         options.allocation = allocation(arguments.alloc, machine)?;
     }
     options.window_ns = arguments.window;
@@ -390,7 +386,7 @@ fn decisions(run: &Run) -> String {
         })
         .collect();
     if all.is_empty() {
-        return String::new();
+        return nothing_decided(run);
     }
     let more = match all.len() - all.len().min(SHOWN_DECISIONS) {
         0 => String::new(),
@@ -398,4 +394,14 @@ fn decisions(run: &Run) -> String {
     };
     let shown: String = all.into_iter().take(SHOWN_DECISIONS).collect();
     format!("\n{}\n{shown}{more}", run.configuration)
+}
+
+/// Why a system decided nothing; `off` needs no reason.
+fn nothing_decided(run: &Run) -> String {
+    let lines = &run.outcome.nothing_because;
+    if lines.is_empty() || run.configuration == System::Off.name() {
+        return String::new();
+    }
+    let (name, lines) = (run.configuration, lines.join("\n  "));
+    format!("\n{name} decided nothing:\n  {lines}\n")
 }

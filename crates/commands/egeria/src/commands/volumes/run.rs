@@ -79,7 +79,7 @@ pub struct Arguments {
     sharing: SharingArguments,
     /// What decides while CMD runs: off, NThread's rl (threads to the data they read), cpu (and off busy CPUs),
     /// nm (and off busy memory) and full (but never sharers apart), pats, odin, asymsched, or all as one
-    #[arg(long, value_name = policy_choice::NAMES, default_value = "off", value_parser = policy_choice::policy)]
+    #[arg(long, value_name = policy_choice::NAMES.as_str(), default_value = "off", value_parser = policy_choice::policy)]
     policy: System,
     #[command(flatten)]
     steward: StewardArguments,
@@ -194,8 +194,8 @@ impl Stage {
         arguments.machine.check_made(&volume)?;
         let borrow = |allocation: Allocation| allocation.apply_for_a_while(&volume);
         // OdinFS stripes what is written; without stripes there would be nothing to delegate.
-        let is_odin = arguments.policy == System::Odin && volume.pool_nodes().len() > 1;
-        let published = is_odin.then_some(Allocation::Striped);
+        let stripes = arguments.policy.stripes() && volume.pool_nodes().len() > 1;
+        let published = stripes.then_some(Allocation::Striped);
         let allocation = arguments.alloc.or(published).map(borrow).transpose()?;
         let sharing = arguments.sharing.apply_for_a_while(&volume)?;
         signals.check()?;

@@ -15,9 +15,9 @@ const PATIENCE_WINDOWS: u32 = 3;
 /// Share of the data to move that may be left at the source.
 const REST_SHARE: f64 = 0.05;
 /// A file goes back to its old node after this number of rests, twice as many each time.
-pub(super) const RETURN_RESTS: u32 = 16;
+const RETURN_RESTS: u32 = 16;
 /// That number is doubled at most this often.
-pub(super) const MAX_DOUBLINGS: u32 = 10;
+const MAX_DOUBLINGS: u32 = 10;
 
 /// The history of one file.
 #[derive(Clone, Debug, Default)]

@@ -25,7 +25,7 @@
 //! each time. A step is not taken if it gains less than a twentieth of what readers of the file wait and read, or less
 //! than a hundredth of a thread.
 //!
-//! *Results.* Steps after which threads get less are undone (outcome.rs).
+//! *Results.* Steps after which threads get less are undone (experiments).
 //!
 //! *Nodes without CPUs* (CXL) never get hot data: it would be far from all threads. If a node lacks room for hot data,
 //! files on it that are hardly used go to the nearest such node first.
@@ -33,7 +33,6 @@
 mod candidates;
 mod history;
 mod options;
-mod outcome;
 mod rates;
 mod round;
 mod scene;
@@ -42,13 +41,11 @@ mod steps;
 mod traffic;
 
 use super::decision::{Relocate, RelocationReason, RelocationStep};
+use super::experiments::Back;
 use super::ledger::Ledger;
-use super::progress::Progress;
-use super::settings::Relocation as Settings;
 use candidates::{Candidate, MAX_FILES, candidates, places};
 use history::Histories;
 use options::{Before, Choice, Now, choices};
-use outcome::Outcomes;
 use round::{Round, drop_step};
 pub(super) use scene::Scene;
 use speeds::Speeds;
@@ -61,9 +58,8 @@ const MOSTLY: f64 = 0.5;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relocations {
     histories: Histories,
-    outcomes: Outcomes,
     /// Steps after which threads got less, and how much; they are undone in the next decision.
-    back: Option<(f64, Vec<RelocationStep>)>,
+    back: Option<Back>,
 }
 
 /// A file that may go somewhere, by position, and the node it may leave.
@@ -75,24 +71,9 @@ impl Relocations {
         self.histories.under_way().next().is_some()
     }
 
-    /// Takes what threads got in a window. If data goes back now: what the threads get, compared with before.
-    pub(super) fn look(&mut self, progress: Progress, settings: &Settings) -> Option<f64> {
-        let back = self.outcomes.look(progress, settings.rest_windows)?;
-        let speed = back.0;
-        self.back = Some(back);
-        Some(speed)
-    }
-
-    /// Takes the decision, and whether threads stay where they are. Returns whether these are the first steps that
-    /// wait to be judged.
-    pub(super) fn note(&mut self, steps: &[RelocationStep], threads_stay: bool) -> bool {
-        let is_still = threads_stay && !self.is_under_way();
-        self.outcomes.note(steps, is_still)
-    }
-
-    /// Whether steps are not judged yet, so that nothing else should change.
-    pub(super) fn is_open(&self) -> bool {
-        self.outcomes.is_open()
+    /// Steps after which threads got less: they are undone in the next decision.
+    pub(super) fn take_back(&mut self, back: Option<Back>) {
+        self.back = back.or(self.back.take());
     }
 
     /// The steps for data; their costs are charged.
@@ -119,7 +100,7 @@ impl Relocations {
             return round.steps;
         }
         self.drop_copies(&mut round);
-        if scene.is_still || self.outcomes.rests() {
+        if scene.is_still {
             return round.steps;
         }
         let mut open = self.open(&round);

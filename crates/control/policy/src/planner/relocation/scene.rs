@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::{Machine, NodeId, Paths};
 
-use super::super::setbacks::Setbacks;
+use super::super::experiments::Setbacks;
 use super::super::settings::Settings;
 use crate::Plan;
 

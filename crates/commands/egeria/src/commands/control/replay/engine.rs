@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use egeria_facts::{Facts, NodeFacts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
-use egeria_policy::planner::Settings;
+use egeria_policy::planner::{Make, Settings};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
 /// One policy and what it did so far.
@@ -39,9 +39,9 @@ impl Actuator for Places {
 }
 
 impl Replay {
-    pub(super) fn new(machine: &Machine, settings: Settings) -> Replay {
+    pub(super) fn new(machine: &Machine, make: Make, settings: Settings) -> Replay {
         Replay {
-            control: ControlLoop::new(machine, settings, &ActionKind::ALL)
+            control: ControlLoop::new(machine, make, settings, &ActionKind::ALL)
                 .showing(&[ActionKind::ThreadMigration]),
             places: Places::default(),
         }
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_moved_thread_is_on_its_new_node_from_the_next_window_on() {
         let (machine, facts) = remote_reader();
-        let mut replay = Replay::new(&machine, System::Rl.settings());
+        let mut replay = Replay::new(&machine, System::Rl.make(), System::Rl.settings());
         let (first, turn) = replay.step(&facts);
         assert_eq!(first, facts);
         let moves = turn.decision.threads.moves;
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_result_of_a_move_is_measured_in_the_next_window() {
         let (machine, facts) = remote_reader();
-        let mut replay = Replay::new(&machine, System::Full.settings());
+        let mut replay = Replay::new(&machine, System::Full.make(), System::Full.settings());
         let (_, first) = replay.step(&facts);
         assert!(first.results.is_empty());
         let (_, second) = replay.step(&facts);

@@ -70,7 +70,7 @@ struct Sentence<T> {
 pub(super) fn print(view: &View<'_>) -> Outcome {
     let failure = RefCell::new(None);
     let mut reader = view.again()?;
-    let mut replay = Replay::new(&view.machine, view.settings.clone());
+    let mut replay = Replay::new(&view.machine, view.policy.make(), view.settings.clone());
     let windows = view.windows(&mut reader).map(|window| {
         let (facts, turn) = replay.step(&window?);
         Ok(planned(view, &facts.window, turn))

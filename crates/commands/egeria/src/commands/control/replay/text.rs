@@ -26,7 +26,7 @@ const SHOWN_UNSETTLED: usize = 20;
 pub(super) fn print(view: &View<'_>) -> Outcome {
     output::print_text(&head(view))?;
     let mut reader = view.again()?;
-    let mut replay = Replay::new(&view.machine, view.settings.clone());
+    let mut replay = Replay::new(&view.machine, view.policy.make(), view.settings.clone());
     let mut story = Story::default();
     for window in view.windows(&mut reader) {
         let (facts, turn) = replay.step(&window?);

@@ -311,6 +311,7 @@ fn contention_left(reason: &Reason) -> Option<(NodeId, Contention)> {
         Reason::RemoteReads { .. }
         | Reason::ContentionOver { .. }
         | Reason::BroughtLess { .. }
-        | Reason::Compared { .. } => None,
+        | Reason::Compared { .. }
+        | Reason::Own { .. } => None,
     }
 }

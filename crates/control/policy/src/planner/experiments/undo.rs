@@ -1,4 +1,4 @@
-//! Stage 10, for threads: migrations after which threads get less are undone (ours).
+//! Migrations after which threads get less are undone (ours).
 //!
 //! ```text
 //!   still ── threads move ──▶ moved ── a still window later: speed < 0.98 of before ──▶ undone, no moves
@@ -8,23 +8,21 @@
 //! ```
 //!
 //! Speed is a geometric mean over all threads, and over processes that use their memory too, because contention
-//! concerns other threads. The second look is needed because threads may be slower when their work changed at the same
-//! moment. If the work of threads changes over time, a window is compared with an earlier window of the same work, and
-//! waited for.
+//! concerns other threads. Going back is an experiment as well, because threads may be slower when their work changed
+//! at the same moment.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
-use super::progress::{Kinds, Progress, are_alike, speed};
-use super::settings::Feedback;
+use super::super::settings::Feedback;
+use super::experiment::Experiment;
+use super::progress::{Kinds, Progress};
 use crate::{Move, Plan, Reason};
 
 /// A loss below this is not worth another migration.
 pub(super) const MIN_SPEED: f64 = 0.98;
-/// How long to wait for a window like those before, in windows.
-pub(super) const PATIENCE_WINDOWS: u32 = 24;
 /// How long nothing else is compared during that, in windows.
 const FEW_WINDOWS: u32 = 4;
 /// How long to wait for data that goes on moving, in windows.
@@ -41,35 +39,25 @@ pub(super) struct Undo {
     /// The speed that was lost, while threads are on their way back.
     lost: Option<f64>,
     /// Former nodes of threads that have moved since data last moved.
-    since_data: BTreeMap<ThreadKey, NodeId>,
+    since_data: Places,
 }
+
+type Places = BTreeMap<ThreadKey, NodeId>;
 
 #[derive(Clone, Debug, Default)]
 enum State {
     /// Nothing has moved since the last judgement.
     #[default]
     Still,
-    /// Threads have moved from these nodes; their progress before, in windows of each kind that has not occurred
-    /// since.
-    Moved {
-        before: Kinds,
-        origins: BTreeMap<ThreadKey, NodeId>,
-        still_windows: u32,
-        unrest_windows: u32,
-        windows: u32,
-    },
-    /// They have gone back; their progress before that, and the loss.
-    Undone {
-        moved: Progress,
-        speed: f64,
-        still_windows: u32,
-        windows: u32,
-    },
+    /// Threads have moved from these nodes.
+    Moved(Experiment<Places>),
+    /// They have gone back, because they got this speed.
+    Undone(Experiment<f64>),
 }
 
 impl Undo {
     /// Takes what threads got in a window. Returns whether this window shows that the last migration was good.
-    pub(super) fn look(&mut self, progress: Progress, settings: &Feedback) -> bool {
+    pub(super) fn look(&mut self, progress: &Progress, settings: &Feedback) -> bool {
         self.held.retain(|_, (_, windows)| {
             *windows = windows.saturating_sub(1);
             *windows > 0
@@ -77,86 +65,42 @@ impl Undo {
         self.lost = None;
         let mut is_good = false;
         match std::mem::take(&mut self.state) {
-            State::Moved {
-                before,
-                origins,
-                still_windows: 1..,
-                unrest_windows,
-                windows,
-            } => {
-                let all = (unrest_windows, windows);
-                is_good = self.judge(before, origins, all, &progress, settings);
-            }
-            State::Undone {
-                moved,
-                speed: lost,
-                still_windows: 1..,
-                windows,
-            } => {
-                if are_alike(&progress, &moved) {
-                    let gain = speed(&progress, &moved);
-                    if gain < 1.0 + (1.0 / lost - 1.0) / 2.0 {
-                        self.held.clear();
+            State::Moved(mut moved) => match moved.judge(progress) {
+                Some(speed) if speed < MIN_SPEED => {
+                    self.go_back(moved.change, speed, progress, settings);
+                }
+                speed => {
+                    is_good = speed.is_some();
+                    if !moved.is_over() {
+                        self.state = State::Moved(moved);
                     }
-                } else if windows < PATIENCE_WINDOWS {
-                    self.state = State::Undone {
-                        moved,
-                        speed: lost,
-                        still_windows: 1,
-                        windows: windows + 1,
-                    };
+                }
+            },
+            State::Undone(mut undone) => {
+                let half = 1.0 + (1.0 / undone.change - 1.0) / 2.0;
+                if undone.judge(progress).is_some_and(|gain| gain < half) {
+                    self.held.clear();
+                }
+                if !undone.is_over() {
+                    self.state = State::Undone(undone);
                 }
             }
-            state => self.state = state,
+            State::Still => {}
         }
-        self.recent.remember(progress);
+        self.recent.remember(progress.clone());
         is_good
     }
 
-    fn judge(
-        &mut self,
-        mut before: Kinds,
-        origins: BTreeMap<ThreadKey, NodeId>,
-        (unrest_windows, windows): (u32, u32),
-        progress: &Progress,
-        settings: &Feedback,
-    ) -> bool {
-        let met = before.meet(progress);
-        if let Some(speed) = met.filter(|speed| *speed < MIN_SPEED) {
-            self.go_back(origins, speed, progress, settings);
-            return false;
-        }
-        if !before.is_empty() && windows < PATIENCE_WINDOWS {
-            self.state = State::Moved {
-                before,
-                origins,
-                still_windows: 1,
-                unrest_windows,
-                windows: windows + 1,
-            };
-        }
-        met.is_some()
-    }
-
-    fn go_back(
-        &mut self,
-        origins: BTreeMap<ThreadKey, NodeId>,
-        speed: f64,
-        progress: &Progress,
-        settings: &Feedback,
-    ) {
+    fn go_back(&mut self, origins: Places, speed: f64, progress: &Progress, settings: &Feedback) {
         let windows = settings.retry_windows;
         let held = origins
             .into_iter()
             .map(|(key, node)| (key, (node, windows)));
         self.held.extend(held);
         self.lost = Some(speed);
-        self.state = State::Undone {
-            moved: progress.clone(),
-            speed,
-            still_windows: 0,
-            windows: 0,
-        };
+        let mut moved = Kinds::default();
+        moved.remember(progress.clone());
+        self.state = State::Undone(Experiment::new(speed, moved));
     }
 
     /// Data goes back because threads got this speed. Threads that have moved since go back, too.
@@ -177,7 +121,7 @@ impl Undo {
     /// that moved the first threads would move the others.
     fn beside_held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         let processes: BTreeSet<u32> = self.held.keys().map(|key| key.process_id).collect();
-        let all = matches!(self.state, State::Undone { .. });
+        let all = matches!(self.state, State::Undone(_));
         let stays = |key: &ThreadKey| all || processes.contains(&key.process_id);
         for thread in facts.window.threads.iter().filter(|each| stays(&each.key)) {
             held.entry(thread.key).or_insert(thread.node);
@@ -236,44 +180,26 @@ impl Undo {
         for (thread, node) in origins.clone() {
             self.since_data.entry(thread).or_insert(node);
         }
+        let is_move = !plan.moves.is_empty();
         match &mut self.state {
-            State::Undone { still_windows, .. } if plan.moves.is_empty() && is_still => {
-                *still_windows += 1;
-            }
-            State::Moved {
-                origins: known,
-                still_windows,
-                unrest_windows,
-                ..
-            } => {
+            State::Undone(undone) => undone.note(is_move, is_still, u32::MAX),
+            State::Moved(moved) => {
                 for (thread, node) in origins {
-                    known.entry(thread).or_insert(node);
+                    moved.change.entry(thread).or_insert(node);
                 }
-                *unrest_windows = if plan.moves.is_empty() {
-                    *unrest_windows + u32::from(!is_still)
-                } else {
-                    0
-                };
-                let is_waited_for = !is_still && *unrest_windows <= MAX_UNREST_WINDOWS;
-                let rests = plan.moves.is_empty() && !is_waited_for;
-                *still_windows = if rests { *still_windows + 1 } else { 0 };
+                moved.note(is_move, is_still, MAX_UNREST_WINDOWS);
             }
-            State::Still if !plan.moves.is_empty() && !self.recent.is_empty() => {
-                self.state = State::Moved {
-                    before: std::mem::take(&mut self.recent),
-                    origins: origins.collect(),
-                    still_windows: 0,
-                    unrest_windows: 0,
-                    windows: 0,
-                };
+            State::Still if is_move && !self.recent.is_empty() => {
+                let before = std::mem::take(&mut self.recent);
+                self.state = State::Moved(Experiment::new(origins.collect(), before));
             }
-            State::Still | State::Undone { .. } => {}
+            State::Still => {}
         }
     }
 
     /// Whether to wait for windows that are like those before a migration.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(&self.state, State::Moved { windows, .. } if *windows < FEW_WINDOWS)
+        matches!(&self.state, State::Moved(moved) if moved.windows() < FEW_WINDOWS)
     }
 
     /// Whether migrations are not judged yet, so that nothing else should change.
@@ -281,8 +207,8 @@ impl Undo {
         match &self.state {
             State::Still => false,
             // A window of another kind may come, or not.
-            State::Moved { windows, .. } => *windows == 0,
-            State::Undone { .. } => true,
+            State::Moved(moved) => moved.windows() == 0,
+            State::Undone(_) => true,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Stage 10, for limits and delegation: each is tried, measured, and kept only where it pays (ours).
+//! Limits and delegation: each is tried, measured, and kept only where it pays (ours).
 //!
 //! ```text
 //!   what they could be set to      no limits, those wanted, those of Eq. 1; each with and without delegation
@@ -17,70 +17,20 @@
 //! requests, under one setting. The setting of a window in which nothing else changes is measured, in a trial or not.
 //! A new regime begins with the setting that was kept last.
 
-use super::progress::{Progress, add, are_alike, are_as_fast, are_as_long, mean, speed};
-use super::settings::Feedback;
+use super::super::settings::Feedback;
+use super::arm::Arm;
+use super::credit::Credit;
+use super::progress::{Progress, speed};
+use super::regime::{MIN_GAIN, Regime, Verdict};
 
-/// A smaller gain than this is not worth it.
-const MIN_GAIN: f64 = 0.01;
-/// A setting that gets less than this part of the fastest in one window is not measured in another.
-const MUCH_SLOWER: f64 = 0.9;
-/// If a kept setting gets less than this part of what it got before, it is no longer known to be the fastest.
-const HOLDS: f64 = 0.97;
-/// Part of the time that trials may lose.
-const MAX_LOSS: f64 = 0.02;
 /// What trials may lose at first, in windows.
-const CREDIT_WINDOWS: f64 = 2.0;
-/// What trials may lose at once later, in windows. The rest of the first credit shrinks until then.
-const SAVED_WINDOWS: f64 = 0.5;
-const SHRINKS: f64 = 0.9;
+const FIRST_CREDIT_WINDOWS: f64 = 2.0;
 /// A setting that gained in this many regimes is likely to gain in another.
 const MIN_REGIMES: usize = 2;
 /// Regimes that are remembered.
 const MAX_REGIMES: usize = 16;
 /// How long to wait for threads and files that go on moving, in windows.
 const MAX_UNREST_WINDOWS: u32 = 8;
-
-/// Which of the two stages act.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Arm {
-    pub(super) limits: Level,
-    pub(super) delegation: bool,
-}
-
-/// Which limits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(super) enum Level {
-    /// None.
-    #[default]
-    Off,
-    /// As the stage wants them.
-    Wanted,
-    /// Those of Eq. 1 where the stage wants higher ones.
-    Formula,
-}
-
-impl Arm {
-    const NEITHER: Arm = Arm::of(Level::Off, false);
-    const LIMITS: [Arm; 2] = [
-        Arm::of(Level::Wanted, false),
-        Arm::of(Level::Formula, false),
-    ];
-    const DELEGATION: Arm = Arm::of(Level::Off, true);
-
-    const fn of(limits: Level, delegation: bool) -> Arm {
-        Arm { limits, delegation }
-    }
-
-    /// Whether it does nothing that `wanted` does not.
-    fn is_within(self, wanted: Arm) -> bool {
-        self.limits <= wanted.limits && (wanted.delegation || !self.delegation)
-    }
-
-    fn both(self, other: Arm) -> Arm {
-        let delegation = self.delegation || other.delegation;
-        Arm::of(self.limits.max(other.limits), delegation)
-    }
-}
 
 /// What is found out about limits and delegation.
 #[derive(Clone, Debug)]
@@ -97,7 +47,7 @@ pub(super) struct Trials {
     /// A trial that was interrupted by a change of work.
     broken_off: Option<BrokenOff>,
     /// What trials may lose now, in windows.
-    credit: f64,
+    credit: Credit,
     /// The part of a window that each setting lost in trials, compared with the fastest. Recent trials count most.
     losses: Vec<(Arm, f64)>,
     /// Windows since something other than limits and delegation changed.
@@ -117,7 +67,7 @@ impl Default for Trials {
             trying: false,
             untried: Progress::new(),
             broken_off: None,
-            credit: CREDIT_WINDOWS,
+            credit: Credit::new(FIRST_CREDIT_WINDOWS),
             losses: Vec::new(),
             quiet_windows: 0,
             unrest_windows: 0,
@@ -136,38 +86,11 @@ struct BrokenOff {
     lost: f64,
 }
 
-#[derive(Clone, Debug)]
-struct Regime {
-    deeds: Progress,
-    seen: u64,
-    /// The last window under each setting, and [`Trials::changes`] then.
-    last: Vec<(Arm, u64, Progress)>,
-    /// Each measured setting, with its number of windows and the sum of their rates.
-    measured: Vec<(Arm, u32, Progress)>,
-    /// [`Trials::changes`] at that time. Measurements from before later changes are not compared with new ones.
-    changes: u64,
-    verdict: Option<Verdict>,
-}
-
-#[derive(Clone, Debug)]
-struct Verdict {
-    kept: Arm,
-    /// The progress under it.
-    got: Progress,
-    /// How fast each setting was, compared with neither.
-    speeds: Vec<(Arm, f64)>,
-    /// What was tried.
-    wanted: Arm,
-    until: u64,
-    /// [`Trials::changes`] then.
-    changes: u64,
-}
-
 impl Trials {
     /// Takes what threads got in a window.
     pub(super) fn look(&mut self, progress: &Progress, settings: &Feedback) {
         self.windows += 1;
-        self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
+        self.credit.earn();
         let (windows, acting, changes) = (self.windows, self.acting, self.changes);
         let regimes = self.regimes.iter().enumerate();
         let like = regimes.filter(|(_, each)| each.is_like(progress, acting, changes));
@@ -200,7 +123,7 @@ impl Trials {
         let lost = regime.lost(progress);
         regime.measure(acting, progress, settings.trial_windows);
         if self.trying {
-            self.credit -= lost;
+            self.credit.lose(lost);
             self.remember_loss(acting, lost);
         }
     }
@@ -216,7 +139,7 @@ impl Trials {
     /// taken against the window before, until a window after the trial is known.
     fn break_off(&mut self, progress: &Progress) {
         let lost = (1.0 - speed(progress, &self.untried)).max(0.0);
-        self.credit -= lost;
+        self.credit.lose(lost);
         self.broken_off = Some(BrokenOff {
             arm: self.acting,
             got: progress.clone(),
@@ -229,7 +152,7 @@ impl Trials {
     fn look_beside(&mut self, progress: &Progress) {
         if let Some(BrokenOff { arm, got, lost }) = self.broken_off.take() {
             let least = lost.min((1.0 - speed(&got, progress)).max(0.0));
-            self.credit += lost - least;
+            self.credit.lose(least - lost);
             self.remember_loss(arm, least);
         }
         self.untried = progress.clone();
@@ -298,7 +221,7 @@ impl Trials {
         let is_paid = |arm: &&Arm| {
             let is_measured = regime.measured.iter().any(|each| each.0 == **arm);
             let may_gain = is_measured || !hopeless.contains(*arm);
-            **arm == so_far || (may_gain && self.credit > loss(**arm))
+            **arm == so_far || (may_gain && self.credit.covers(loss(**arm)))
         };
         let next = arms.iter().find(is_paid).copied();
         if !arms.is_empty() && (waits || next.is_none()) {
@@ -365,142 +288,5 @@ impl Trials {
     /// Whether settings are being tried, so that nothing else should change.
     pub(super) fn is_trying(&self) -> bool {
         self.trying
-    }
-}
-
-/// The credit after another window: it grows by a part of the window up to a maximum; what is above that shrinks.
-pub(super) fn earn(credit: f64, earned: f64, saved: f64) -> f64 {
-    if credit > saved {
-        (credit * SHRINKS).max(saved)
-    } else {
-        (credit + earned).min(saved)
-    }
-}
-
-impl Regime {
-    /// Whether threads do the same. Requests must also be as long as before under the same setting, and processes as
-    /// fast if nothing else has changed since.
-    fn is_like(&self, progress: &Progress, acting: Arm, changes: u64) -> bool {
-        let last = self.last.iter().find(|(arm, _, _)| *arm == acting);
-        are_alike(&self.deeds, progress)
-            && last.is_none_or(|(_, then, last)| {
-                are_as_long(last, progress) && (*then != changes || are_as_fast(last, progress))
-            })
-    }
-
-    /// Whether a window under this setting was seen since threads or data moved.
-    fn is_known(&self, acting: Arm, changes: u64) -> bool {
-        let mut last = self.last.iter();
-        last.any(|(arm, then, _)| *arm == acting && *then == changes)
-    }
-
-    fn measure(&mut self, arm: Arm, progress: &Progress, trial_windows: u32) {
-        let known = self.measured.iter().position(|each| each.0 == arm);
-        let index = known.unwrap_or_else(|| {
-            self.measured.push((arm, 0, Progress::new()));
-            self.measured.len() - 1
-        });
-        let (_, windows, sum) = &mut self.measured[index];
-        if *windows >= trial_windows {
-            return;
-        }
-        *windows += 1;
-        add(sum, progress);
-    }
-
-    /// Forgets results if threads or data have moved since, and the kept setting gets less now.
-    fn doubt(&mut self, acting: Arm, progress: &Progress, changes: u64) {
-        let is_doubtful = self.verdict.as_ref().is_some_and(|verdict| {
-            let moved = verdict.changes != changes && verdict.kept == acting;
-            moved && speed(progress, &verdict.got) < HOLDS
-        });
-        if is_doubtful {
-            self.verdict = None;
-        }
-    }
-
-    /// The part of a window that is lost, compared with the fastest setting.
-    fn lost(&self, progress: &Progress) -> f64 {
-        let measured = self.measured.iter();
-        let lost = measured.map(|(_, windows, sum)| 1.0 - speed(progress, &mean(sum, *windows)));
-        lost.fold(0.0, f64::max)
-    }
-
-    /// What threads get under a setting, in the mean of its windows.
-    fn got(&self, arm: Arm) -> Option<Progress> {
-        let (_, windows, sum) = self.measured.iter().find(|each| each.0 == arm)?;
-        Some(mean(sum, *windows))
-    }
-
-    /// How fast threads are under a setting, compared with neither.
-    fn speed(&self, arm: Arm) -> Option<f64> {
-        Some(speed(&self.got(arm)?, &self.got(Arm::NEITHER)?))
-    }
-
-    /// How fast threads are under each setting that is measured now, compared with neither.
-    fn speeds(&self) -> Vec<(Arm, f64)> {
-        let arms = self.measured.iter().map(|each| each.0);
-        arms.filter_map(|arm| Some((arm, self.speed(arm)?)))
-            .collect()
-    }
-
-    /// The speeds of all settings now, or as they were when one was kept.
-    fn known_speeds(&self) -> Vec<(Arm, f64)> {
-        match &self.verdict {
-            Some(verdict) => verdict.speeds.clone(),
-            None => self.speeds(),
-        }
-    }
-
-    /// The settings to try: what is wanted now, and what is tried already.
-    fn wanted(&self, wanted: Arm) -> Arm {
-        let tried = self.measured.iter().map(|each| each.0);
-        tried.fold(wanted, Arm::both)
-    }
-
-    /// The settings that were not measured for long enough. The current one comes first, then all in turns, so that
-    /// changes during the measurement are noticed.
-    fn next_arms(&self, so_far: Arm, wanted: Arm, trial_windows: u32) -> Vec<Arm> {
-        let best = self.speed(self.fastest()).unwrap_or(1.0);
-        let is_slow = |arm: Arm| {
-            self.speed(arm)
-                .is_some_and(|speed| speed < MUCH_SLOWER * best)
-        };
-        let windows = |arm: Arm| {
-            let known = self.measured.iter().find(|each| each.0 == arm);
-            known.map_or(0, |each| each.1)
-        };
-        let is_done = |arm: Arm| {
-            let is_enough = windows(arm) >= trial_windows;
-            is_enough || (arm != Arm::NEITHER && windows(arm) > 0 && is_slow(arm))
-        };
-        // A setting that costs much alone is not tried together with others.
-        let together = Arm::LIMITS
-            .into_iter()
-            .filter(|arm| !is_slow(*arm) && !is_slow(Arm::DELEGATION))
-            .map(|arm| Arm::both(arm, Arm::DELEGATION));
-        let alone = [
-            Arm::NEITHER,
-            Arm::LIMITS[0],
-            Arm::LIMITS[1],
-            Arm::DELEGATION,
-        ];
-        let arms = alone.into_iter().chain(together);
-        let mut arms: Vec<Arm> = arms
-            .filter(|arm| (arm.is_within(wanted) || *arm == so_far) && !is_done(*arm))
-            .collect();
-        arms.sort_by_key(|arm| (windows(*arm), *arm != so_far));
-        arms
-    }
-
-    fn fastest(&self) -> Arm {
-        let mut best = (Arm::NEITHER, 1.0 + MIN_GAIN);
-        for (arm, _, _) in &self.measured {
-            let speed = self.speed(*arm).unwrap_or(0.0);
-            if speed > best.1 {
-                best = (*arm, speed);
-            }
-        }
-        best.0
     }
 }

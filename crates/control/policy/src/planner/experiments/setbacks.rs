@@ -1,15 +1,16 @@
-//! Stage 10: an action that brought less than half of what it should is not repeated for a while (ours). A thread or
-//! file is not sent to that node again; a process is not placed again, nor does its memory follow; a node has no limit
-//! of the learned controller. Other limits and delegation are decided in trials.rs. Each further miss doubles the
-//! time, up to sixteen times.
+//! An action that brought less than half of what it should is not repeated for a while (ours). A thread or file is not
+//! sent to that node again; a process is not placed again, nor does its memory follow; a node has no limit of the
+//! learned controller. Other limits and delegation are decided in trials.rs. Each further miss doubles the time, up to
+//! sixteen times.
 
 use std::collections::BTreeMap;
 
 use egeria_facts::{FileKey, ProcessKey};
 use egeria_machine::NodeId;
 
-use super::decision::Resting;
-use super::settings::Feedback;
+use super::super::decision::Resting;
+use super::super::settings::Feedback;
+use super::rest::Rest;
 use crate::{ActionResult, Expectation, Kept, KeptBecause, Move, Subject};
 
 /// The time is doubled at most this often.
@@ -17,7 +18,7 @@ const MAX_DOUBLINGS: u32 = 4;
 
 /// Actions that brought too little.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Setbacks {
+pub(in crate::planner) struct Setbacks {
     known: BTreeMap<Subject, Setback>,
 }
 
@@ -25,19 +26,17 @@ pub(super) struct Setbacks {
 struct Setback {
     expected: Expectation,
     measured: f64,
-    /// Misses so far.
-    count: u32,
-    /// Windows for which it is not tried again.
-    rest_windows: u32,
+    /// It is not tried again.
+    rest: Rest,
     /// Windows after which the entry is dropped.
     memory_windows: u32,
 }
 
 impl Setbacks {
     /// A window has passed.
-    pub(super) fn pass(&mut self) {
+    pub(in crate::planner) fn pass(&mut self) {
         self.known.retain(|_, setback| {
-            setback.rest_windows = setback.rest_windows.saturating_sub(1);
+            setback.rest.pass();
             setback.memory_windows = setback.memory_windows.saturating_sub(1);
             setback.memory_windows > 0
         });
@@ -54,24 +53,21 @@ impl Setbacks {
                 self.known.remove(&key);
                 continue;
             }
-            let before = self.known.get(&key).map_or(0, |setback| setback.count);
-            let doublings = before.min(MAX_DOUBLINGS);
-            // The window that is decided next passes at once, so one more is added.
-            let rest_windows = settings.rest_windows.saturating_mul(1 << doublings);
-            let rest_windows = rest_windows.saturating_add(1);
+            let known = self.known.get(&key);
+            let mut rest = known.map_or(Rest::default(), |setback| setback.rest);
+            let rest_windows = rest.begin(settings.rest_windows, MAX_DOUBLINGS);
             let setback = Setback {
                 expected,
                 measured,
-                count: before.saturating_add(1),
-                rest_windows,
                 memory_windows: rest_windows.saturating_mul(2),
+                rest,
             };
             self.known.insert(key, setback);
         }
     }
 
     /// The reason why a thread is not sent there now, if that brought too little before.
-    pub(super) fn refuses(&self, step: &Move) -> Option<Kept> {
+    pub(in crate::planner) fn refuses(&self, step: &Move) -> Option<Kept> {
         let (thread, to) = (step.thread, step.to);
         let setback = self.resting_on(&Subject::Thread { thread, to })?;
         Some(Kept {
@@ -81,14 +77,14 @@ impl Setbacks {
             because: KeptBecause::BroughtTooLittle {
                 expected: setback.expected,
                 measured: setback.measured,
-                windows: setback.rest_windows,
+                windows: setback.rest.windows(),
             },
         })
     }
 
     /// Whether a process is not placed again now: its last placement, or the memory that followed it, brought too
     /// little.
-    pub(super) fn keep_process(&self, process: ProcessKey) -> bool {
+    pub(in crate::planner) fn keep_process(&self, process: ProcessKey) -> bool {
         let subjects = [Subject::Process { process }, Subject::Memory { process }];
         subjects
             .iter()
@@ -96,27 +92,27 @@ impl Setbacks {
     }
 
     /// Whether a file's data does not go to a node now.
-    pub(super) fn keep_file(&self, file: FileKey, to: NodeId) -> bool {
+    pub(in crate::planner) fn keep_file(&self, file: FileKey, to: NodeId) -> bool {
         self.resting_on(&Subject::File { file, to }).is_some()
     }
 
     /// Whether a node has no limit now.
-    pub(super) fn keep_unlimited(&self, node: NodeId) -> bool {
+    pub(in crate::planner) fn keep_unlimited(&self, node: NodeId) -> bool {
         self.resting_on(&Subject::Limit { node }).is_some()
     }
 
     /// All actions that are not repeated now, except migrations of threads: the plan has their reasons.
-    pub(super) fn resting(&self) -> Vec<Resting> {
+    pub(in crate::planner) fn resting(&self) -> Vec<Resting> {
         let rests = |(subject, setback): (&Subject, &Setback)| {
             let is_thread = matches!(subject, Subject::Thread { .. });
-            (!is_thread && setback.rest_windows > 0).then(|| setback.resting(*subject))
+            (!is_thread && setback.rest.windows() > 0).then(|| setback.resting(*subject))
         };
         self.known.iter().filter_map(rests).collect()
     }
 
     fn resting_on(&self, subject: &Subject) -> Option<&Setback> {
         let setback = self.known.get(subject)?;
-        (setback.rest_windows > 0).then_some(setback)
+        (setback.rest.windows() > 0).then_some(setback)
     }
 }
 
@@ -126,7 +122,7 @@ impl Setback {
             subject,
             expected: self.expected,
             measured: self.measured,
-            windows: self.rest_windows,
+            windows: self.rest.windows(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Stage 10, for threads: work that begins after they moved is compared with how it goes where they were (ours).
+//! Work that begins after they moved is compared with how it goes where they were (ours).
 //!
 //! ```text
 //!   work that was never seen where they were, two windows alike ──▶ back for one window ──▶ no faster: on again
@@ -15,18 +15,14 @@ use std::collections::{BTreeMap, HashMap};
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
+use super::credit::Credit;
 use super::progress::{Progress, are_alike, are_as_fast, speed};
-use super::trials::earn;
 use crate::{Move, Plan, Reason};
 
 /// A gain at the old places above this is worth going back.
 const MIN_SPEED: f64 = 1.02;
 /// What comparisons may lose at first, in windows.
-const CREDIT_WINDOWS: f64 = 1.0;
-/// What they may lose at once later, in windows.
-const SAVED_WINDOWS: f64 = 0.5;
-/// Part of the time that they may lose.
-const MAX_LOSS: f64 = 0.02;
+const FIRST_CREDIT_WINDOWS: f64 = 1.0;
 /// How long to wait for work that does not stay the same, in windows.
 const MAX_DUE_WINDOWS: u32 = 3;
 /// Kinds of work that are remembered.
@@ -44,7 +40,7 @@ pub(super) struct Compare {
     last: Progress,
     /// Windows since something changed.
     quiet_windows: u32,
-    credit: f64,
+    credit: Credit,
     /// Consecutive windows of new work without a comparison.
     due_windows: u32,
     /// Where threads are sent now, and, if known, what they get there compared with their present nodes.
@@ -79,7 +75,7 @@ impl Default for Compare {
             state: State::New,
             last: Progress::new(),
             quiet_windows: 0,
-            credit: CREDIT_WINDOWS,
+            credit: Credit::new(FIRST_CREDIT_WINDOWS),
             due_windows: 0,
             sent: None,
         }
@@ -89,7 +85,7 @@ impl Default for Compare {
 impl Compare {
     /// Takes what threads got in a window. `is_free` says that nothing else is being tried or judged.
     pub(super) fn look(&mut self, facts: &Facts, progress: &Progress, is_free: bool) {
-        self.credit = earn(self.credit, MAX_LOSS, SAVED_WINDOWS);
+        self.credit.earn();
         let window = &facts.window;
         (self.old_places).retain(|key, _| window.thread(*key).is_some());
         self.sent = None;
@@ -98,7 +94,7 @@ impl Compare {
         self.state = match std::mem::take(&mut self.state) {
             State::New => match self.old_places_of(facts).filter(|_| is_free) {
                 Some(places) if is_steady => self.begin(facts, progress, places),
-                Some(_) if self.credit > 0.0 && !self.is_known(progress) => {
+                Some(_) if self.credit.covers(0.0) && !self.is_known(progress) => {
                     due_windows = self.due_windows + 1;
                     State::New
                 }
@@ -116,11 +112,6 @@ impl Compare {
 
     fn is_known(&self, progress: &Progress) -> bool {
         self.kinds.iter().any(|kind| are_same(progress, &kind.new))
-    }
-
-    /// Whether a comparison may begin after another window like the last, so that nothing else should begin.
-    pub(super) fn is_due(&self) -> bool {
-        (1..=MAX_DUE_WINDOWS).contains(&self.due_windows)
     }
 
     /// The old places of threads that are elsewhere now.
@@ -143,7 +134,7 @@ impl Compare {
                 self.sent = Some((places, Some(speed(&work, progress))));
                 State::Old { work }
             }
-            None if self.credit <= 0.0 => State::New,
+            None if !self.credit.covers(0.0) => State::New,
             None => {
                 let now = |key: &ThreadKey| Some((*key, facts.window.thread(*key)?.node));
                 let back = places.keys().filter_map(now).collect();
@@ -165,7 +156,7 @@ impl Compare {
                 work: progress.clone(),
             };
         }
-        self.credit -= (1.0 - speed).max(0.0);
+        self.credit.lose((1.0 - speed).max(0.0));
         self.sent = Some((places, Some(1.0 / speed)));
         if is_comparable {
             self.remember(new, None);
@@ -193,9 +184,11 @@ impl Compare {
         matches!(self.state, State::Looking { .. })
     }
 
-    /// Whether threads go somewhere now.
-    pub(super) fn sends(&self) -> bool {
-        self.sent.is_some()
+    /// Whether threads go somewhere, or are at their old places for a window, or may be sent there after another
+    /// window like the last. Nothing else should begin then.
+    pub(super) fn is_under_way_or_due(&self) -> bool {
+        let is_due = (1..=MAX_DUE_WINDOWS).contains(&self.due_windows);
+        self.is_looking() || self.sent.is_some() || is_due
     }
 
     /// Threads that go now, of each process.
@@ -216,10 +209,10 @@ impl Compare {
     /// Threads that stay where they are, or where they go now: all during a comparison, else those that are back.
     pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
         let is_back = matches!(self.state, State::Old { .. });
-        if !is_back && !self.is_looking() && !self.sends() {
+        if !is_back && !self.is_looking() && self.sent.is_none() {
             return;
         }
-        let holds_all = !is_back || self.sends();
+        let holds_all = !is_back || self.sent.is_some();
         for thread in &facts.window.threads {
             if holds_all || self.old_places.contains_key(&thread.key) {
                 held.entry(thread.key).or_insert(thread.node);
