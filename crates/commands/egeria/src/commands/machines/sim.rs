@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::commands::control::recording;
 use crate::machine_choice::Allocation;
+use crate::policy_choice;
 use egeria_cli::durations;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
