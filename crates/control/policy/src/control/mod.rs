@@ -12,6 +12,8 @@
 
 mod actuator;
 mod control_loop;
+mod replay;
 
 pub use actuator::Actuator;
 pub use control_loop::{ControlLoop, Turn};
+pub use replay::Replay;

@@ -1,6 +1,5 @@
 //! `egeria replay`: what a policy would have done about a recorded load.
 
-mod engine;
 mod report;
 mod tally;
 mod text;
@@ -16,7 +15,7 @@ use super::recording::{self, Label};
 use crate::policy_choice;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
-use engine::Replay;
+use egeria_policy::control::Replay;
 use tally::Tally;
 use view::View;
 

@@ -9,11 +9,11 @@ use egeria_policy::planner::{Settings, System};
 use egeria_policy::{ActionRecord, ActionResult, Displaced, Kept, NodeLoad, Note};
 use serde::Serialize;
 
-use super::engine::Replay;
 use super::tally::{PolicyRow, Unsettled};
 use super::view::{CAVEAT, View};
 use crate::commands::control::recording::{self, Label, Stream};
 use egeria_cli::failure::Outcome;
+use egeria_policy::control::Replay;
 
 #[derive(Serialize)]
 struct Document<'a, W: Serialize> {

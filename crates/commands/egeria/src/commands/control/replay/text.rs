@@ -8,11 +8,11 @@ use egeria_machine::format_bandwidth;
 use egeria_policy::control::Turn;
 use egeria_policy::{Kept, KeptBecause, NodeLoad, Plan};
 
-use super::engine::Replay;
 use super::tally::PolicyRow;
 use super::view::{CAVEAT, View};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output;
+use egeria_policy::control::Replay;
 
 const NS_PER_S: f64 = 1e9;
 

@@ -1,21 +1,22 @@
-//! A policy over recorded windows.
+//! A policy over recorded windows: threads are where it would have put them, as far as facts can show that.
 
 use std::collections::HashMap;
 
+use super::{Actuator, ControlLoop, Turn};
+use crate::planner::{Make, Settings};
+use crate::{Action, ActionKind, ActionOutcome};
 use egeria_facts::{Facts, NodeFacts, ThreadKey, Window};
 use egeria_machine::{Machine, NodeId};
-use egeria_policy::control::{Actuator, ControlLoop, Turn};
-use egeria_policy::planner::{Make, Settings};
-use egeria_policy::{Action, ActionKind, ActionOutcome};
 
-/// One policy and what it did so far.
-pub(super) struct Replay {
+/// One policy, and what it did so far.
+#[derive(Debug)]
+pub struct Replay {
     control: ControlLoop,
     places: Places,
 }
 
 /// Where the replay put threads. All else that is ordered changes nothing in recorded windows.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Places(HashMap<ThreadKey, NodeId>);
 
 impl Actuator for Places {
@@ -39,7 +40,8 @@ impl Actuator for Places {
 }
 
 impl Replay {
-    pub(super) fn new(machine: &Machine, make: Make, settings: Settings) -> Replay {
+    /// A policy that has seen no window yet.
+    pub fn new(machine: &Machine, make: Make, settings: Settings) -> Replay {
         Replay {
             control: ControlLoop::new(machine, make, settings, &ActionKind::ALL)
                 .showing(&[ActionKind::ThreadMigration]),
@@ -48,7 +50,7 @@ impl Replay {
     }
 
     /// The facts with threads where the replay has put them, and what the policy does about them.
-    pub(super) fn step(&mut self, facts: &Facts) -> (Facts, Turn) {
+    pub fn step(&mut self, facts: &Facts) -> (Facts, Turn) {
         let mut facts = facts.clone();
         let machine = self.control.machine();
         for index in 0..facts.window.threads.len() {
@@ -106,8 +108,8 @@ fn shift(
 mod tests {
     use std::path::Path;
 
+    use crate::planner::System;
     use egeria_facts::ThreadFacts;
-    use egeria_policy::planner::System;
 
     use super::*;
 
