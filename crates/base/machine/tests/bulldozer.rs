@@ -120,7 +120,7 @@ fn two_links_are_one_way_on_a_and_both_ways_on_b() {
 
 /// §3.
 #[test]
-fn c_is_a_full_mesh_with_two_slow_links_and_d_lacks_one_of_equal_links() {
+fn c_has_two_slow_links_and_d_lacks_one_of_equal_links() {
     let ((_, c), (_, d)) = (machine("bulldozer-c"), machine("bulldozer-d"));
     let pairs: Vec<_> = (0..4)
         .flat_map(|a| (a + 1..4).map(move |b| (a, b)))

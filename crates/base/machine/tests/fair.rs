@@ -49,7 +49,7 @@ fn weights_are_ratios() {
 }
 
 #[test]
-fn a_long_flow_through_a_ring_gets_what_the_fullest_link_leaves() {
+fn a_long_flow_gets_what_the_fullest_link_of_a_ring_leaves() {
     // Bertsekas and Gallager's chain: one flow over three links, one more on each.
     let flows = [flow(&[0, 1, 2]), flow(&[0]), flow(&[1]), flow(&[2])];
     close(
@@ -93,7 +93,7 @@ fn nothing_to_share_and_nothing_to_bound() {
 
 proptest! {
     #[test]
-    fn shares_are_feasible_and_nobody_can_have_more_at_the_cost_of_those_who_have_more(
+    fn no_share_can_grow_at_the_cost_of_larger_ones_only(
         capacities in prop::collection::vec(0.1f64..100.0, 1..6),
         flows in prop::collection::vec(
             (prop::collection::btree_map(0usize..6, 0.1f64..3.0, 0..4), 0.0f64..200.0, 0.1f64..4.0),

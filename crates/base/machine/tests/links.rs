@@ -49,7 +49,7 @@ fn data_takes_the_fewest_links_then_the_widest() {
 }
 
 #[test]
-fn of_equally_wide_ways_the_one_whose_nodes_come_first_is_taken() {
+fn of_equally_wide_ways_the_one_of_first_nodes_is_taken() {
     // To 3 the way over 2 is wider; to 4 both carry what the last link does.
     let links = [
         link(0, 1, 5e9, 5e9),

@@ -159,7 +159,7 @@ fn interleaved_dimms_add_up_and_queues_explain_the_latency() {
 
 /// OdinFS slides (claim O03).
 #[test]
-fn odin_8s_has_224_cores_on_8_sockets_no_two_more_than_two_links_apart() {
+fn odin_8s_has_224_cores_on_8_sockets_at_most_2_links_apart() {
     let machine = machine("odin-8s");
     assert_eq!((machine.nodes.len(), cores(&machine)), (8, 224));
     let paths = machine.paths().unwrap().unwrap();

@@ -121,7 +121,7 @@ fn a_memory_takes_what_an_emulated_node_of_its_figures_takes() {
 }
 
 #[test]
-fn impossible_memories_are_refused_in_one_line_that_names_the_key() {
+fn impossible_memories_are_refused_by_their_key_in_one_line() {
     let cases = [
         ("", "modules = 0", "nodes[0].memories[0].modules"),
         (

@@ -183,7 +183,7 @@ fn files_that_are_not_text_or_too_large_are_refused() {
 }
 
 #[test]
-fn a_missing_cpu_list_is_refused_and_a_missing_extra_is_lived_with() {
+fn a_missing_cpu_list_is_refused_and_a_missing_extra_is_not() {
     let tree = good_tree();
     fs::remove_file(tree.path().join(NODE).join("distance")).expect("rm");
     fs::remove_file(tree.path().join(NODE).join("meminfo")).expect("rm");

@@ -22,7 +22,7 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
-fn the_page_has_every_figure_with_the_papers_points_and_every_claim() {
+fn the_page_has_every_figure_with_its_points_and_every_claim() {
     let report = brief();
     let page = page(&report).unwrap();
     for anchor in page.split("href=\"#").skip(1) {

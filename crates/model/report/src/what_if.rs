@@ -194,16 +194,17 @@ fn keys(names: &[String]) -> Markup {
     html! { @for (series, name) in names.iter().enumerate() { (key(Color::Series(series), name)) } }
 }
 
+fn node_names(window: &WindowOutcome) -> Vec<String> {
+    let nodes = window.nodes.iter();
+    nodes.map(|node| format!("node {}", node.node.0)).collect()
+}
+
 /// What each node's memories gave and took.
 fn nodes(system: &str, windows: &[&WindowOutcome]) -> Markup {
     let Some(first) = windows.first() else {
         return html! {};
     };
-    let names: Vec<String> = first
-        .nodes
-        .iter()
-        .map(|node| format!("node {}", node.node.0))
-        .collect();
+    let names = node_names(first);
     let read = lines(&names, windows, "read, GB/s", |node, window| {
         window.nodes[node].read_bytes_s / BYTES_PER_GB
     });
@@ -277,11 +278,7 @@ fn threads(what: &WhatIf<'_>, system: &str, windows: &[&WindowOutcome]) -> Marku
     let Some(first) = windows.first() else {
         return html! {};
     };
-    let names: Vec<String> = first
-        .nodes
-        .iter()
-        .map(|node| format!("node {}", node.node.0))
-        .collect();
+    let names = node_names(first);
     let picture = |group: usize, program: &str| {
         let parts = |window: &&WindowOutcome| {
             let threads = window.groups.get(group);

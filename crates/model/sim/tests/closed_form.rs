@@ -17,7 +17,7 @@ fn a_thread_alone_does_one_operation_after_the_other() {
 }
 
 #[test]
-fn waiting_for_others_lengthens_an_operation_and_leaves_the_core() {
+fn waiting_for_others_is_longer_and_leaves_the_core() {
     let speed = plain(1);
     let machine = machine(1, &speed);
     let phase = Phase {

@@ -367,7 +367,7 @@ fn processes_go_where_links_are_wide_and_their_memory_follows() {
 }
 
 #[test]
-fn memory_too_large_to_follow_as_it_is_accessed_is_moved_at_once() {
+fn memory_too_large_to_follow_accesses_is_moved_at_once() {
     // Only 2-3 is wide, so that both nodes are left.
     let machine = lopsided(1e9);
     let mut large = over_two(0, 1, false);

@@ -102,7 +102,7 @@ fn who_used_the_same_file_shares_it() {
 }
 
 #[test]
-fn a_long_recording_becomes_no_more_phases_than_a_workload_may_have() {
+fn a_long_recording_has_no_more_phases_than_a_workload_may() {
     let threads = vec![thread(1, [4_096_000, 0], 0, 10_000_000, 5)];
     let recorded = windows(vec![threads; 2500]);
     let workload = Workload::recorded("long", &optane(), &recorded, 4096).unwrap();

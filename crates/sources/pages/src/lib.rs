@@ -16,6 +16,25 @@
 //!
 //! Looking changes nothing: no page is read into the cache, none counts as used. Only [`warm`] and [`migrate`] do.
 
+/// What sources pass on that look at what another source found.
+macro_rules! as_inner {
+    () => {
+        fn dilation(&self) -> f64 {
+            self.inner.dilation()
+        }
+
+        fn masks(&self) -> SharedMasks {
+            self.inner.masks()
+        }
+
+        fn members(&self) -> Arc<dyn Membership> {
+            self.inner.members()
+        }
+    };
+}
+
+use as_inner;
+
 pub mod accesses;
 mod files;
 mod kernel;

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_of_a_header_neither_ends_the_line_nor_steers_a_terminal() {
+    fn quoted_parts_of_a_header_have_no_control_characters() {
         let documents = [
             r#"{"started_unix_ns": 1, "source": {"new\nline \u001b[31m": ""}}"#,
             r#"{"started_unix_ns": 1, "source": {"profile": "x"}, "volume": null, "command": [],

@@ -27,7 +27,7 @@ impl<T: Copy> Watched<T> {
 impl<T: Copy + std::ops::AddAssign> Watched<T> {
     /// Change it to something larger, in one access.
     pub fn add(&self, more: T) {
-        // SAFETY: as above.
+        // SAFETY: this thread alone reads and writes it meanwhile, or loom has ended the model.
         self.0.with_mut(|value| unsafe { *value += more });
     }
 }

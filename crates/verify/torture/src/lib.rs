@@ -6,7 +6,10 @@
 
 mod case_file;
 pub mod crash;
+mod crew;
 pub mod fuzz;
 pub mod kill;
+mod names;
+mod text;
 
 pub use case_file::Replayed;

@@ -118,13 +118,13 @@ fn tripped(fault: InjectedFault, recovery_timeout: Duration) -> String {
 }
 
 #[test]
-fn a_recovery_that_does_not_end_is_something_wrong_and_can_be_replayed() {
+fn a_recovery_that_does_not_end_is_wrong_and_is_replayed() {
     let why = tripped(InjectedFault::Hang(40), Duration::from_millis(1500));
     assert!(why.contains("did not end in 1.5 s of CPU time"), "{why}");
 }
 
 #[test]
-fn a_panic_while_a_workload_runs_is_something_wrong_and_can_be_replayed() {
+fn a_panic_of_a_workload_is_wrong_and_is_replayed() {
     let why = tripped(InjectedFault::Panic(3), crash::RECOVERY_TIMEOUT);
     assert!(why.contains("panicked while it ran: tripped"), "{why}");
 }

@@ -2,22 +2,11 @@
 
 mod common;
 
-use common::{finish, interrupted, run, torture};
+use common::{interrupted, refuses_no_case, reported};
 
 #[test]
 fn the_json_has_exactly_the_documented_fields() {
-    let directory = tempfile::tempdir().unwrap();
-    let out = directory.path().join("cases");
-    let mut command = torture(["crash", "--quick", "--states", "300", "--json", "--out"]);
-    command.arg(&out);
-    let report = finish(command).ok().json();
-    let mut fields: Vec<&str> = report
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect();
-    fields.sort_unstable();
+    let (report, fields) = reported(&["crash", "--quick", "--states", "300"]);
     let expected = [
         "details",
         "seconds",
@@ -29,16 +18,11 @@ fn the_json_has_exactly_the_documented_fields() {
     assert_eq!(fields, expected);
     assert!(report["states"].as_u64().unwrap() >= 300);
     assert_eq!(report["violations"], 0);
-    assert!(!out.exists(), "nothing was found, so nothing is saved");
 }
 
 #[test]
 fn a_file_that_is_no_case_is_one_clear_line() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("case");
-    std::fs::write(&file, "no case").unwrap();
-    let ended = run(["crash".as_ref(), "--replay".as_ref(), file.as_os_str()]);
-    ended.refused(1, &["is no crash case"]);
+    refuses_no_case("crash");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn forged_requests_are_answered_and_leave_the_volume_whole() {
 }
 
 #[test]
-fn forged_recordings_machines_settings_and_workloads_give_answers_or_errors() {
+fn forged_text_and_recordings_give_answers_or_errors() {
     for (target, runs) in [
         (Target::Trace, 4000),
         (Target::Machine, 4000),

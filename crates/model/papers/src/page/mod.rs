@@ -4,7 +4,7 @@ mod figure;
 mod figures;
 
 use egeria_report::page::{figure as framed, folded};
-use egeria_report::table::{number, table, text, verdict};
+use egeria_report::table::{Cell, number, table, text, verdict};
 use maud::{Markup, html};
 
 use self::figure::{Facts, Figure};
@@ -160,31 +160,27 @@ fn figures_of(value: f64) -> String {
 }
 
 fn numbers(rows: &[&Row]) -> Markup {
-    let row = |row: &&Row| {
-        vec![
-            text(row.id.clone()),
-            text(row.item.clone()),
-            number(figures_of(row.paper)),
-            number(figures_of(row.model)),
-            number(format!("{:.2}", row.ratio)),
-        ]
-    };
-    let rows: Vec<_> = rows.iter().map(row).collect();
-    table(&["id", "number", "paper", "model", "model / paper"], &rows)
+    let ratio = |row: &Row| number(format!("{:.2}", row.ratio));
+    judged(rows, ["number", "model / paper"], ratio)
 }
 
 fn kept(rows: &[&Row]) -> Markup {
+    let verdict = |row: &Row| verdict(row.held, "kept", "NOT kept");
+    judged(rows, ["bound", ""], verdict)
+}
+
+fn judged(rows: &[&Row], [item, last]: [&str; 2], judge: impl Fn(&Row) -> Cell) -> Markup {
     let row = |row: &&Row| {
         vec![
             text(row.id.clone()),
             text(row.item.clone()),
             number(figures_of(row.paper)),
             number(figures_of(row.model)),
-            verdict(row.held, "kept", "NOT kept"),
+            judge(row),
         ]
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
-    table(&["id", "bound", "paper", "model", ""], &rows)
+    table(&["id", item, "paper", "model", last], &rows)
 }
 
 fn held(rows: &[&OrderingRow]) -> Markup {

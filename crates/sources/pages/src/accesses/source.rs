@@ -207,20 +207,10 @@ impl<I: LiveSource, S: Sampler> FactSource for MemorySource<I, S> {
 }
 
 impl<I: LiveSource, S: Sampler> LiveSource for MemorySource<I, S> {
-    fn dilation(&self) -> f64 {
-        self.inner.dilation()
-    }
+    crate::as_inner!();
 
     fn start_over(&mut self) {
         self.inner.start_over();
-    }
-
-    fn masks(&self) -> SharedMasks {
-        self.inner.masks()
-    }
-
-    fn members(&self) -> Arc<dyn Membership> {
-        self.inner.members()
     }
 }
 
@@ -294,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_what_their_process_accesses_by_how_long_they_ran() {
+    fn threads_share_accesses_of_their_process_by_running_time() {
         let mut accessed = NodeBytes::default();
         accessed.add(NodeId(1), 64_000_000);
         let mut resident = accessed.clone();

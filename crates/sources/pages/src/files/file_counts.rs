@@ -308,22 +308,12 @@ impl<I: LiveSource, C: FileCounts> FactSource for CountedFiles<I, C> {
 }
 
 impl<I: LiveSource, C: FileCounts> LiveSource for CountedFiles<I, C> {
-    fn dilation(&self) -> f64 {
-        self.inner.dilation()
-    }
+    crate::as_inner!();
 
     fn start_over(&mut self) {
         self.inner.start_over();
         self.counter.take();
         self.last = Counts::default();
-    }
-
-    fn masks(&self) -> SharedMasks {
-        self.inner.masks()
-    }
-
-    fn members(&self) -> Arc<dyn Membership> {
-        self.inner.members()
     }
 }
 

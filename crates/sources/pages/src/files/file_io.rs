@@ -133,20 +133,10 @@ impl<I: LiveSource> FactSource for FileIo<I> {
 }
 
 impl<I: LiveSource> LiveSource for FileIo<I> {
-    fn dilation(&self) -> f64 {
-        self.inner.dilation()
-    }
+    crate::as_inner!();
 
     fn start_over(&mut self) {
         self.inner.start_over();
-    }
-
-    fn masks(&self) -> SharedMasks {
-        self.inner.masks()
-    }
-
-    fn members(&self) -> Arc<dyn Membership> {
-        self.inner.members()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a repair has to repair, and how it is done to a volume.
 
-use super::operation::{Actor, ino};
+use super::actor::{Actor, ino};
 use egeria_engine::format::*;
 use egeria_engine::*;
 use egeria_media::{BlockNumber, PoolOffset};

@@ -1,7 +1,8 @@
 //! What a volume holds before a workload begins.
 
+use super::actor::{Actor, ino};
 use super::damage::{Damage, do_damage, record_at};
-use super::operation::{Actor, Operation, ino};
+use super::operation::{Mode, Operation};
 use egeria_engine::format::*;
 use egeria_engine::*;
 use egeria_media::recorder::PoolSet;
@@ -177,6 +178,7 @@ fn shorten_pages(actor: &mut Actor<'_>, lines: u8) -> Outcome<()> {
 fn run_chmod(actor: &mut Actor<'_>, path: &str, step: usize) -> Outcome<()> {
     let path = path.to_owned();
     let mode = 0o700 + (step & 7) as u32;
+    let mode = Mode(mode);
     actor.run(&Operation::Chmod { path, mode }, step)
 }
 

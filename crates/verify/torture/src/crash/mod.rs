@@ -9,6 +9,7 @@
 //!
 //! docs/explanation/crash.md tells what is explored and how to read what it finds.
 
+mod actor;
 mod case;
 mod damage;
 mod explore;
@@ -29,17 +30,18 @@ mod worker_status;
 mod workload;
 mod workspace;
 
+pub(crate) use actor::Actor;
 pub use case::{replay, replay_within};
 pub(crate) use damage::DAMAGES;
 pub use damage::Damage;
 pub use initial_state::InitialState;
-pub(crate) use operation::Actor;
 pub use operation::Operation;
 pub use proof::{PlaceProof, prove};
 pub use report::{CaseRow, CrashReport, Details, KindRow};
 pub use worker_status::{InjectedFault, RECOVERY_TIMEOUT};
 pub use workload::Workload;
 
+use crate::crew;
 use egeria_harness::{Error, Result};
 use egeria_harness::{Progress, silent};
 use egeria_machine::Machine;
@@ -134,13 +136,7 @@ struct Shared {
 /// When a workload cannot be run at all or a case cannot be saved. Violations are in the report.
 pub fn run(options: &CrashOptions<'_>) -> Result<CrashReport> {
     let shared = Arc::new(Shared::new(options));
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = if options.workers == 0 {
-        cpus
-    } else {
-        options.workers
-    };
-    let mut workers: Vec<_> = (0..workers)
+    let mut workers: Vec<_> = (0..crew::size(options.workers))
         .map(|_| WorkerThread::new(&shared, options.injected_fault))
         .collect();
     while !workers.is_empty() {

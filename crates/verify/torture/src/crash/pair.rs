@@ -6,8 +6,9 @@
 //!  second                         ╎──store──fence── … ends, or waits for a lock of the first
 //! ```
 
+use super::actor::{Actor, as_looked_up, look_up};
 use super::judge::{Kind, LegalState};
-use super::operation::{Actor, Operation, as_looked_up, look_up};
+use super::operation::Operation;
 use super::workspace::{Recorded, Workspace};
 use egeria_engine::Volume;
 use egeria_media::recorder::Gate;

@@ -1,6 +1,7 @@
 //! What an exploration says at its end.
 
 use super::explore::Tally;
+use crate::text::{stopped, wrong};
 use egeria_machine::NamedPath;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -83,10 +84,8 @@ impl CrashReport {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for case in &self.details.cases {
-            let _ = writeln!(text, "WRONG: {}\n{}", case.workload, case.reason);
-            if let Some(file) = &case.file {
-                let _ = writeln!(text, "  egeria-torture crash --replay {}", file.display());
-            }
+            let what = format!("{}\n{}", case.workload, case.reason);
+            text += &wrong(&what, "crash", case.file.as_ref());
         }
         for row in &self.details.by_kind {
             let _ = writeln!(
@@ -95,11 +94,7 @@ impl CrashReport {
                 row.kind, row.states, row.workloads
             );
         }
-        let stopped = if self.details.stopped {
-            " (stopped before the end)"
-        } else {
-            ""
-        };
+        let stopped = stopped(self.details.stopped);
         let _ = write!(
             text,
             "{} states explored, {} after a second crash, {} unique images, {} workloads, {} violations, {:.1} s{stopped}",

@@ -1,6 +1,6 @@
 //! What a volume holds, as its users see it, to be compared before and after a crash.
 
-use super::operation::{CHECKSUMS, LAYOUT};
+use super::actor::{CHECKSUMS, LAYOUT};
 use egeria_engine::*;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

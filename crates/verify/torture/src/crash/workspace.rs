@@ -1,8 +1,9 @@
 //! Where workloads run: pools in memory that hold an initial state and come back to it after every run.
 
+use super::actor::Actor;
 use super::initial_state::InitialState;
 use super::judge::{Judge, Kind, LegalState};
-use super::operation::{Actor, Operation};
+use super::operation::Operation;
 use super::worker_status::WorkerStatus;
 use super::workload::Setup;
 use egeria_engine::*;

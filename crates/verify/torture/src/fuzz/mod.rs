@@ -37,6 +37,7 @@ pub use target::Target;
 pub use worker::main;
 
 use crate::case_file::Replayed;
+use crate::crew;
 use egeria_harness::Progress;
 use egeria_harness::Result;
 use egeria_harness::process;
@@ -127,11 +128,7 @@ struct WorkerSlot {
 impl TargetRun<'_, '_> {
     fn run(&mut self) -> Result<()> {
         let total = self.options.runs.unwrap_or(whole(self.target));
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let count = match self.options.workers {
-            0 => cpus,
-            workers => workers,
-        } as u64;
+        let count = crew::size(self.options.workers) as u64;
         let mut slots: Vec<WorkerSlot> = (0..count)
             .map(|number| WorkerSlot {
                 number,

@@ -1,6 +1,7 @@
 //! What a run says at its end.
 
 use super::target::Target;
+use crate::text::{stopped, wrong};
 use egeria_machine::NamedPath;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -82,10 +83,8 @@ impl FuzzReport {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for case in &self.details.cases {
-            let _ = writeln!(text, "WRONG: {}: {}", case.target, case.reason);
-            if let Some(file) = &case.file {
-                let _ = writeln!(text, "  egeria-torture fuzz --replay {}", file.display());
-            }
+            let what = format!("{}: {}", case.target, case.reason);
+            text += &wrong(&what, "fuzz", case.file.as_ref());
         }
         for row in &self.details.by_target {
             let _ = writeln!(
@@ -103,11 +102,7 @@ impl FuzzReport {
         for skipped in &self.details.skipped {
             let _ = writeln!(text, "SKIPPED: {skipped}");
         }
-        let stopped = if self.details.stopped {
-            " (stopped before the end)"
-        } else {
-            ""
-        };
+        let stopped = stopped(self.details.stopped);
         let _ = write!(
             text,
             "{} inputs, {} findings, {:.1} s{stopped}",

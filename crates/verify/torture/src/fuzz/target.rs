@@ -5,56 +5,33 @@ use std::fmt;
 
 use super::subject::Subject;
 use super::{image, machine, other_user, path, request, settings, trace, workload};
+use crate::names::named;
 
-/// A kind of input nobody vouches for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Target {
-    /// Pools of a volume.
-    Image,
-    /// What the kernel asks a mount.
-    Request,
-    /// Recordings of windows.
-    Trace,
-    /// Machine files, sysfs trees.
-    Machine,
-    /// Settings of policies, lists of CPUs, decision logs.
-    Settings,
-    /// Workloads of the model.
-    Workload,
-    /// Paths that lead astray.
-    Path,
-    /// What another user of the machine leaves for root's commands.
-    OtherUser,
+named! {
+    /// A kind of input nobody vouches for.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Target {
+        /// Pools of a volume.
+        Image = "image",
+        /// What the kernel asks a mount.
+        Request = "request",
+        /// Recordings of windows.
+        Trace = "trace",
+        /// Machine files, sysfs trees.
+        Machine = "machine",
+        /// Settings of policies, lists of CPUs, decision logs.
+        Settings = "settings",
+        /// Workloads of the model.
+        Workload = "workload",
+        /// Paths that lead astray.
+        Path = "path",
+        /// What another user of the machine leaves for root's commands.
+        OtherUser = "other-user",
+    }
 }
 
 impl Target {
-    /// All of them.
-    pub const ALL: [Target; 8] = [
-        Target::Image,
-        Target::Request,
-        Target::Trace,
-        Target::Machine,
-        Target::Settings,
-        Target::Workload,
-        Target::Path,
-        Target::OtherUser,
-    ];
-
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Target::Image => "image",
-            Target::Request => "request",
-            Target::Trace => "trace",
-            Target::Machine => "machine",
-            Target::Settings => "settings",
-            Target::Workload => "workload",
-            Target::Path => "path",
-            Target::OtherUser => "other-user",
-        }
-    }
-
     /// Bytes of heap that no case may need: inputs are small, only counts that are believed need more.
     pub(super) fn heap_bytes(self) -> u64 {
         match self {

@@ -5,11 +5,11 @@ use super::other_user::{PROGRAM, egeria_program};
 use super::status_page::StatusPage;
 use super::target::Target;
 use super::worker::FAULT;
-use egeria_harness::process::Group;
+use crate::crew::{self, Member};
 use egeria_harness::{Error, Result};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(super) enum End {
 /// A worker process; killed when dropped.
 pub(super) struct Worker {
     pub(super) page: StatusPage,
-    group: Group,
+    process: Member,
     /// The case last seen, and since when.
     seen: Option<(u64, Instant)>,
 }
@@ -41,32 +41,27 @@ impl Worker {
         (seed, runs): (u64, u64),
         options: &FuzzOptions<'_>,
     ) -> Result<Worker> {
-        let failed = |error| {
-            let doing = format!("cannot start {}", program.display());
-            Error::io(doing, error, "build it again")
-        };
+        let failed = |error| crew::failed(program, error);
         let page = StatusPage::new().map_err(failed)?;
-        let mut command = Command::new(program);
-        command
-            .args([target.name(), &seed.to_string(), &runs.to_string()])
-            .env_remove("LD_PRELOAD")
-            .env(FAULT, options.fault.as_deref().unwrap_or_default())
-            .stdin(Stdio::from(page.descriptor().map_err(failed)?))
-            .stdout(Stdio::null());
-        if let Some(egeria) = options.egeria.clone().or_else(egeria_program) {
-            command.env(PROGRAM, egeria);
-        }
-        let group = Group::start(&mut command).map_err(failed)?;
+        let stdin = Stdio::from(page.descriptor().map_err(failed)?);
+        let process = Member::start(program, stdin, |command| {
+            command
+                .args([target.name(), &seed.to_string(), &runs.to_string()])
+                .env(FAULT, options.fault.as_deref().unwrap_or_default());
+            if let Some(egeria) = options.egeria.clone().or_else(egeria_program) {
+                command.env(PROGRAM, egeria);
+            }
+        })?;
         Ok(Worker {
             page,
-            group,
+            process,
             seen: None,
         })
     }
 
     /// Look at it; `None` while it works.
     pub(super) fn look(&mut self) -> Result<Option<End>> {
-        if let Some(status) = self.group.wait(Duration::ZERO, None)? {
+        if let Some(status) = self.process.ended(Duration::ZERO)? {
             return Ok(Some(self.ended(status)?));
         }
         let Some((turn, begun_ns)) = self.page.running() else {
@@ -78,7 +73,10 @@ impl Worker {
             _ => Instant::now(),
         };
         self.seen = Some((turn, since));
-        let used = self.cpu_ns().map(|cpu_ns| cpu_ns.saturating_sub(begun_ns));
+        let used = self
+            .process
+            .cpu_ns()
+            .map(|cpu_ns| cpu_ns.saturating_sub(begun_ns));
         // Looked at again: the case may have ended while its process was asked for its time.
         let same = || self.page.running() == Some((turn, begun_ns));
         let wrong = if used.is_some_and(|used| u128::from(used) > HANG.as_nanos()) && same() {
@@ -112,21 +110,5 @@ impl Worker {
     /// No more cases.
     pub(super) fn stop(&self) {
         self.page.words().stop.store(1, Ordering::Relaxed);
-    }
-
-    /// CPU time of the process.
-    fn cpu_ns(&mut self) -> Option<u64> {
-        let process = self.group.child().id() as i32;
-        let mut clock = 0;
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: valid places for the answers; a process that is gone is an error.
-        let got = unsafe {
-            libc::clock_getcpuclockid(process, &mut clock) == 0
-                && libc::clock_gettime(clock, &mut time) == 0
-        };
-        got.then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 }

@@ -1,7 +1,9 @@
 //! The processes that are killed: those of workers, and the mount.
 
 use super::ledger::Ledger;
-use egeria_harness::process::{Group, check_cancel};
+use crate::crew::Member;
+use crate::names::named;
+use egeria_harness::process::check_cancel;
 use egeria_harness::{Error, Result};
 use rustix::mount::{UnmountFlags, unmount};
 use serde::Serialize;
@@ -11,21 +13,20 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How a process reaches the files.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AccessPath {
-    /// Past the mount, by the preload library.
-    Preload,
-    /// Through the mount.
-    Mount,
-    /// By the engine it has attached itself.
-    Engine,
+named! {
+    /// How a process reaches the files.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum AccessPath {
+        /// Past the mount, by the preload library.
+        Preload = "preload",
+        /// Through the mount.
+        Mount = "mount",
+        /// By the engine it has attached itself.
+        Engine = "engine",
+    }
 }
 
-/// All of them, in the order processes take them.
-pub const ACCESS_PATHS: [AccessPath; 3] =
-    [AccessPath::Preload, AccessPath::Mount, AccessPath::Engine];
 /// Threads of a process.
 const THREADS: u64 = 2;
 /// How long a mount may take to be ready, or to end.
@@ -44,7 +45,7 @@ pub struct Paths {
 /// A process of workers; killed when dropped.
 pub struct WorkerProcess {
     pub access_path: AccessPath,
-    group: Group,
+    pub(crate) member: Member,
 }
 
 impl WorkerProcess {
@@ -59,27 +60,16 @@ impl WorkerProcess {
         arguments: &[S],
         paths: &Paths,
     ) -> Result<WorkerProcess> {
-        let mut command = Command::new(&paths.worker);
-        command
-            .args(arguments)
-            .current_dir(&paths.mount_point)
-            .env_remove("LD_PRELOAD")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        if access_path == AccessPath::Preload {
-            command.env("LD_PRELOAD", &paths.preload_library);
-        }
-        let group = start(&mut command, paths)?;
-        Ok(WorkerProcess { access_path, group })
-    }
-
-    pub fn id(&mut self) -> u32 {
-        self.group.child().id()
-    }
-
-    /// How it ended, if it has.
-    pub fn ended(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
-        self.group.wait(limit, None)
+        let member = Member::start(&paths.worker, Stdio::null(), |command| {
+            command.args(arguments).current_dir(&paths.mount_point);
+            if access_path == AccessPath::Preload {
+                command.env("LD_PRELOAD", &paths.preload_library);
+            }
+        })?;
+        Ok(WorkerProcess {
+            access_path,
+            member,
+        })
     }
 
     /// What is wrong with an end that nobody asked for.
@@ -88,13 +78,6 @@ impl WorkerProcess {
         let fault = || format!("a process of workers ({access_path:?}) ended: {status}");
         (!status.success()).then(fault)
     }
-}
-
-fn start(command: &mut Command, paths: &Paths) -> Result<Group> {
-    Group::start(command).map_err(|error| {
-        let doing = format!("cannot start {}", paths.worker.display());
-        Error::io(doing, error, "build it again")
-    })
 }
 
 /// Command line of a process of workers.
@@ -110,7 +93,7 @@ fn arguments(access_path: AccessPath, ledger: &Path, threads: u64, pool: &Path) 
 
 /// The process that serves the mount point.
 pub struct Mount {
-    group: Option<Group>,
+    process: Option<Member>,
     directory: PathBuf,
 }
 
@@ -124,22 +107,19 @@ impl Mount {
     ) -> Result<Mount> {
         let mounts = &ledger.header().mounts;
         let before = mounts.load(Ordering::Acquire);
-        let mut command = Command::new(&paths.worker);
-        command
-            .arg("mount")
-            .args([paths.ledger.as_path(), pool, &paths.mount_point])
-            .env_remove("LD_PRELOAD")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+        let process = Member::start(&paths.worker, Stdio::null(), |command| {
+            command.arg("mount");
+            command.args([paths.ledger.as_path(), pool, &paths.mount_point]);
+        })?;
         let mut mount = Mount {
-            group: Some(start(&mut command, paths)?),
+            process: Some(process),
             directory: paths.mount_point.clone(),
         };
         let deadline = Instant::now() + PATIENCE;
         while mounts.load(Ordering::Acquire) == before {
             check_cancel(cancel)?;
-            let ended = match &mut mount.group {
-                Some(group) => group.wait(Duration::from_millis(1), None)?,
+            let ended = match &mut mount.process {
+                Some(process) => process.ended(Duration::from_millis(1))?,
                 None => None,
             };
             if ended.is_some() || Instant::now() > deadline {
@@ -153,7 +133,7 @@ impl Mount {
 
     /// Its process.
     pub fn id(&mut self) -> Option<u32> {
-        self.group.as_mut().map(|group| group.child().id())
+        self.process.as_mut().map(Member::id)
     }
 
     /// Kills it and takes the mount point away.
@@ -162,10 +142,10 @@ impl Mount {
     /// Unmounts and waits for its end.
     pub fn end(mut self) -> Result<()> {
         egeria_mount::unmount(&self.directory).map_err(Error::failed)?;
-        let Some(mut group) = self.group.take() else {
+        let Some(mut process) = self.process.take() else {
             return Ok(());
         };
-        match group.wait(PATIENCE, None)? {
+        match process.ended(PATIENCE)? {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(Error::failed(format!(
                 "the mount ended with {status}; see its message above"
@@ -180,7 +160,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if self.group.take().is_some() {
+        if self.process.take().is_some() {
             take_away(&self.directory);
         }
     }

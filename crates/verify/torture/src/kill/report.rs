@@ -3,7 +3,7 @@
 use super::ledger::Ledger;
 use super::round::Tally;
 use super::stop::{Afterwards, StopReport};
-use comfy_table::{CellAlignment, Table, presets};
+use crate::text::lined;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -100,8 +100,6 @@ impl KillReport {
 
     /// The report as a table.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
         let rows = [
             ("processes killed", self.kills.to_string()),
             ("mounts among them", self.mount_kills.to_string()),
@@ -116,15 +114,9 @@ impl KillReport {
             ("requests to mounts", self.mount_requests.to_string()),
             ("time", format!("{:.0} s", self.seconds)),
         ];
-        for (what, value) in rows {
-            table.add_row([what.to_owned(), value]);
-        }
-        if let Some(column) = table.column_mut(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
         let mut text = match self.kills {
             0 => String::new(),
-            _ => table.to_string(),
+            _ => lined(rows.map(|(what, value)| vec![what.to_owned(), value]), &[]),
         };
         if let Some(stopped) = &self.stopped {
             text += &format!("\n{}", stopped.table());

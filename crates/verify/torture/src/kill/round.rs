@@ -1,7 +1,7 @@
 //! A round: processes work, some die, and what is left is compared with what returned.
 
 use super::ledger::{DONE, Ledger};
-use super::processes::{ACCESS_PATHS, Mount, Paths, WorkerProcess};
+use super::processes::{AccessPath, Mount, Paths, WorkerProcess};
 use super::verify::{self, Commons, Ended, Leaked, Verdict};
 use egeria_engine::*;
 use egeria_harness::process::{Cancel, check_cancel, within};
@@ -72,8 +72,9 @@ impl<'a> Round<'a> {
         volume.set_reporter(Box::new(|_, line| eprintln!("{line}")));
         let commons = Commons::make(&volume).map_err(Error::failed)?;
         let mount = Mount::start(paths, pool, ledger, cancel)?;
-        let processes = (0..PROCESSES_PER_PATH * ACCESS_PATHS.len())
-            .map(|at| WorkerProcess::start(ACCESS_PATHS[at % ACCESS_PATHS.len()], paths, pool));
+        let processes = (0..PROCESSES_PER_PATH * AccessPath::ALL.len()).map(|at| {
+            WorkerProcess::start(AccessPath::ALL[at % AccessPath::ALL.len()], paths, pool)
+        });
         Ok(Round {
             paths,
             pool,
@@ -140,7 +141,7 @@ impl<'a> Round<'a> {
     fn living(&mut self) -> Vec<u64> {
         self.processes
             .iter_mut()
-            .map(|process| process.id().into())
+            .map(|process| process.member.id().into())
             .collect()
     }
 
@@ -162,10 +163,10 @@ impl<'a> Round<'a> {
     /// Every second one dies in the middle of a step, by its own timer; where the others are is chance.
     fn kill_workers(&mut self, at: usize, in_step: bool) -> Result<()> {
         let process = &mut self.processes[at];
-        let ended = match (process.ended(Duration::ZERO)?, in_step) {
+        let ended = match (process.member.ended(Duration::ZERO)?, in_step) {
             (None, true) => {
-                self.ledger.mark_to_die(process.id());
-                let status = process.ended(DOOM)?;
+                self.ledger.mark_to_die(process.member.id());
+                let status = process.member.ended(DOOM)?;
                 self.ledger.mark_to_die(0);
                 status.filter(|status| status.signal() != Some(libc::SIGKILL))
             }
@@ -184,7 +185,7 @@ impl<'a> Round<'a> {
     /// New processes for those whose mount died.
     fn replace_ended(&mut self) -> Result<()> {
         for process in &mut self.processes {
-            if let Some(status) = process.ended(Duration::ZERO)? {
+            if let Some(status) = process.member.ended(Duration::ZERO)? {
                 self.tally.faults.extend(process.fault(status));
                 *process = WorkerProcess::start(process.access_path, self.paths, self.pool)?;
             }
@@ -221,7 +222,7 @@ impl<'a> Round<'a> {
     pub fn end(mut self) -> Result<Tally> {
         self.ledger.stop(true);
         for process in &mut self.processes {
-            match process.ended(PATIENCE)? {
+            match process.member.ended(PATIENCE)? {
                 Some(status) => self.tally.faults.extend(process.fault(status)),
                 None => self.tally.faults.push(format!(
                     "a process of workers ({:?}) waits for somebody who never comes",

@@ -19,6 +19,28 @@ pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
     finish(torture(arguments))
 }
 
+/// What a run without findings reports, and the names of its fields.
+pub fn reported(arguments: &[&str]) -> (serde_json::Value, Vec<String>) {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("cases");
+    let mut command = torture(arguments);
+    command.args(["--json", "--out"]).arg(&out);
+    let report = finish(command).ok().json();
+    assert!(!out.exists(), "nothing was found, so nothing is saved");
+    let mut fields: Vec<String> = report.as_object().unwrap().keys().cloned().collect();
+    fields.sort_unstable();
+    (report, fields)
+}
+
+/// A file that is no case is refused in one line.
+pub fn refuses_no_case(subcommand: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("case");
+    std::fs::write(&file, "no case").unwrap();
+    let ended = run([subcommand.as_ref(), "--replay".as_ref(), file.as_os_str()]);
+    ended.refused(1, &[&format!("is no {subcommand} case")]);
+}
+
 /// What a subcommand reports that is terminated after two seconds, in a directory of its own.
 pub fn interrupted(subcommand: &str) -> serde_json::Value {
     let directory = tempfile::tempdir().unwrap();

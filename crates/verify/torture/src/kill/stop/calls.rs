@@ -3,6 +3,7 @@
 
 use crate::kill::files::Files;
 use crate::kill::processes::AccessPath;
+use crate::names::named;
 use egeria_engine::{Errno, Outcome};
 use egeria_stats::rng::Rng;
 use serde::Serialize;
@@ -20,34 +21,24 @@ const CHANGES_FILE: u8 = 1;
 /// The directory is changed.
 const CHANGES_DIRECTORY: u8 = 2;
 
-/// A call in the middle of which a worker is stopped.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Call {
-    Overwrite,
-    WriteUnaligned,
-    Append,
-    Truncate,
-    Punch,
-    Create,
-    Rename,
-    Unlink,
-    WriteNew,
+named! {
+    /// A call in the middle of which a worker is stopped.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Call {
+        Overwrite = "overwrite of 4 KiB",
+        WriteUnaligned = "write of some bytes",
+        Append = "append",
+        Truncate = "truncate",
+        Punch = "punch of a hole",
+        Create = "create",
+        Rename = "rename",
+        Unlink = "unlink",
+        WriteNew = "write of an own file",
+    }
 }
 
 impl Call {
-    pub const ALL: [Call; 9] = [
-        Call::Overwrite,
-        Call::WriteUnaligned,
-        Call::Append,
-        Call::Truncate,
-        Call::Punch,
-        Call::Create,
-        Call::Rename,
-        Call::Unlink,
-        Call::WriteNew,
-    ];
-
     /// Any that changes something in this process: the kernel stops nobody in the middle of the others.
     pub fn drawn(access_path: AccessPath, rng: &mut Rng) -> Call {
         let all: &[Call] = match access_path {
@@ -76,56 +67,29 @@ impl Call {
         Call::Append,
         Call::WriteNew,
     ];
+}
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Call::Overwrite => "overwrite of 4 KiB",
-            Call::WriteUnaligned => "write of some bytes",
-            Call::Append => "append",
-            Call::Truncate => "truncate",
-            Call::Punch => "punch of a hole",
-            Call::Create => "create",
-            Call::Rename => "rename",
-            Call::Unlink => "unlink",
-            Call::WriteNew => "write of an own file",
-        }
+named! {
+    /// What somebody else does meanwhile.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Observation {
+        StatFile = "stat of the file",
+        StatNeighbour = "stat of another name",
+        ListDirectory = "list of the directory",
+        OpenFile = "open and close of the file",
+        ReadFile = "read of the file",
+        ListAttributes = "extended attributes",
+        FindHole = "seek for a hole",
+        StatFileSystem = "statfs",
+        WriteOther = "write of another file",
+        MakeOther = "create and unlink elsewhere",
+        MakeNeighbour = "create and unlink beside it",
+        WriteFile = "write of the file",
     }
 }
 
-/// What somebody else does meanwhile.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Observation {
-    StatFile,
-    StatNeighbour,
-    ListDirectory,
-    OpenFile,
-    ReadFile,
-    ListAttributes,
-    FindHole,
-    StatFileSystem,
-    WriteOther,
-    MakeOther,
-    MakeNeighbour,
-    WriteFile,
-}
-
 impl Observation {
-    pub const ALL: [Observation; 12] = [
-        Observation::StatFile,
-        Observation::StatNeighbour,
-        Observation::ListDirectory,
-        Observation::OpenFile,
-        Observation::ReadFile,
-        Observation::ListAttributes,
-        Observation::FindHole,
-        Observation::StatFileSystem,
-        Observation::WriteOther,
-        Observation::MakeOther,
-        Observation::MakeNeighbour,
-        Observation::WriteFile,
-    ];
-
     /// Whether it may wait for a call: both change the same inode. Through the mount a listing may wait too, and a seek for
     /// a hole: the kernel keeps a directory locked for everybody while whoever makes a name in it waits, and a file while
     /// whoever writes to it waits.
@@ -140,23 +104,6 @@ impl Observation {
             _ => 0,
         };
         changes & call.changes() != 0
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Observation::StatFile => "stat of the file",
-            Observation::StatNeighbour => "stat of another name",
-            Observation::ListDirectory => "list of the directory",
-            Observation::OpenFile => "open and close of the file",
-            Observation::ReadFile => "read of the file",
-            Observation::ListAttributes => "extended attributes",
-            Observation::FindHole => "seek for a hole",
-            Observation::StatFileSystem => "statfs",
-            Observation::WriteOther => "write of another file",
-            Observation::MakeOther => "create and unlink elsewhere",
-            Observation::MakeNeighbour => "create and unlink beside it",
-            Observation::WriteFile => "write of the file",
-        }
     }
 }
 

@@ -41,7 +41,7 @@ pub fn run(stops: &StopOptions<'_>, paths: &Paths, tell: &dyn Fn(u64)) -> Result
         Some(_) => &[AccessPath::Preload, AccessPath::Mount, AccessPath::Engine],
     };
     let mut set_up = WorkerProcess::play(AccessPath::Mount, &["stop-set-up"], paths)?;
-    match set_up.ended(Duration::from_secs(30))? {
+    match set_up.member.ended(Duration::from_secs(30))? {
         Some(status) if status.success() => {}
         _ => {
             return Err(Error::failed("cannot make files on the mount; see above"));

@@ -3,7 +3,7 @@
 use super::calls::{Call, Observation};
 use super::stack::Stack;
 use crate::kill::processes::AccessPath;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::text::lined;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -196,7 +196,7 @@ impl StopReport {
         ];
         let observers = self.by_observer.iter().map(|row| {
             vec![
-                format!("{:?}", row.access_path).to_lowercase(),
+                row.access_path.name().to_owned(),
                 row.what.name().to_owned(),
                 told(row.longest_wait_ms),
                 row.longest_allowed_wait_ms.map_or(String::new(), told),
@@ -207,7 +207,7 @@ impl StopReport {
         text += &format!("\n{}", lined(observers, &head));
         let head = ["access path", "stopped in", "stops", "waited for"];
         let calls = self.by_call.iter().map(|row| {
-            let access_path = format!("{:?}", row.access_path).to_lowercase();
+            let access_path = row.access_path.name().to_owned();
             let (stops, waited) = (row.stops.to_string(), row.waited_for.to_string());
             vec![access_path, row.call.name().to_owned(), stops, waited]
         });
@@ -234,20 +234,4 @@ fn stacks(notes: BTreeMap<Stack, StackRow>) -> Vec<StackRow> {
     let mut rows: Vec<StackRow> = notes.into_values().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.stops));
     rows
-}
-
-fn lined(rows: impl IntoIterator<Item = Vec<String>>, head: &[&str]) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
-    if !head.is_empty() {
-        table.set_header(head.iter().copied());
-    }
-    for row in rows {
-        table.add_row(row);
-    }
-    let words = if head.is_empty() { 1 } else { 2 };
-    for column in table.column_iter_mut().skip(words) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
 }

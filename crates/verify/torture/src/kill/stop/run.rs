@@ -10,8 +10,7 @@ use crate::kill::processes::{AccessPath, Paths, WorkerProcess};
 use egeria_harness::process::check_cancel;
 use egeria_harness::{Error, Result};
 use egeria_stats::rng::Rng;
-use procfs::process::Process;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -122,8 +121,8 @@ impl<'a> StopRun<'a> {
         let page = self.page.worker(index);
         page.order(true);
         std::thread::sleep(FIRST + Duration::from_micros(self.rng.below(1000)));
-        let process = self.workers[index].id();
-        signal(process, Signal::STOP);
+        let process = self.workers[index].member.id();
+        self.workers[index].member.signal(Signal::STOP);
         if !self.is_stopped_within(index, ORDER)? {
             let access_path = self.workers[index].access_path;
             let fault = format!("a worker ({access_path:?}) is not stopped within {ORDER:?}");
@@ -142,7 +141,7 @@ impl<'a> StopRun<'a> {
         } else {
             self.notes.elsewhere += 1;
         }
-        signal(process, Signal::CONT);
+        self.workers[index].member.signal(Signal::CONT);
         Ok(call.is_some())
     }
 
@@ -150,12 +149,12 @@ impl<'a> StopRun<'a> {
     fn is_stopped_within(&mut self, index: usize, limit: Duration) -> Result<bool> {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {
-            if let Some(status) = self.workers[index].ended(Duration::ZERO)? {
+            if let Some(status) = self.workers[index].member.ended(Duration::ZERO)? {
                 return Err(Error::failed(format!(
                     "a worker ended: {status}; see its message above"
                 )));
             }
-            if is_stopped(self.workers[index].id()) {
+            if self.workers[index].member.is_stopped() {
                 return Ok(true);
             }
             std::thread::sleep(TICK);
@@ -185,7 +184,10 @@ impl<'a> StopRun<'a> {
 
     fn place(&mut self, process: u32) -> StackRow {
         // The last observers use the engine, where it is used: they wait themselves, and not in the mount.
-        let observers = self.observers.last_mut().map(|last| last.process.id());
+        let observers = self
+            .observers
+            .last_mut()
+            .map(|last| last.process.member.id());
         let servers = [self.stops.mount, observers].into_iter().flatten();
         let server_stacks = servers.flat_map(stack::of_process).filter(|stack| {
             let is_of_waiting = |name: &String| WAITING.iter().any(|part| name.contains(part));
@@ -263,8 +265,7 @@ impl<'a> StopRun<'a> {
         let paths = paths.or_insert(found);
         paths.stops += 1;
         for (access_path, look) in waiting {
-            let access_path = format!("{access_path:?}").to_lowercase();
-            let who = format!("{} ({access_path})", look.name());
+            let who = format!("{} ({})", look.name(), access_path.name());
             if !paths.waiting_calls.contains(&who) {
                 paths.waiting_calls.push(who);
             }
@@ -320,8 +321,8 @@ impl<'a> StopRun<'a> {
             .iter_mut()
             .map(|observers| &mut observers.process);
         for process in self.workers.iter_mut().chain(observers) {
-            signal(process.id(), Signal::CONT);
-            match process.ended(PATIENCE)? {
+            process.member.signal(Signal::CONT);
+            match process.member.ended(PATIENCE)? {
                 Some(status) => self.notes.faults.extend(process.fault(status)),
                 None => self.notes.faults.push(format!(
                     "a process ({:?}) does not end",
@@ -346,24 +347,6 @@ impl<'a> StopRun<'a> {
         }
         Ok(self.notes)
     }
-}
-
-/// To a child that is not waited for yet.
-fn signal(process: u32, signal: Signal) {
-    if let Some(process) = Pid::from_raw(process as i32) {
-        let _ = kill_process(process, signal);
-    }
-}
-
-/// Whether all of a process is stopped.
-fn is_stopped(process: u32) -> bool {
-    let tasks = Process::new(process as i32).and_then(|process| process.tasks());
-    let mut any = false;
-    tasks.into_iter().flatten().all(|task| {
-        any = true;
-        let stat = task.and_then(|task| task.stat());
-        stat.is_ok_and(|stat| stat.state == 'T')
-    }) && any
 }
 
 /// Command line of a part: its name, the status page, a number, and the pool for who has it attached.
