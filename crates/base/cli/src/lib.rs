@@ -1,5 +1,6 @@
 //! Common behaviour of all commands of Egeria: errors of one line, JSON, progress, signals, pages, completions.
 
+pub mod about;
 pub mod completions;
 pub mod durations;
 pub mod failure;

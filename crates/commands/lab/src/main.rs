@@ -11,9 +11,10 @@ mod validation;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use egeria_cli::about::About;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::FormatOption;
-use egeria_cli::{completions, manual, usage};
+use egeria_cli::usage;
 
 /// Measure Egeria and its peers, compare published figures with the model, and demonstrate.
 #[derive(Parser, Debug)]
@@ -50,10 +51,8 @@ enum Command {
     Papers(papers::Arguments),
     /// Compare public measurements, declared before the model ran on them, with its predictions
     Validation(validation::Arguments),
-    /// Print shell completions
-    Completions(completions::Arguments),
-    /// Print the manual page, or write those of all commands
-    Man(manual::Arguments),
+    #[command(flatten)]
+    About(About),
 }
 
 fn main() -> ExitCode {
@@ -68,8 +67,7 @@ fn run(arguments: &Arguments) -> Outcome<ExitCode> {
         Command::Facts(facts) => facts::run(facts, format),
         Command::Papers(papers) => papers::run(papers, format),
         Command::Validation(_) => validation::run(format),
-        Command::Completions(shell) => completions::run(shell, Arguments::command(), format),
-        Command::Man(pages) => manual::run(pages, Arguments::command(), format),
+        Command::About(about) => about.run(Arguments::command(), format),
     }?;
     Ok(ExitCode::SUCCESS)
 }

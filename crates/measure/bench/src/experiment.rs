@@ -5,7 +5,7 @@ use egeria_harness::process::{Cancel, check_cancel};
 use egeria_harness::{Progress, Result, silent};
 use egeria_report::chart::{Bar, BarGroup, Bars, Color};
 use egeria_report::page;
-use egeria_stats::statistics::median;
+use egeria_stats::statistics::{median, rotated_order};
 use maud::{Markup, html};
 
 use crate::colors;
@@ -58,6 +58,23 @@ impl Watch<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Measures all subjects of a point once, in an order that rotates with the round: what one leaves in the caches meets
+    /// all alike. What each gave, by subject.
+    pub(crate) fn in_turn<F>(
+        &self,
+        round: usize,
+        subjects: usize,
+        mut measure: impl FnMut(usize) -> Result<F>,
+    ) -> Result<Vec<F>> {
+        let mut found: Vec<(usize, F)> = Vec::with_capacity(subjects);
+        for subject in rotated_order(subjects, round) {
+            check_cancel(self.cancel)?;
+            found.push((subject, measure(subject)?));
+        }
+        found.sort_by_key(|(subject, _)| *subject);
+        Ok(found.into_iter().map(|(_, found)| found).collect())
     }
 }
 
@@ -160,6 +177,20 @@ mod tests {
             .map(|(done, what)| (*done, what.as_str()))
             .collect();
         assert_eq!(steps, [(0, "a"), (1, "b"), (2, "a"), (3, "b")]);
+    }
+
+    #[test]
+    fn each_subject_is_first_in_some_round() {
+        let watch = Watch::default();
+        for round in 0..3 {
+            let mut order = Vec::new();
+            let found = watch.in_turn(round, 3, |subject| {
+                order.push(subject);
+                Ok(10 * subject)
+            });
+            assert_eq!(found.unwrap(), [0, 10, 20]);
+            assert_eq!(order[0], round);
+        }
     }
 
     #[test]

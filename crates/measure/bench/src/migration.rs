@@ -9,9 +9,8 @@ use egeria_harness::Error;
 use egeria_machine::{Machine, NodeId, format_bytes};
 use egeria_pages::migrate::{self, Order, Target};
 use egeria_pages::room;
-use egeria_stats::statistics::{median, rotated_order};
 
-use crate::experiment::Watch;
+use crate::experiment::{Watch, over};
 use holder::Holder;
 pub use report::{MigrationReport, PAPER_RATIO, Row};
 
@@ -106,36 +105,35 @@ fn row(
     nodes: (NodeId, NodeId),
     (number, is_huge): (usize, bool),
 ) -> Result<Row> {
-    let mut times: [Vec<f64>; 3] = [const { Vec::new() }; 3];
-    let (mut workers, mut arrived_share, mut whole) = (0, 1.0_f64, 1.0_f64);
-    for round in 0..options.rounds {
-        for (turn, mover) in rotated_order(MOVERS.len(), round).enumerate() {
-            let kind = if is_huge { "huge" } else { "small" };
-            options.watch.step(
-                (number * options.rounds + round) * MOVERS.len() + turn,
-                2 * options.rounds * MOVERS.len(),
-                &format!("{kind} pages, {}", MOVERS[mover]),
-            )?;
-            let moved = measure(options.bytes, is_huge, machine, nodes, mover)?;
-            times[mover].push(options.bytes as f64 / moved.took.as_secs_f64().max(1e-9));
-            if mover == 0 {
-                workers = moved.workers;
-                arrived_share = arrived_share.min(moved.arrived_share);
-                whole = whole.min(moved.whole_share);
-            }
-        }
-    }
-    let [ours, one, call] = times.map(|times| median(&times).unwrap_or(0.0));
+    let kind = if is_huge { "huge" } else { "small" };
+    let mut done = number * options.rounds * MOVERS.len();
+    let mut in_turn = |round| {
+        options.watch.in_turn(round, MOVERS.len(), |mover| {
+            let what = format!("{kind} pages, {}", MOVERS[mover]);
+            let total = 2 * options.rounds * MOVERS.len();
+            options.watch.step(done, total, &what)?;
+            done += 1;
+            measure(options.bytes, is_huge, machine, nodes, mover)
+        })
+    };
+    let rounds: Result<Vec<Vec<Moved>>> = (0..options.rounds).map(&mut in_turn).collect();
+    let rounds = rounds?;
+    let bytes_s = |moved: &Moved| options.bytes as f64 / moved.took.as_secs_f64().max(1e-9);
+    let [ours, one, call] = [0, 1, 2].map(|mover| over(&rounds, |round| bytes_s(&round[mover])));
+    let least = |share: fn(&Moved) -> f64| {
+        let shares = rounds.iter().map(|round| share(&round[0]));
+        shares.fold(1.0, f64::min)
+    };
     Ok(Row {
-        pages: if is_huge { "huge" } else { "small" },
+        pages: kind,
         bytes: options.bytes,
-        workers,
+        workers: rounds.last().map_or(0, |round| round[0].workers),
         workers_bytes_s: ours,
         one_worker_bytes_s: one,
         system_call_bytes_s: call,
         ratio: ours / call.max(1e-9),
-        arrived_share,
-        whole_share: is_huge.then_some(whole),
+        arrived_share: least(|moved| moved.arrived_share),
+        whole_share: is_huge.then(|| least(|moved| moved.whole_share)),
     })
 }
 

@@ -12,11 +12,9 @@ use super::plan::{self, Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS};
 use super::report::{DatapathReport, Row};
 use super::worker::{Reply, Request};
 use crate::programs::worker::Worker;
-use egeria_harness::process::check_cancel;
 use egeria_harness::program::{find_beside, loadable};
 use egeria_harness::{Error, Result};
 use egeria_scratch::{ScratchVolume, check_room, memory_directory};
-use egeria_stats::statistics::rotated_order;
 
 /// Name of the measured program.
 const WORKER: &str = "egeria-datapath-worker";
@@ -205,12 +203,10 @@ impl<'a> Bench<'a> {
             Files::Own => &[EGERIA, TMPFS, MEMCPY],
             Files::Striped | Files::Shared => &[STRIPED, TMPFS, MEMCPY, EGERIA],
         };
-        let mut ops_s = vec![0.0; subjects.len()];
-        for place in rotated_order(ops_s.len(), turn) {
-            check_cancel(self.options.watch.cancel)?;
-            ops_s[place] = self.measure(case, turn, subjects[place])?;
-        }
-        Ok(ops_s)
+        let watch = &self.options.watch;
+        watch.in_turn(turn, subjects.len(), |place| {
+            self.measure(case, turn, subjects[place])
+        })
     }
 
     fn measure(&mut self, case: &Case, turn: usize, subject: usize) -> Result<f64> {

@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use egeria_harness::process::check_cancel;
 use egeria_harness::{Error, Result};
 use egeria_scratch::check_room;
-use egeria_stats::statistics::rotated_order;
 
 use super::options::Selection;
 use super::plan::{self, Case, MAX_THREADS};
@@ -71,21 +69,20 @@ fn measure_all(
         }
         let (name, threads) = (case.operation.name(), case.threads);
         tell(done, &format!("{name}, {threads} threads, {filled} names"))?;
-        let mut rounds: [Vec<f64>; 4] = Default::default();
-        for round in 0..options.rounds {
-            for place in rotated_order(workers.len(), round) {
-                check_cancel(options.watch.cancel)?;
-                let request = Request::Measure {
-                    case: *case,
-                    milliseconds: selection.measurement_ms,
-                };
-                match workers[place].ask(&request, options.watch.cancel)? {
-                    Reply::Measured { ns } => rounds[place].push(ns),
-                    _ => return Err(Error::failed("a worker gave no figure; build it again")),
-                }
-            }
-        }
-        rows.push(NamesRow::of_rounds(case, &rounds));
+        let request = Request::Measure {
+            case: *case,
+            milliseconds: selection.measurement_ms,
+        };
+        let measure = |worker: &mut Worker| match worker.ask(&request, options.watch.cancel)? {
+            Reply::Measured { ns } => Ok(ns),
+            _ => Err(Error::failed("a worker gave no figure; build it again")),
+        };
+        let mut in_turn = |round| {
+            let watch = &options.watch;
+            watch.in_turn(round, workers.len(), |place| measure(&mut workers[place]))
+        };
+        let rounds: Result<Vec<Vec<f64>>> = (0..options.rounds).map(&mut in_turn).collect();
+        rows.push(NamesRow::of_rounds(case, &rounds?));
     }
     tell(cases.len(), "done")?;
     Ok(rows)

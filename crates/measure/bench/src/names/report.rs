@@ -32,9 +32,9 @@ pub struct NamesRow {
 }
 
 impl NamesRow {
-    /// The row of a case from its rounds, by place.
-    pub(super) fn of_rounds(case: &Case, rounds: &[Vec<f64>; 4]) -> NamesRow {
-        let middle = |place: usize| over(&rounds[place], |ns| *ns).round();
+    /// The row of a case from its rounds, each with all places.
+    pub(super) fn of_rounds(case: &Case, rounds: &[Vec<f64>]) -> NamesRow {
+        let middle = |place: usize| over(rounds, |round| round[place]).round();
         NamesRow {
             op: case.operation.name().to_owned(),
             threads: case.threads,

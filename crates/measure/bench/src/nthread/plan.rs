@@ -177,7 +177,8 @@ const SIX: [Setup; 6] = [NOVA, NOVA_N, RL, CPU, NM, FULL];
 const SIX_AND_ALL: [Setup; 7] = [NOVA, NOVA_N, RL, CPU, NM, FULL, ALL];
 const SIX_OF_TWO: [Setup; 6] = [NOVA_EACH, NOVA_N, RL, CPU, NM, FULL];
 
-fn chart(of: &Group, setups: &[Setup]) -> Vec<Group> {
+/// The bars of one chart.
+fn chart(of: Group, setups: &[Setup]) -> Vec<Group> {
     let with = |setup: &Setup| Group {
         setup: setup.clone(),
         ..of.clone()
@@ -185,62 +186,47 @@ fn chart(of: &Group, setups: &[Setup]) -> Vec<Group> {
     setups.iter().map(with).collect()
 }
 
+/// Runs of fio by one instance.
+fn fio_of(
+    figure: Figure,
+    threads: u32,
+    (read_percent, block_bytes): (u32, u32),
+    pace: Pace,
+) -> Group {
+    Group {
+        figure,
+        programs: vec![Program::Fio {
+            read_percent,
+            block_bytes,
+        }],
+        threads,
+        instances: 1,
+        setup: NOVA,
+        pace,
+    }
+}
+
 fn fio(figure: Figure, threads: u32, reads: &[u32], setups: &[Setup]) -> Vec<Group> {
-    let one = |read_percent: &u32| {
-        chart(
-            &Group {
-                figure,
-                programs: vec![Program::Fio {
-                    read_percent: *read_percent,
-                    block_bytes: 4096,
-                }],
-                threads,
-                instances: 1,
-                setup: NOVA,
-                pace: FIO,
-            },
-            setups,
-        )
-    };
+    let one = |read: &u32| chart(fio_of(figure, threads, (*read, 4096), FIO), setups);
     reads.iter().flat_map(one).collect()
 }
 
 /// Fig. 4: blocks of 1, 4 and 16 KiB, 8 and 16 threads on 4 cores.
 fn contention() -> Vec<Group> {
-    let mut all = Vec::new();
-    for (block_bytes, pace) in [(1 << 10, FIO_SMALL), (4 << 10, FIO), (16 << 10, FIO)] {
-        for threads in [8, 16] {
-            let program = Program::Fio {
-                read_percent: 80,
-                block_bytes,
-            };
-            let one = Group {
-                figure: Figure::Four,
-                programs: vec![program],
-                threads,
-                instances: 1,
-                setup: CROWDED,
-                pace,
-            };
-            all.extend(chart(&one, &[CROWDED, SPREAD]));
-        }
-    }
-    all
+    let blocks = [(1 << 10, FIO_SMALL), (4 << 10, FIO), (16 << 10, FIO)];
+    let cases = blocks
+        .into_iter()
+        .flat_map(|block| [(block, 8), (block, 16)]);
+    let one = |((block_bytes, pace), threads)| {
+        let of = fio_of(Figure::Four, threads, (80, block_bytes), pace);
+        chart(of, &[CROWDED, SPREAD])
+    };
+    cases.flat_map(one).collect()
 }
 
 fn limits() -> Vec<Group> {
-    let one = Group {
-        figure: Figure::Eight,
-        programs: vec![Program::Fio {
-            read_percent: 80,
-            block_bytes: 1024,
-        }],
-        threads: 16,
-        instances: 1,
-        setup: CPU,
-        pace: FIO_SMALL,
-    };
-    chart(&one, &CPU_LIMITS)
+    let of = fio_of(Figure::Eight, 16, (80, 1024), FIO_SMALL);
+    chart(of, &CPU_LIMITS)
 }
 
 fn weights() -> Vec<Group> {
@@ -254,17 +240,15 @@ fn filebench(
     setups: &[Setup],
 ) -> Vec<Group> {
     let one = |(personality, threads): &(&'static str, u32)| {
-        chart(
-            &Group {
-                figure,
-                programs: vec![Program::Filebench(personality)],
-                threads: *threads,
-                instances,
-                setup: NOVA,
-                pace: FILEBENCH,
-            },
-            setups,
-        )
+        let of = Group {
+            figure,
+            programs: vec![Program::Filebench(personality)],
+            threads: *threads,
+            instances,
+            setup: NOVA,
+            pace: FILEBENCH,
+        };
+        chart(of, setups)
     };
     personalities.iter().flat_map(one).collect()
 }
@@ -273,17 +257,15 @@ fn rocksdb(figure: Figure, instances: u32, setups: &[Setup]) -> Vec<Group> {
     let fill = vec![Program::Rocksdb(Benchmark::Fill)];
     let read = [Benchmark::Read, Benchmark::ReadWhileWriting].map(Program::Rocksdb);
     let one = |programs| {
-        chart(
-            &Group {
-                figure,
-                programs,
-                threads: ROCKSDB_THREADS,
-                instances,
-                setup: NOVA,
-                pace: ROCKSDB,
-            },
-            setups,
-        )
+        let of = Group {
+            figure,
+            programs,
+            threads: ROCKSDB_THREADS,
+            instances,
+            setup: NOVA,
+            pace: ROCKSDB,
+        };
+        chart(of, setups)
     };
     [fill, read.to_vec()].into_iter().flat_map(one).collect()
 }

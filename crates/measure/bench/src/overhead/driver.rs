@@ -85,7 +85,6 @@ fn row(
     };
     // Caches and clocks of the CPU settle.
     running.measure(options.measure / 4)?;
-    let (mut off, mut on, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     // What threads do without a steward is no figure: one works all the time, and knows them.
     let known = match case.subject {
         Subject::Threads => Some(begin(options, machine, case.source, &running)?),
@@ -98,51 +97,49 @@ fn row(
     if known.is_some() {
         std::thread::sleep(options.window * (KNOWING_WINDOWS - WARM_WINDOWS));
     }
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    let mut done = number * options.rounds * 2;
     for round in 0..options.rounds {
-        for turn in 0..2 {
-            options.watch.step(
-                (number * options.rounds + round) * 2 + turn,
-                of * options.rounds * 2,
-                &format!("{} beside {}", row.subject, row.source),
-            )?;
-            // Each is first as often as the other.
-            let is_on = (round + turn) % 2 == 1;
-            if !is_on {
-                if known.is_none() {
-                    off.push(running.measure(options.measure)?);
-                }
-                continue;
+        let what = format!("{} beside {}", row.subject, row.source);
+        // First without the source, then with it, and in the next round the other way round.
+        let pair = options.watch.in_turn(round, 2, |with| {
+            options.watch.step(done, of * options.rounds * 2, &what)?;
+            done += 1;
+            match (with, &known) {
+                (0, None) => off.push(running.measure(options.measure)?),
+                (0, Some(_)) => {}
+                (_, Some(_)) => on.push(beside(options, &mut running)?),
+                (_, None) => match begin(options, machine, case.source, &running)? {
+                    Ok(_steward) => on.push(beside(options, &mut running)?),
+                    Err(why) => return Ok(Some(why)),
+                },
             }
-            let begun = match known {
-                None => Some(begin(options, machine, case.source, &running)?),
-                Some(_) => None,
-            };
-            if let Some(Err(why)) = begun {
-                row.missing = Some(why);
-                return Ok(row);
-            }
-            let measured = beside(options, &mut running)?;
-            on.push(measured.speed);
-            shares.push(measured.core_share);
+            Ok(None)
+        })?;
+        if let Some(why) = pair.into_iter().flatten().next() {
+            row.missing = Some(why);
+            return Ok(row);
         }
     }
-    fill(&mut row, case, (&off, &on), &shares);
+    fill(&mut row, case, &off, &on);
     Ok(row)
 }
 
-fn fill(row: &mut Row, case: &Case, (off, on): (&[Speed], &[Speed]), shares: &[f64]) {
-    row.core_share = median(shares);
+fn fill(row: &mut Row, case: &Case, off: &[Speed], on: &[Measured]) {
+    let shares: Vec<f64> = on.iter().map(|measured| measured.core_share).collect();
+    let on: Vec<Speed> = on.iter().map(|measured| measured.speed).collect();
+    row.core_share = median(&shares);
     let decides = match case.subject {
         Subject::Threads => row.core_share,
         Subject::Reads(_) | Subject::Memory => {
-            let lost = lost(off, on, |speed| speed.ops_s);
+            let lost = lost(off, &on, |speed| speed.ops_s);
             let ends =
                 |first: f64, fold: fn(f64, f64) -> f64| lost.iter().copied().fold(first, fold);
             row.overhead_range = Some([ends(f64::MAX, f64::min), ends(f64::MIN, f64::max)]);
             let ops_s =
                 |all: &[Speed]| median(&all.iter().map(|speed| speed.ops_s).collect::<Vec<_>>());
-            (row.off_ops_s, row.on_ops_s) = (ops_s(off), ops_s(on));
-            row.overhead_of_cpu = median(&self::lost(off, on, |speed| speed.ops_cpu_s));
+            (row.off_ops_s, row.on_ops_s) = (ops_s(off), ops_s(&on));
+            row.overhead_of_cpu = median(&self::lost(off, &on, |speed| speed.ops_cpu_s));
             row.overhead = median(&lost);
             row.overhead
         }

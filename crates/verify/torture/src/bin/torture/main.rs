@@ -10,9 +10,10 @@ mod result;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use egeria_cli::about::About;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::FormatOption;
-use egeria_cli::{completions, manual, usage};
+use egeria_cli::usage;
 
 /// Test what Egeria must survive: crashes, killed processes, forged input.
 #[derive(Parser, Debug)]
@@ -45,10 +46,8 @@ enum Command {
     Kill(kill::Arguments),
     /// Try forged volumes, requests, recordings and settings: no panic, hang or access out of bounds
     Fuzz(fuzz::Arguments),
-    /// Print shell completions
-    Completions(completions::Arguments),
-    /// Print the manual page, or write those of all commands
-    Man(manual::Arguments),
+    #[command(flatten)]
+    About(About),
 }
 
 fn main() -> ExitCode {
@@ -61,8 +60,7 @@ fn run(arguments: &Arguments) -> Outcome<ExitCode> {
         Command::Crash(crash) => return crash::run(crash, format),
         Command::Kill(kill) => return kill::run(kill, format),
         Command::Fuzz(fuzz) => return fuzz::run(fuzz, format),
-        Command::Completions(shell) => completions::run(shell, Arguments::command(), format),
-        Command::Man(pages) => manual::run(pages, Arguments::command(), format),
+        Command::About(about) => about.run(Arguments::command(), format),
     }?;
     Ok(ExitCode::SUCCESS)
 }
