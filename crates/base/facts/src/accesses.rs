@@ -26,7 +26,6 @@ impl fmt::Display for ProcessKey {
 /// looks at memory rather than at files.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct AccessWindow {
-    /// Its number.
     pub number: u64,
     /// When it ended, ns since a moment that is the same for all windows.
     pub end_ns: u64,
@@ -37,7 +36,6 @@ pub struct AccessWindow {
 /// What one process did, and what has been done to it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ProcessAccesses {
-    /// Which process.
     pub process: ProcessKey,
     /// The nodes with threads or memory of it; their order does not matter.
     pub nodes: Vec<NodeAccesses>,
@@ -50,7 +48,6 @@ pub struct ProcessAccesses {
 /// One node of a process.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeAccesses {
-    /// Which node.
     pub node: NodeId,
     /// Its threads that run there.
     pub threads: u32,
@@ -68,34 +65,16 @@ pub struct NodeAccesses {
 pub enum AccessError {
     /// Two entries for one process.
     #[error("{process} is in the window twice; add its nodes up")]
-    ProcessTwice {
-        /// Which.
-        process: ProcessKey,
-    },
+    ProcessTwice { process: ProcessKey },
     /// Two entries for one node of a process.
     #[error("{process} has node {} twice; add the two up", node.0)]
-    NodeTwice {
-        /// The process.
-        process: ProcessKey,
-        /// The node.
-        node: NodeId,
-    },
+    NodeTwice { process: ProcessKey, node: NodeId },
     /// A node that the machine does not have.
     #[error("{process} is on node {}, which the machine does not have; use the machine it was seen on", node.0)]
-    UnknownNode {
-        /// The process.
-        process: ProcessKey,
-        /// The node.
-        node: NodeId,
-    },
+    UnknownNode { process: ProcessKey, node: NodeId },
     /// Accesses that are no rates.
     #[error("{process} on node {} has accesses that are no rates; give at most one finite number, 0 or more, per node", node.0)]
-    Accesses {
-        /// The process.
-        process: ProcessKey,
-        /// The node.
-        node: NodeId,
-    },
+    Accesses { process: ProcessKey, node: NodeId },
 }
 
 impl AccessWindow {

@@ -21,7 +21,6 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
-    /// No CPU.
     pub fn empty() -> CpuSet {
         CpuSet::from_words(Vec::new())
     }

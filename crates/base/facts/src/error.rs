@@ -10,9 +10,7 @@ pub enum WindowError {
     /// The window has no length, or an absurd one.
     #[error("window {window}: lasts {duration_ns} ns; record windows of 1 ns to {max_ns} ns")]
     Duration {
-        /// Which window.
         window: u64,
-        /// Its length.
         duration_ns: u64,
         /// The longest accepted.
         max_ns: u64,
@@ -20,30 +18,22 @@ pub enum WindowError {
     /// More threads, files or characters than accepted.
     #[error("window {window}: {count} {what}; have at most {most}")]
     TooMany {
-        /// Which window.
         window: u64,
-        /// Of what.
         what: &'static str,
-        /// How many.
         count: usize,
         /// The most accepted.
         most: usize,
     },
     /// The nodes are not those of the machine.
     #[error("window {window}: its nodes are not the machine's; use the machine it was recorded on")]
-    OtherMachine {
-        /// Which window.
-        window: u64,
-    },
+    OtherMachine { window: u64 },
     /// A thread refers to a node that the machine does not have.
     #[error(
         "window {window}: {thread} names node {}, which the machine does not have; use the machine it was recorded on",
         node.0
     )]
     NoSuchNode {
-        /// Which window.
         window: u64,
-        /// Which thread.
         thread: ThreadKey,
         /// The node it names.
         node: NodeId,
@@ -53,9 +43,7 @@ pub enum WindowError {
         "window {window}: {thread} has {count} counters for {nodes} nodes; use the machine it was recorded on"
     )]
     Counters {
-        /// Which window.
         window: u64,
-        /// Which thread.
         thread: ThreadKey,
         /// How many counters.
         count: usize,
@@ -67,31 +55,19 @@ pub enum WindowError {
         "window {window}: {whose} counted {value}, beyond {most}; the record is damaged, drop this window"
     )]
     Counter {
-        /// Which window.
         window: u64,
         /// The thread or node.
         whose: String,
-        /// Its counter.
         value: u64,
         /// The largest accepted.
         most: u64,
     },
     /// A name that a terminal would obey.
     #[error("window {window}: the name of {thread} is not printable; clean names when recording")]
-    Name {
-        /// Which window.
-        window: u64,
-        /// Which thread.
-        thread: ThreadKey,
-    },
+    Name { window: u64, thread: ThreadKey },
     /// One thread twice.
     #[error("window {window}: {thread} is there twice; the record is damaged, drop this window")]
-    Twice {
-        /// Which window.
-        window: u64,
-        /// Which thread.
-        thread: ThreadKey,
-    },
+    Twice { window: u64, thread: ThreadKey },
 }
 
 /// What is wrong with the facts of a window: one line with cause and remedy.
@@ -105,40 +81,26 @@ pub enum FactsError {
     Accesses(#[from] AccessError),
     /// Persistent memory of a node that the machine does not have.
     #[error("there is persistent memory on node {}, which the machine does not have; use the machine it was recorded on", node.0)]
-    MediumNowhere {
-        /// Which node.
-        node: NodeId,
-    },
+    MediumNowhere { node: NodeId },
     /// One node's persistent memory twice.
     #[error("the persistent memory of node {} is there twice; the record is damaged, drop this window", node.0)]
-    MediumTwice {
-        /// Which node.
-        node: NodeId,
-    },
+    MediumTwice { node: NodeId },
     /// Figures that cannot be.
     #[error("the persistent memory of node {} has figures that are no rates or shares; the record is damaged, drop this window", node.0)]
-    Medium {
-        /// Which node.
-        node: NodeId,
-    },
+    Medium { node: NodeId },
     /// More files than accepted.
     #[error("{count} files are described; have at most {most}")]
     TooManyFiles {
-        /// How many.
         count: usize,
         /// The most accepted.
         most: usize,
     },
     /// One file twice.
     #[error("{file} is there twice; the record is damaged, drop this window")]
-    FileTwice {
-        /// Which file.
-        file: FileKey,
-    },
+    FileTwice { file: FileKey },
     /// A list per node that is longer than the machine has nodes.
     #[error("{file} is described for more than {nodes} nodes; use the machine it was recorded on")]
     FileNodes {
-        /// Which file.
         file: FileKey,
         /// Nodes of the machine.
         nodes: usize,
@@ -149,9 +111,7 @@ pub enum FactsError {
         crate::MAX_COUNTER
     )]
     FileCounter {
-        /// Which file.
         file: FileKey,
-        /// Its counter.
         value: u64,
         /// The largest accepted.
         most: u64,

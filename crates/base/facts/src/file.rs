@@ -24,18 +24,15 @@ impl fmt::Display for FileKey {
 /// What one thread did with one file in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FileUse {
-    /// The file.
     pub file: FileKey,
     /// Bytes read from it.
     pub read_bytes: u64,
-    /// Bytes written to it.
     pub written_bytes: u64,
 }
 
 /// One file in the window.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FileFacts {
-    /// Which file.
     pub file: FileKey,
     /// Its size, bytes.
     pub bytes: u64,

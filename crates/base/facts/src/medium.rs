@@ -18,7 +18,6 @@ pub struct Mix {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measured {
-    /// The requests.
     pub mix: Mix,
     /// The most threads that were admitted or waited at one time.
     pub demand: u32,
@@ -31,7 +30,6 @@ pub struct Measured {
 /// The persistent memory of one node in the window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MediumFacts {
-    /// Which node.
     pub node: NodeId,
     /// Requests, threads at it and throughput, under the limit that the plan before set.
     pub measured: Measured,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// the threads' sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeFacts {
-    /// Which node.
     pub node: NodeId,
     /// Whether new data can be written there (the volume has a pool on the node).
     pub has_pool: bool,

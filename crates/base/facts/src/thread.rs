@@ -35,7 +35,6 @@ impl fmt::Display for ThreadKey {
 /// What one thread did in the window, and where it may run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ThreadFacts {
-    /// Which thread.
     pub key: ThreadKey,
     /// Its name, for people; at most [`MAX_NAME_CHARS`] printable characters
     /// ([`printable_name`]).

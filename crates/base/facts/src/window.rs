@@ -35,7 +35,6 @@ impl Window {
         }
     }
 
-    /// Its length, s.
     pub fn seconds(&self) -> f64 {
         self.duration_ns as f64 / NS_PER_S
     }
@@ -48,7 +47,6 @@ impl Window {
         }
     }
 
-    /// The facts of one thread.
     pub fn thread(&self, key: ThreadKey) -> Option<&ThreadFacts> {
         self.threads.iter().find(|thread| thread.key == key)
     }

@@ -31,7 +31,6 @@ pub enum Pattern {
 pub struct Place {
     /// Position of its node.
     pub node: usize,
-    /// The memory.
     pub memory: Memory,
     /// Queues its requests stand in: positions in [`AccessCosts::queue_lines`].
     pub queues: Vec<usize>,
@@ -103,7 +102,6 @@ impl Crowd {
 }
 
 impl AccessCosts {
-    /// Of a machine.
     pub fn of(machine: &Machine) -> AccessCosts {
         let mut costs = AccessCosts {
             cores: Vec::new(),
@@ -369,13 +367,11 @@ impl AccessCosts {
 /// One access by a thread of `home` (a position in `nodes`).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Access {
-    /// Read or write.
     pub kind: AccessKind,
     /// Position of the node that the thread runs on.
     pub home: usize,
     /// Position of the memory.
     pub place: usize,
-    /// Bytes.
     pub bytes: u64,
     /// Where they lie relative to those of the access before.
     pub pattern: Pattern,

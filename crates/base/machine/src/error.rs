@@ -8,7 +8,6 @@ pub enum MachineError {
     /// A file could not be read.
     #[error("cannot read {}: {cause}; {hint}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What the system (or the size or encoding check) said.
         cause: String,
@@ -31,7 +30,6 @@ pub enum MachineError {
         origin.display()
     )]
     Syntax {
-        /// The file.
         origin: PathBuf,
         /// Line, from 1.
         line: usize,
@@ -41,7 +39,6 @@ pub enum MachineError {
     /// A machine file says something impossible.
     #[error("{}: {key}: {problem}; {hint}", origin.display())]
     Value {
-        /// The file.
         origin: PathBuf,
         /// The key, as `nodes[1].emulated.cores`.
         key: String,

@@ -23,7 +23,6 @@ pub struct Lane {
 /// The lanes of a machine, and which of them lie between any two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Paths {
-    /// The lanes.
     pub lanes: Vec<Lane>,
     /// `ways[from * nodes + to]`: positions in `lanes`, in order.
     ways: Vec<Vec<usize>>,

@@ -7,7 +7,6 @@ use crate::{
 /// Headers and rows of text, all rows as long as the headers. A cell may have several lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// Column titles.
     pub headers: Vec<&'static str>,
     /// One row per node.
     pub rows: Vec<Vec<String>>,

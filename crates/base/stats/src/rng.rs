@@ -19,7 +19,6 @@ impl Rng {
         Rng::new(mix_all(numbers))
     }
 
-    /// Any number.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -24,7 +24,6 @@ pub enum JournalError {
     /// Its writer is still running.
     #[error("process {process_id} writes it")]
     Running {
-        /// Which process.
         process_id: u32,
         /// Its decision log.
         log: PathBuf,
@@ -32,11 +31,8 @@ pub enum JournalError {
     /// The file cannot be opened, locked or written.
     #[error("cannot {what} {}: {error}", path.display())]
     File {
-        /// What failed.
         what: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why.
         error: io::Error,
     },
 }

@@ -17,7 +17,6 @@ const BLOCK_BYTES: u64 = 4096;
 
 pub(crate) struct VolumeFiles {
     volume: Arc<Volume>,
-    /// The pools on each node.
     pools: Vec<(NodeId, Vec<PoolIndex>)>,
 }
 

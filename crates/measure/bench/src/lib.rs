@@ -17,8 +17,6 @@
 //! Nothing of Egeria is measured from inside: the measured programs are children that the
 //! preload library is loaded into, as any user's program would be.
 
-#![allow(missing_docs, reason = "no program of users is built with it")]
-
 mod colors;
 pub mod datapath;
 pub mod demo;

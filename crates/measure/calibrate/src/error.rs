@@ -17,16 +17,12 @@ pub enum CalibrateError {
     Emulation(#[from] EmulationError),
     /// Accesses to the emulated machine are charged no time.
     #[error("accesses to the emulated machine {name} take no time; set timing = true in its file")]
-    Untimed {
-        /// The machine.
-        name: String,
-    },
+    Untimed { name: String },
     /// Accesses to a memory of the emulated machine take too long.
     #[error(
         "CPUs of node {from} may wait longer than 0.1 s for a memory of node {node} of {name}; raise bandwidths, or lower latencies, of the memory or of links to it", from = from.0, node = node.0
     )]
     Slow {
-        /// The machine.
         name: String,
         /// The node of the memory.
         node: NodeId,
@@ -48,7 +44,6 @@ pub enum CalibrateError {
         bytes: u64,
         /// Caches of one node, of all levels.
         cache_bytes: u64,
-        /// What would do.
         least: u64,
     },
     /// There is not enough free memory.
@@ -58,9 +53,7 @@ pub enum CalibrateError {
     Memory {
         /// `node 1`, or the machine.
         place: String,
-        /// Free there.
         free: u64,
-        /// Needed there.
         needed: u64,
     },
     /// The kernel would not give memory.
@@ -68,7 +61,6 @@ pub enum CalibrateError {
     Map {
         /// `node 1`, or a path.
         place: String,
-        /// How much.
         bytes: u64,
         /// What the kernel said.
         cause: io::Error,
@@ -78,7 +70,6 @@ pub enum CalibrateError {
         "cannot bind memory to node {node}: {cause}; containers may forbid it (mbind): run outside, or allow it"
     )]
     Bind {
-        /// The node.
         node: u16,
         /// What the kernel said.
         cause: io::Error,
@@ -86,7 +77,6 @@ pub enum CalibrateError {
     /// A pool cannot be used.
     #[error("{}: {problem}; {hint}", path.display())]
     Pool {
-        /// The pool.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -98,7 +88,6 @@ pub enum CalibrateError {
         "cannot run a thread on CPU {cpu}: {cause}; raise the limit on threads, or widen the affinity"
     )]
     Thread {
-        /// The CPU.
         cpu: u16,
         /// What the kernel said.
         cause: io::Error,

@@ -12,11 +12,8 @@ pub struct Calibration {
     pub rounds: u32,
     /// How long that took, s; not counted how long it took to get the memory.
     pub measured_s: f64,
-    /// The memories.
     pub memories: Vec<MeasuredMemory>,
-    /// Bandwidths.
     pub streams: Vec<Stream>,
-    /// Latencies.
     pub latencies: Vec<Latency>,
     /// Last-level caches.
     pub caches: Vec<CacheFigures>,
@@ -33,7 +30,6 @@ pub struct Calibration {
 /// One memory.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MeasuredMemory {
-    /// Its node.
     pub node: NodeId,
     /// What it was taken for: a node's own memory is DRAM, that of a node without CPUs an expander, a pool persistent.
     pub kind: MemoryKind,
@@ -64,7 +60,6 @@ impl MeasuredMemory {
 /// What threads of one node get from one memory.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Stream {
-    /// The node of the CPUs.
     pub cpu_node: NodeId,
     /// Position in `memories`.
     pub memory: usize,
@@ -83,7 +78,6 @@ pub struct Stream {
 /// Up to half of the cores of a node, with a thread each, that read the memory of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct NodeFlow {
-    /// The node of the CPUs.
     pub cpu_node: NodeId,
     /// Position in `memories`.
     pub memory: usize,
@@ -94,16 +88,13 @@ pub struct NodeFlow {
 /// Two flows at once.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Pair {
-    /// The flows.
     pub flows: [NodeFlow; 2],
-    /// What each read, bytes/s.
     pub read_bytes_s: [f64; 2],
 }
 
 /// How long one CPU of a node waits for one line.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Latency {
-    /// The node of the CPU.
     pub cpu_node: NodeId,
     /// Position in `memories`.
     pub memory: usize,
@@ -116,7 +107,6 @@ pub struct Latency {
 /// The last-level cache of a node.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CacheFigures {
-    /// The node.
     pub node: NodeId,
     /// Size of all its parts, bytes.
     pub bytes: u64,
@@ -129,7 +119,6 @@ pub struct CacheFigures {
 /// What threads of the nearest node get from a memory by small accesses at random places, of which none waits for another.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SmallAccesses {
-    /// The node of the CPUs.
     pub cpu_node: NodeId,
     /// Position in `memories`.
     pub memory: usize,
@@ -147,7 +136,6 @@ pub struct SmallAccesses {
 /// memories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Wait {
-    /// The node of the CPUs.
     pub cpu_node: NodeId,
     /// The memory that is loaded from: position in `memories`.
     pub memory: usize,
@@ -157,7 +145,6 @@ pub struct Wait {
     pub threads: u32,
     /// Whether they store (non-temporal stores); else they load.
     pub is_written: bool,
-    /// The load, ns.
     pub read_ns: f64,
     /// What the others get, bytes/s.
     pub bytes_s: f64,

@@ -10,7 +10,6 @@ use crate::results::Results;
 pub struct Beyond {
     /// What is compared, with its unit.
     pub what: &'static str,
-    /// Where.
     pub group: String,
     /// Each system and its figure.
     pub figures: Vec<(&'static str, f64)>,

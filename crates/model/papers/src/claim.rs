@@ -40,7 +40,6 @@ impl Paper {
         Paper::AsymSched,
     ];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Paper::NThread => "NThread",
@@ -78,7 +77,6 @@ pub struct Claim {
     pub paper: Paper,
     /// Section, figure or table.
     pub place: String,
-    /// The statement.
     pub text: String,
     /// Its value as printed: a number, several, or a word.
     pub value: String,

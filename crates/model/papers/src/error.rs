@@ -14,7 +14,6 @@ pub enum PapersError {
     /// A profile or a workload that ships with Egeria is not usable.
     #[error("{what}: {problem}; restore the files that ship with Egeria")]
     Shipped {
-        /// Which.
         what: String,
         /// What is wrong, one line.
         problem: String,

@@ -22,7 +22,6 @@ const PAUSE_NS: f64 = 10_000.0;
 /// A measurement and the model's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FactRow {
-    /// The profile.
     pub profile: String,
     /// The measurement and its setting.
     #[serde(flatten)]
@@ -38,13 +37,10 @@ pub struct FactRow {
 /// How far one profile is from what it cites.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ProfileDistance {
-    /// The profile.
     pub profile: String,
-    /// Measurements.
     pub rows: usize,
     /// Median of their errors, as a share.
     pub median_error: f64,
-    /// The largest.
     pub worst_error: f64,
 }
 
@@ -55,7 +51,6 @@ pub struct FactReport {
     pub median_error: f64,
     /// 90 % of them are at most this.
     pub p90_error: f64,
-    /// The largest.
     pub worst_error: f64,
     /// Each profile that cites measurements.
     pub profiles: Vec<ProfileDistance>,

@@ -22,7 +22,6 @@ const EQUAL: f64 = 1e-9;
 /// A number of a paper and the model's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
-    /// The claim.
     pub id: String,
     /// The paper, and where in it.
     pub source: String,
@@ -30,7 +29,6 @@ pub struct Row {
     pub item: String,
     /// The paper's number: changes and losses in per cent are ratios (+40.5 % is 1.405).
     pub paper: f64,
-    /// The model's.
     pub model: f64,
     /// The model's over the paper's.
     pub ratio: f64,
@@ -47,11 +45,9 @@ pub struct Row {
 /// A statement that one is faster than another, or alike.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct OrderingRow {
-    /// The claim.
     pub id: String,
     /// The paper, and where in it.
     pub source: String,
-    /// The statement.
     pub item: String,
     /// The least ratio of the faster to the slower in the model; of what is similar, the one farthest from 1.
     pub model: f64,
@@ -64,11 +60,9 @@ pub struct OrderingRow {
 /// A claim that is listed and not counted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Listed {
-    /// The claim.
     pub id: String,
     /// The paper, and where in it.
     pub source: String,
-    /// The statement.
     pub item: String,
     /// Its value as printed.
     pub paper: String,
@@ -101,7 +95,6 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The orderings, those in `rows` too.
     pub ordering_rows: Vec<OrderingRow>,
-    /// The bounds.
     pub bound_rows: Vec<Row>,
     /// Constants and worked values, computed by the policies' own code.
     pub settings: Vec<Row>,

@@ -38,7 +38,6 @@ pub(crate) enum Combine {
     Farthest,
 }
 
-/// An expression.
 pub(crate) struct Said<'a> {
     combine: Combine,
     values: Values<'a>,

@@ -15,13 +15,11 @@ const NAME: &str = "validation.toml";
 /// How far the model is from some measurements.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Distance {
-    /// Measurements.
     pub rows: usize,
     /// Median of their errors, as a share.
     pub median_error: f64,
     /// 90 % of them are at most this.
     pub p90_error: f64,
-    /// The largest.
     pub worst_error: f64,
 }
 
@@ -46,7 +44,6 @@ pub struct ValidationReport {
     pub p90_error: f64,
     /// Each measurement.
     pub rows: Vec<FactRow>,
-    /// The orderings.
     pub ordering_rows: Vec<ValidationOrdering>,
 }
 

@@ -15,9 +15,7 @@ const MIN_LEAD: f64 = 1.1;
 /// Two settings, one faster than the other.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ValidationOrdering {
-    /// The study.
     pub source: String,
-    /// The profile.
     pub profile: String,
     /// In what the settings differ, and both values, the faster one first.
     pub item: String,

@@ -13,7 +13,6 @@ enum Kind {
     Picture,
 }
 
-/// One cell.
 pub struct Cell {
     content: Markup,
     kind: Kind,
@@ -46,12 +45,10 @@ impl Cell {
     }
 }
 
-/// Words.
 pub fn text(text: impl Into<String>) -> Cell {
     Cell::new(text, Kind::Text)
 }
 
-/// A number.
 pub fn number(text: impl Into<String>) -> Cell {
     Cell::new(text, Kind::Number)
 }

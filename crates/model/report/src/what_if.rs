@@ -21,7 +21,6 @@ const SECONDS: &str = "s of the machine's time";
 pub struct WhatIf<'a> {
     /// The machine's name.
     pub machine: &'a str,
-    /// What ran.
     pub workload: &'a Workload,
     /// Where written data went.
     pub allocation: &'a str,
@@ -32,7 +31,6 @@ pub struct WhatIf<'a> {
 /// What is predicted of one system.
 #[derive(Clone, Copy, Debug)]
 pub struct Prediction<'a> {
-    /// Its name.
     pub name: &'a str,
     /// What comes of it.
     pub outcome: &'a Outcome,

@@ -6,7 +6,6 @@ pub enum SimError {
     /// A workload is not TOML, or has keys or types that workloads do not have.
     #[error("{origin}: line {line}: {problem}; correct that line")]
     Syntax {
-        /// The file.
         origin: String,
         /// Line, from 1.
         line: usize,
@@ -16,7 +15,6 @@ pub enum SimError {
     /// A workload says something impossible.
     #[error("{origin}: {key}: {problem}; {hint}")]
     Value {
-        /// The file.
         origin: String,
         /// The key, as `threads[1].phases[0].think_ns`.
         key: String,
@@ -31,7 +29,6 @@ pub enum SimError {
          every node [[nodes.memories]] tables"
     )]
     NoSpeeds {
-        /// The machine.
         machine: String,
         /// The first node that says nothing.
         node: u16,
@@ -40,16 +37,11 @@ pub enum SimError {
     #[error(
         "{origin}: no thread reads or writes in it; record a run that does, with `egeria run --record`"
     )]
-    NothingRecorded {
-        /// Where it is.
-        origin: String,
-    },
+    NothingRecorded { origin: String },
     /// It would take too much memory or time to follow.
     #[error("{workload} on {machine}: {problem}; {hint}")]
     TooMuchWork {
-        /// The workload.
         workload: String,
-        /// The machine.
         machine: String,
         /// What there is too much of.
         problem: String,
@@ -62,7 +54,6 @@ pub enum SimError {
          has more"
     )]
     TooMuchData {
-        /// The machine.
         machine: String,
         /// Which kind of memory.
         what: &'static str,
@@ -76,11 +67,8 @@ pub enum SimError {
         "{workload}: files are on node {node}, and {machine} has no memory there; name another node"
     )]
     NoMemory {
-        /// The workload.
         workload: String,
-        /// The machine.
         machine: String,
-        /// The node.
         node: u16,
     },
 }

@@ -22,9 +22,7 @@ pub enum Allocation {
 /// How a run is made.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What decides.
     pub policy: Make,
-    /// How.
     pub planner: Settings,
     /// Where written data goes.
     pub allocation: Allocation,
@@ -101,9 +99,7 @@ pub struct Outcome {
 /// One group of threads, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct GroupOutcome {
-    /// Its name.
     pub name: String,
-    /// Its threads.
     pub threads: u64,
     /// Operations/s of all of them.
     pub operations_s: f64,
@@ -118,7 +114,6 @@ pub struct GroupOutcome {
 pub struct WindowOutcome {
     /// When it ended, s since the run began.
     pub end_s: f64,
-    /// Operations/s in it.
     pub operations_s: f64,
     /// Its nodes, in the machine's order.
     pub nodes: Vec<NodeOutcome>,
@@ -136,7 +131,6 @@ pub struct WindowOutcome {
 /// One node in one window.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NodeOutcome {
-    /// The node.
     pub node: NodeId,
     /// Read from its memories, bytes/s.
     pub read_bytes_s: f64,
@@ -153,11 +147,9 @@ pub struct NodeOutcome {
 /// One memory in one window.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MemoryOutcome {
-    /// What it is.
     pub kind: MemoryKind,
     /// Read from it, bytes/s.
     pub read_bytes_s: f64,
-    /// Written to it, bytes/s.
     pub written_bytes_s: f64,
 }
 
@@ -166,7 +158,6 @@ pub struct MemoryOutcome {
 pub struct LaneOutcome {
     /// Where it begins.
     pub from: NodeId,
-    /// Where it ends.
     pub to: NodeId,
     /// What went over it, bytes/s.
     pub bytes_s: f64,
@@ -177,7 +168,6 @@ pub struct LaneOutcome {
 /// One group of threads in one window.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct GroupWindow {
-    /// Operations/s.
     pub operations_s: f64,
     /// Its threads on each node at the end, in the machine's order.
     pub threads: Vec<u32>,
@@ -188,10 +178,7 @@ pub struct GroupWindow {
 pub struct MoveOutcome {
     /// The thread's name in the workload, and which of the run's it is.
     pub thread: String,
-    /// Where it was.
     pub from: NodeId,
-    /// Where it went.
     pub to: NodeId,
-    /// Why.
     pub why: String,
 }

@@ -27,7 +27,6 @@ const MOST: f64 = 0.9;
 #[derive(Deserialize, Serialize, Clone, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct KnownErrors {
-    /// Of speeds.
     pub speed: Vec<SpeedError>,
     /// Errors of one system's speed compared with another's.
     pub gain: Vec<GainError>,
@@ -56,7 +55,6 @@ pub struct GainError {
 /// What most of a program's traffic is.
 #[derive(Deserialize, Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrafficKind {
-    /// The memory.
     pub memory: MemoryKind,
     /// Whether it is on the node of the threads.
     pub is_local: bool,
@@ -72,7 +70,6 @@ pub enum AccessMix {
     Reads,
     /// Nearly all writes.
     Writes,
-    /// Both.
     Mixed,
 }
 
@@ -133,9 +130,7 @@ pub struct Uncertainty {
 /// Between what and what a value is in four of five cases.
 #[derive(Serialize, Clone, Copy, PartialEq, Debug)]
 pub struct Range {
-    /// The lower end.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 

@@ -32,9 +32,7 @@ pub struct FileUse {
     pub device: (u32, u32),
     /// The file's number there.
     pub inode: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
 }
 

@@ -25,7 +25,6 @@ pub enum BpfError {
     Kernel {
         /// What was tried.
         what: &'static str,
-        /// Its answer.
         error: io::Error,
     },
     /// No thread to attach and detach in.

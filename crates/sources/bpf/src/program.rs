@@ -28,7 +28,6 @@ pub(crate) const KEY_BYTES: u32 = 24;
 /// Bytes read, bytes written.
 pub(crate) const VALUE_BYTES: u32 = 16;
 
-/// On the stack.
 const REGISTERS: i16 = -32;
 const SCRATCH: i16 = -40;
 const INODE: i16 = -48;

@@ -9,7 +9,6 @@ use egeria_machine::NodeId;
 pub struct NodeBytes(BTreeMap<NodeId, u64>);
 
 impl NodeBytes {
-    /// Adds bytes of a node.
     pub fn add(&mut self, node: NodeId, bytes: u64) {
         if bytes > 0 {
             let sum = self.0.entry(node).or_default();

@@ -13,7 +13,6 @@ pub const MAX_LOOKED_AT: usize = 10_000;
 /// Threads of a node.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct OnNode {
-    /// How many.
     pub threads: u64,
     /// How long they ran while they were looked at, all together, ns.
     pub busy_ns: u64,
@@ -22,7 +21,6 @@ pub struct OnNode {
 /// Where the threads of a process run.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Threads {
-    /// All threads.
     pub count: u64,
     /// Of those looked at, by the node of the CPU that they ran on last.
     pub by_node: BTreeMap<NodeId, OnNode>,

@@ -20,7 +20,6 @@ pub enum PerfError {
     /// The PMU is there and does not take the event.
     #[error("the kernel does not sample {event}: {error}; use page tables or page faults instead")]
     Event {
-        /// Its name.
         event: String,
         /// The kernel's answer.
         error: io::Error,

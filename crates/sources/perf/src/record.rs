@@ -22,7 +22,6 @@ pub(crate) const PHYSICAL: u64 = bindings::PERF_SAMPLE_PHYS_ADDR as u64;
 /// What answered an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Served {
-    /// A memory.
     Memory,
     /// A cache, of whichever core.
     Cache,
@@ -49,7 +48,6 @@ pub struct Access {
     pub weight: u64,
     /// It is an access at all, to memory of the process.
     pub is_access: bool,
-    /// It stores.
     pub is_store: bool,
     /// What answered it.
     pub served: Served,

@@ -17,7 +17,6 @@ pub trait AccessEvents: Send {
 /// What was sampled since the last time.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Taken {
-    /// For how long.
     pub took: Duration,
     /// The samples; those of a CPU in the order they were made.
     pub accesses: Vec<Access>,

@@ -12,7 +12,6 @@ use crate::task;
 /// A mask that was applied to a thread.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AppliedMask {
-    /// Which thread.
     pub thread: ThreadKey,
     /// What its owner allowed.
     pub original: CpuSet,

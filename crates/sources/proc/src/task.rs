@@ -202,7 +202,6 @@ fn innermost_id(path: &str) -> Option<u32> {
     u32::try_from(*status(path)?.nspid?.last()?).ok()
 }
 
-/// All processes.
 pub fn processes() -> Vec<u32> {
     numbers_in("/proc")
 }
@@ -432,7 +431,6 @@ fn busy_of_line(line: &str) -> Option<(CpuId, u64)> {
 mod tests {
     use super::*;
 
-    /// On a thread of this name.
     fn on_thread_named(name: &[u8], look: impl FnOnce(u32) + Send + 'static) {
         let name = std::ffi::CString::new(name).unwrap();
         let looking = std::thread::spawn(move || {

@@ -15,7 +15,6 @@ pub enum TraceError {
     Io {
         /// What was tried.
         doing: &'static str,
-        /// On which file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -24,78 +23,44 @@ pub enum TraceError {
     },
     /// A directory, a device, a pipe.
     #[error("{} is {what}, not a trace; name a file that was recorded with `egeria run --record`", path.display())]
-    NoFile {
-        /// The path.
-        path: PathBuf,
-        /// What it is.
-        what: &'static str,
-    },
+    NoFile { path: PathBuf, what: &'static str },
     /// Nothing was recorded.
     #[error("{} is empty; record again, its recorder ended before it began", path.display())]
-    Empty {
-        /// The path.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
     /// Some other file.
     #[error("{} is no trace; name a file that was recorded with `egeria run --record`", path.display())]
-    NoTrace {
-        /// The path.
-        path: PathBuf,
-    },
+    NoTrace { path: PathBuf },
     /// Recorded by an older or newer Egeria.
     #[error("{} is a trace of version {version}, and this egeria reads version {VERSION}; read it with the egeria that recorded it", path.display())]
-    OtherVersion {
-        /// The path.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
+    OtherVersion { path: PathBuf, version: u32 },
     /// It ends before its first window could begin.
     #[error("{} is cut within its header; copy it again, or record again", path.display())]
-    CutHeader {
-        /// The path.
-        path: PathBuf,
-    },
+    CutHeader { path: PathBuf },
     /// Something in it is not what was recorded.
     #[error("{} is damaged after {windows} windows: {what}; copy it again, or record again", path.display())]
     Damaged {
-        /// The path.
         path: PathBuf,
         /// Windows that were read before.
         windows: u64,
-        /// What is wrong.
         what: String,
     },
     /// A window in it that cannot be.
     #[error("{}: {source}", path.display())]
-    BadWindow {
-        /// The path.
-        path: PathBuf,
-        /// What is wrong.
-        source: FactsError,
-    },
+    BadWindow { path: PathBuf, source: FactsError },
     /// A window that cannot be recorded.
     #[error("window {window} cannot be recorded: {what}; {hint}")]
     Unrecordable {
-        /// Its number.
         window: u64,
-        /// What is wrong.
         what: String,
         /// What to do about it.
         hint: &'static str,
     },
     /// The file to record to holds something else.
     #[error("{} is there already and is no trace; choose another name, or remove it", path.display())]
-    Occupied {
-        /// The path.
-        path: PathBuf,
-    },
+    Occupied { path: PathBuf },
     /// Another process records to it.
     #[error("{} is being recorded by another process; choose another name", path.display())]
-    InUse {
-        /// The path.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
 }
 
 impl TraceError {

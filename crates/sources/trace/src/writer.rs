@@ -96,7 +96,6 @@ impl Writer {
         self.end_bytes
     }
 
-    /// Where it goes.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -79,9 +79,7 @@ pub enum StepError {
     /// Not from where the thread is.
     #[error("thread {id} is {phase:?} and cannot {step}; {hint}")]
     WrongPhase {
-        /// Which thread.
         id: u32,
-        /// Where it is.
         phase: Phase,
         /// What was tried.
         step: &'static str,

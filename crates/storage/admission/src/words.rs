@@ -11,10 +11,8 @@ pub trait Words {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// Reads one.
     fn load(&self, at: usize) -> u64;
 
-    /// Writes one.
     fn store(&self, at: usize, value: u64);
 
     /// Writes one if it still is `old`; returns whether it was.

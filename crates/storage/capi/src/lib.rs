@@ -2,6 +2,7 @@
 //!
 //! No panic crosses the C boundary ([`call::call`]). Of C's arguments only the documented promises are trusted: NULL,
 //! handles of another kind and unmapped addresses of data give errors.
+#![warn(missing_docs)]
 #![allow(non_camel_case_types)] // They are C's names.
 
 #[macro_use]

@@ -38,6 +38,8 @@
 //! does not affect the parent's. The child attaches the volume again. A child made by `vfork`, or by `clone` with the
 //! parent's memory, must not use this crate.
 
+#![warn(missing_docs)]
+
 mod error;
 mod file;
 mod kinds;

@@ -9,15 +9,9 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailureCause {
     /// A part of an inode on media is not what was written there.
-    Damaged {
-        /// The inode.
-        ino: u64,
-        /// The part.
-        what: &'static str,
-    },
+    Damaged { ino: u64, what: &'static str },
     /// A block of a file does not match its checksum.
     Mismatch {
-        /// The file.
         ino: u64,
         /// First byte of the block in the file.
         offset_bytes: u64,
@@ -27,17 +21,9 @@ pub enum FailureCause {
         block: BlockNumber,
     },
     /// The memory of a pool failed.
-    Medium {
-        /// The pool.
-        pool: PoolIndex,
-        /// The block in it.
-        block: BlockNumber,
-    },
+    Medium { pool: PoolIndex, block: BlockNumber },
     /// The lock of an inode cannot be used any more.
-    Lock {
-        /// The inode.
-        ino: u64,
-    },
+    Lock { ino: u64 },
 }
 
 impl fmt::Display for FailureCause {

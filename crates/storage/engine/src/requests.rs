@@ -148,7 +148,6 @@ impl FaultHandling {
 pub struct Counters {
     /// Bytes read from each pool.
     pub read_bytes: [u64; MAX_POOLS],
-    /// Bytes written to each pool.
     pub written_bytes: [u64; MAX_POOLS],
     /// Bytes read or written on the pool of the node where the thread ran.
     pub local_bytes: u64,
@@ -177,11 +176,9 @@ pub struct Counters {
 /// Requests that asked for admission to a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AskedOfPool {
-    /// All of them.
     pub requests: u64,
     /// Those that write.
     pub writes: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -250,9 +247,7 @@ pub struct CheckReport {
     pub inodes: u64,
     /// Directories among them.
     pub directories: u64,
-    /// Blocks in use.
     pub used_blocks: u64,
-    /// Repairs made.
     pub repaired: u64,
 }
 

@@ -15,7 +15,6 @@ impl InodeNumber {
 /// An inode to change: given by number alone, or by number and generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InodeHandle {
-    /// Its number.
     pub ino: InodeNumber,
     /// Generation of the number; if it differs, the change fails with `ESTALE`.
     pub generation: Option<u32>,
@@ -131,7 +130,6 @@ impl FileKind {
 /// Attributes of an inode, as `stat` shows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributes {
-    /// Inode number.
     pub ino: InodeNumber,
     /// Reuse count of the inode number.
     pub generation: u32,
@@ -139,13 +137,10 @@ pub struct Attributes {
     pub mode: u32,
     /// Number of names.
     pub nlink: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
     /// Device number of a device file.
     pub rdev: u32,
-    /// Size in bytes.
     pub size_bytes: u64,
     /// Allocated 4 KiB blocks.
     pub blocks: u64,
@@ -196,13 +191,10 @@ pub struct AttributeChange {
     pub permissions: Option<u32>,
     /// Mode bits to clear: set-user-id and set-group-id ([`crate::rights::cleared_setid`]).
     pub clears: u32,
-    /// Owner.
     pub uid: Option<u32>,
-    /// Group.
     pub gid: Option<u32>,
     /// Size in bytes (truncate).
     pub size_bytes: Option<u64>,
-    /// Access time.
     pub atime: Option<TimeChange>,
     /// Modification time.
     pub mtime: Option<TimeChange>,
@@ -254,7 +246,6 @@ pub enum AllocateMode {
     PunchHole,
     /// Zero the range, grow the file.
     ZeroRange,
-    /// Zero the range, keep the size.
     ZeroRangeKeepSize,
 }
 
@@ -296,18 +287,14 @@ pub struct SpaceReport {
     pub free_blocks: u64,
     /// Of these, data blocks available to one file.
     pub available_blocks: u64,
-    /// Inodes in all.
     pub inodes: u64,
-    /// Inodes free.
     pub free_inodes: u64,
 }
 
 /// A run of a file's data on one pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtentReport {
-    /// Offset in the file, bytes.
     pub file_offset_bytes: u64,
-    /// Length, bytes.
     pub length_bytes: u64,
     /// Pool that holds it.
     pub pool: u8,
@@ -327,10 +314,7 @@ pub enum FileLayout {
     /// To the node of the writing thread.
     Local,
     /// In stripes over all nodes.
-    Striped {
-        /// Bytes of a stripe.
-        stripe_bytes: u64,
-    },
+    Striped { stripe_bytes: u64 },
 }
 
 /// Where new data goes (spec.md §1, baselines).

@@ -19,7 +19,6 @@ pub enum MediaError {
         offset: u64,
         /// Bytes of the access.
         bytes: u64,
-        /// Bytes of the pool.
         pool_bytes: u64,
     },
     /// An 8-byte access that is not 8-byte aligned.
@@ -56,7 +55,6 @@ pub enum MediaError {
         path: PathBuf,
         /// The asked or found size.
         bytes: u64,
-        /// What to do.
         hint: &'static str,
     },
     /// Not a regular file, block device or device-DAX device.
@@ -64,7 +62,6 @@ pub enum MediaError {
     NotAPool {
         /// The pool's path.
         path: PathBuf,
-        /// What it is.
         kind: &'static str,
     },
     /// The operating system refused.
@@ -76,7 +73,6 @@ pub enum MediaError {
         action: &'static str,
         /// What the system answered.
         source: io::Error,
-        /// What to do.
         hint: &'static str,
     },
 }

@@ -212,7 +212,6 @@ fn fallback_persistence(file: &File, kind: Kind) -> Persistence {
 /// Kinds of file systems that matter to pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileSystem {
-    /// tmpfs, ramfs
     Memory,
     /// hugetlbfs, with the bytes of its pages
     HugePages(u64),

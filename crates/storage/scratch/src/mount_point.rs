@@ -58,7 +58,6 @@ impl MountPoint {
         Ok(MountPoint { directory })
     }
 
-    /// The directory.
     pub fn path(&self) -> &Path {
         &self.directory
     }

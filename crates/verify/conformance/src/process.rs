@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 /// A user without rights of its own, and its group.
 pub const ALICE: u32 = 40_001;
-/// Another.
 pub const BOB: u32 = 40_002;
 /// A group that neither is in by itself.
 pub const TEAM: u32 = 40_100;

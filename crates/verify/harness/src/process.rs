@@ -125,7 +125,6 @@ fn ended_within(watch: &OwnedFd, pause: Duration) -> bool {
 
 /// What a program that ended in time left behind.
 pub struct Finished {
-    /// How it ended.
     pub status: ExitStatus,
     /// What it wrote to standard output.
     pub stdout: String,

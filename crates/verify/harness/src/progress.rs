@@ -3,9 +3,7 @@
 /// One step of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// Steps done.
     pub done: u64,
-    /// Steps in all.
     pub total: u64,
     /// What is measured now, in a few words.
     pub what: &'a str,

@@ -11,13 +11,11 @@ impl<T: Copy> Watched<T> {
         Watched(UnsafeCell::new(value))
     }
 
-    /// Look at it.
     pub fn get(&self) -> T {
         // SAFETY: nobody changes it meanwhile, or loom has ended the model.
         self.0.with(|value| unsafe { *value })
     }
 
-    /// Change it.
     pub fn set(&self, new: T) {
         // SAFETY: nobody else touches it meanwhile, or loom has ended the model.
         self.0.with_mut(|value| unsafe { *value = new });

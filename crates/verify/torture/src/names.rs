@@ -26,7 +26,6 @@ macro_rules! operations {
         /// One operation, by path.
         #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        #[allow(missing_docs)]
         pub enum Operation { $($(#[$about])* $variant $({ $($field: $type),* })?,)* }
 
         /// As [`Operation::from_str`] reads it.

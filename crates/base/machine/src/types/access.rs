@@ -8,6 +8,5 @@ use serde::{Deserialize, Serialize};
 pub enum AccessKind {
     /// From the medium.
     Read,
-    /// To the medium.
     Write,
 }

@@ -8,9 +8,7 @@ use crate::types::ids::NodeId;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// One end.
     pub from: NodeId,
-    /// The other end.
     pub to: NodeId,
     /// Data it carries from `from` to `to`, bytes/s.
     pub bytes_s: f64,
@@ -28,7 +26,6 @@ pub struct Link {
 pub struct Route {
     /// Where the data is.
     pub from: NodeId,
-    /// Where it goes.
     pub to: NodeId,
     /// The nodes in between, in order.
     #[serde(default)]

@@ -39,7 +39,6 @@ pub struct Hardware {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// Size, bytes.
     pub bytes: u64,
     /// Time to the first byte, ns.
     pub latency_ns: f64,
@@ -87,7 +86,6 @@ impl MemoryKind {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// What it is.
     pub kind: MemoryKind,
     /// The controller it stands behind.
     #[serde(default)]
@@ -185,7 +183,6 @@ pub struct Interleave {
 }
 
 impl Memory {
-    /// The medium.
     pub fn medium(&self) -> Medium<'_> {
         Medium {
             read: Side {

@@ -84,7 +84,6 @@ pub struct PersistentRegion {
     pub name: String,
     /// Which bus it was found on.
     pub kind: RegionKind,
-    /// Size, bytes.
     pub bytes: u64,
     /// What survives a power cut without a flush: `cpu_cache`, `memory_controller`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,9 +114,7 @@ pub struct AccessClass {
     pub read_bytes_s: f64,
     /// Write bandwidth, bytes/s.
     pub write_bytes_s: f64,
-    /// Read latency, ns.
     pub read_latency_ns: f64,
-    /// Write latency, ns.
     pub write_latency_ns: f64,
     /// The nodes with the CPUs (or devices) that these figures are for.
     #[serde(default)]
@@ -193,7 +190,6 @@ impl Machine {
         cores.map_or(node.cpus.len(), |cores| cores as usize)
     }
 
-    /// The node with this id.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }

@@ -30,9 +30,7 @@ pub type Way = (usize, usize);
 /// What two ways carry at once, bytes/s.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Both {
-    /// The ways.
     pub ways: [Way; 2],
-    /// Of each.
     pub bytes_s: [f64; 2],
 }
 
@@ -43,7 +41,6 @@ pub struct Flows {
     pub memory_bytes_s: Vec<f64>,
     /// What all CPUs of each node take from any memory at most, bytes/s.
     pub cpus_bytes_s: Vec<f64>,
-    /// Ways alone.
     pub alone: Vec<(Way, f64)>,
     /// Pairs of them at once.
     pub both: Vec<Both>,

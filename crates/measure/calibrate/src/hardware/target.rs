@@ -35,14 +35,12 @@ pub(crate) struct Target {
     pub(crate) bytes: u64,
     /// Buffer and chain, one after the other.
     pub(crate) memory: Mapping,
-    /// Lines of the buffer.
     pub(crate) buffer_lines: usize,
     /// Where the chain was left.
     pub(crate) at: usize,
 }
 
 impl Target {
-    /// For streams.
     pub(crate) fn buffer(&mut self) -> &mut [Line] {
         let lines = self.buffer_lines;
         &mut self.memory.lines()[..lines]

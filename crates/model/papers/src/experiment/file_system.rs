@@ -31,7 +31,6 @@ const RAW_WRITE_MIB_S: f64 = 2259.2;
 
 /// fio with one thread, MiB/s by [`SIZES`].
 struct Speeds {
-    /// "rnd-read".
     read: [f64; 3],
     /// "seq-write": the file grows.
     append: [f64; 3],
@@ -58,7 +57,6 @@ pub(crate) struct FileSystem {
     create_delete_us: f64,
     /// What both take longer than NOVA's in a directory of 10,000 files, under its lock.
     scan_us: f64,
-    /// One fsync.
     fsync_us: f64,
     /// Of that, how much only one thread at a time can do.
     commit_us: f64,

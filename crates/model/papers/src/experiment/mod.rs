@@ -31,7 +31,6 @@ pub(crate) struct Experiment {
     pub(crate) run: fn(&Stage, &mut Results) -> Result<()>,
 }
 
-/// All of them.
 pub(crate) const ALL: [Experiment; 20] = [
     Experiment {
         name: "NThread §III-C1",

@@ -15,7 +15,6 @@ pub(crate) enum Chart {
     Lines(Lines),
 }
 
-/// One figure.
 pub(crate) struct Figure {
     pub(crate) paper: Paper,
     /// As the paper numbers it.

@@ -28,7 +28,6 @@ pub const RIVALS: [System; 5] = [
 pub struct Case {
     /// The machine's profile.
     pub machine: String,
-    /// The workload.
     pub workload: String,
     /// Every thread does the same all the time.
     pub is_steady: bool,
@@ -43,7 +42,6 @@ pub struct Case {
 /// What `all` loses, over many workloads.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Regret {
-    /// Workloads.
     pub cases: usize,
     /// Of these, those in which `all` is more than 3 % below the best of its rivals.
     pub below_best: usize,

@@ -21,7 +21,6 @@ const LETTER: f64 = 8.0;
 
 /// Groups of bars, all of one scale.
 pub struct Bars {
-    /// From above.
     pub groups: Vec<BarGroup>,
 }
 
@@ -35,11 +34,9 @@ pub struct BarGroup {
     pub stacked: bool,
 }
 
-/// One bar.
 pub struct Bar {
     /// What it stands for.
     pub color: Color,
-    /// Its length.
     pub value: f64,
     /// Written at its end.
     pub label: String,

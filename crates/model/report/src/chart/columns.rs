@@ -16,7 +16,6 @@ pub struct Columns {
 
 /// Columns that belong together.
 pub struct ColumnGroup {
-    /// Written below.
     pub name: String,
     /// From left to right.
     pub columns: Vec<Column>,
@@ -24,11 +23,9 @@ pub struct ColumnGroup {
 
 /// One column, and a point to compare it with.
 pub struct Column {
-    /// Which colour.
     pub series: usize,
     /// Shown when the pointer is on it.
     pub name: String,
-    /// Its height.
     pub value: f64,
     /// Between what and what it may be.
     pub range: Option<(f64, f64)>,

@@ -12,7 +12,6 @@ pub struct Lines {
     pub x_unit: String,
     /// What the upright axis is.
     pub y_unit: String,
-    /// All lines.
     pub lines: Vec<Line>,
     /// Whether it is one of several below each other.
     pub low: bool,
@@ -20,11 +19,9 @@ pub struct Lines {
 
 /// A line, and points to compare it with.
 pub struct Line {
-    /// Which colour.
     pub series: usize,
     /// Shown when the pointer is on it.
     pub name: String,
-    /// Ascending.
     pub values: Vec<(f64, f64)>,
     /// What a paper prints.
     pub points: Vec<(f64, f64)>,

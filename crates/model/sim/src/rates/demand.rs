@@ -20,7 +20,6 @@ pub(crate) struct Demand {
     pub(crate) pattern: Pattern,
     /// It does not wait for an access before it begins the next.
     pub(crate) at_once: bool,
-    /// Computing, ns.
     pub(crate) think_ns: f64,
     /// Waiting off the core, ns.
     pub(crate) idle_ns: f64,

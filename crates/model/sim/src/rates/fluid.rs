@@ -44,7 +44,6 @@ const SETTLED: f64 = 1e-9;
 /// What one thread gets.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Rate {
-    /// Operations/s.
     pub(crate) operations_s: f64,
     /// Share of time it is on a core: computing, accessing, waiting for memory.
     pub(crate) busy_share: f64,

@@ -13,9 +13,7 @@ use super::way::Way;
 
 /// What looks at processes, and how.
 pub struct Choice {
-    /// How.
     pub way: Way,
-    /// What looks.
     pub sampler: Box<dyn Sampler>,
     /// What it finds used.
     pub hot: Box<dyn HotPages>,

@@ -11,7 +11,6 @@ const MIN_SHARE: f64 = SHARE / 5.0;
 /// After long looks less time passes than that, so that what is known is not old: but looking never takes more than
 /// this part.
 const MAX_SHARE: f64 = 0.02;
-/// What is long.
 pub(super) const LONG: Duration = Duration::from_secs(30);
 
 /// How long what was found by a look that took so much CPU time lasts, where this part of a core is spent on other

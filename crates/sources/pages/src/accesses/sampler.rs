@@ -10,7 +10,6 @@ use crate::NodeBytes;
 /// What one process did in a short time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Which process.
     pub process: ProcessKey,
     /// Memory that it accessed at least once, by node.
     pub accessed: NodeBytes,

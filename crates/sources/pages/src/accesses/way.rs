@@ -10,7 +10,6 @@ pub enum Way {
     Pmu,
     /// Bits that the processor sets in page tables.
     PageTables,
-    /// Page faults.
     PageFaults,
 }
 

@@ -90,9 +90,7 @@ pub enum Store {
 /// Where the content of a file lies.
 #[derive(Clone, Debug)]
 pub struct FilePages {
-    /// What holds it.
     pub store: Store,
-    /// Its size.
     pub size_bytes: u64,
     /// Bytes allocated for it on its file system.
     pub allocated_bytes: u64,

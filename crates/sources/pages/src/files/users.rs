@@ -25,7 +25,6 @@ pub enum Used {
         path: PathBuf,
         /// Its device, as `stat` says.
         device: u64,
-        /// Its inode.
         inode: u64,
     },
     /// All files below this directory, by their paths.
@@ -35,18 +34,14 @@ pub enum Used {
 /// A process that uses files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Its id.
     pub process_id: u32,
-    /// Descriptors.
     pub open: u64,
-    /// Mappings.
     pub mapped: u64,
 }
 
 /// Users of files, as far as this process may see them.
 #[derive(Default, Debug)]
 pub struct Users {
-    /// Those found.
     pub found: Vec<User>,
     /// Processes of other users that may not be looked at.
     pub hidden: u64,

@@ -26,7 +26,6 @@ pub struct Memory {
     pub by_file: HashMap<Vec<u8>, NodeBytes>,
     /// Of all, huge pages of hugetlbfs.
     pub huge_bytes: u64,
-    /// Mappings.
     pub mappings: u64,
 }
 

@@ -17,7 +17,6 @@ const MAX_AREAS: usize = 1 << 22;
 /// One mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Its addresses.
     pub range: Range<usize>,
     /// Size of its pages; huge pages that the kernel makes of small ones are reported as small.
     pub page_bytes: usize,

@@ -20,7 +20,6 @@ pub(super) trait Kernel: Sync {
 /// A running process. Its number may be another's one day, so each call makes sure.
 pub(super) struct Process {
     pub(super) id: u32,
-    /// When it began.
     pub(super) start_ticks: u64,
 }
 

@@ -93,7 +93,6 @@ impl Plan {
         Ok(())
     }
 
-    /// Files added.
     pub fn files(&self) -> usize {
         self.files.len()
     }
@@ -283,7 +282,6 @@ impl Failures {
         }
     }
 
-    /// Those noted.
     pub fn into_inner(self) -> Vec<(PathBuf, String)> {
         self.0
             .into_inner()

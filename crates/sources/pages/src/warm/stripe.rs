@@ -17,7 +17,6 @@ const ATTEMPTS: usize = 3;
 
 /// A piece of a file that has data, at most [`STRIPE_BYTES`] long, from a page's begin.
 pub(super) struct Stripe {
-    /// Its number.
     pub(super) file: usize,
     pub(super) range: Range<u64>,
 }

@@ -20,7 +20,6 @@ pub(crate) const ATTACHED: i64 = CREATING + 1;
 const LEAVE_TRIES: usize = 100;
 /// How long to wait for a process that makes a session or checks the volume.
 static ATTACH_PATIENCE_MS: AtomicU64 = AtomicU64::new(10_000);
-/// Between tries.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
 fn lock_of(byte: i64, kind: i32) -> libc::flock {

@@ -30,11 +30,9 @@ pub const TICKET_REQUEST: u32 =
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NumberTicket {
-    /// Inode number.
     pub ino: u64,
     /// Reuse count of the inode number.
     pub generation: u32,
-    /// Zero.
     pub reserved: u32,
     /// Answer: the name, [`TICKET_DIGITS`] bytes, followed by zeros.
     pub name: [u8; 40],
@@ -93,9 +91,7 @@ pub const NO_DESCRIPTION_SLOT: u32 = u32::MAX;
 pub struct ControlReply {
     /// [`CONTROL_MAGIC`].
     pub magic: u64,
-    /// Volume.
     pub volume: [u8; 16],
-    /// Inode number.
     pub ino: u64,
     /// Reuse count of the inode number.
     pub generation: u32,
@@ -108,7 +104,6 @@ pub struct ControlReply {
     /// The session knows which inode numbers the kernel of this mount remembers, so names may be changed without the
     /// kernel.
     pub tracks_lookups: u32,
-    /// Zero.
     pub reserved: u32,
     /// Process id of the mount.
     pub mount_pid: u32,

@@ -8,7 +8,6 @@ use egeria_media::{BlockNumber, PoolIndex};
 pub const LOG_PAGE_MAGIC: u32 = 0x4547_4c50;
 /// Offset of the link to the next page in a page's header.
 pub const NEXT_PAGE_AT: u64 = 32;
-/// Lines of a page.
 pub const PAGE_LINES: u8 = 64;
 /// Maximum number of checksums in one `Write`: a quarter of a page, so that pages fill well.
 pub const MAX_SUMS: u64 = ((15 * LINE - SUMS_AT) / 4) as u64;
@@ -52,15 +51,11 @@ pub fn is_page_header(
 pub struct AttributeState {
     /// Type and permissions.
     pub mode: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
-    /// Names.
     pub nlink: u32,
     /// Size; smaller than before means truncated.
     pub size_bytes: u64,
-    /// Access time.
     pub atime_ns: i64,
     /// Modification time.
     pub mtime_ns: i64,
@@ -75,11 +70,9 @@ pub enum Entry<'a> {
     Write {
         /// First file block.
         file_block: u64,
-        /// Blocks.
         count: u64,
         /// Pool they lie in.
         pool: PoolIndex,
-        /// First block.
         block: BlockNumber,
         /// Size of the file after the operation.
         size_bytes: u64,
@@ -94,7 +87,6 @@ pub enum Entry<'a> {
     Hole {
         /// First file block.
         file_block: u64,
-        /// Blocks.
         count: u64,
         /// Size of the file after the operation.
         size_bytes: u64,
@@ -109,7 +101,6 @@ pub enum Entry<'a> {
         kind: u8,
         /// Its place in directory order.
         cookie: u64,
-        /// The name.
         name: &'a [u8],
     },
     /// The name added at this position is removed.
@@ -118,17 +109,9 @@ pub enum Entry<'a> {
         added: LogPosition,
     },
     /// An extended attribute was set to this value.
-    XattrSet {
-        /// Name.
-        name: &'a [u8],
-        /// Value.
-        value: &'a [u8],
-    },
+    XattrSet { name: &'a [u8], value: &'a [u8] },
     /// An extended attribute was removed.
-    XattrRemove {
-        /// Name.
-        name: &'a [u8],
-    },
+    XattrRemove { name: &'a [u8] },
     /// Padding: the rest of a page that the next entry did not fit in.
     Pad,
 }
@@ -261,7 +244,6 @@ fn encode_xattr(bytes: &mut [u8], kind: u8, name: &[u8], value: &[u8]) {
 pub struct EntrySeal {
     /// Inode the log belongs to.
     pub ino: u64,
-    /// Its generation.
     pub generation: u32,
     /// Place of the entry.
     pub position: LogPosition,

@@ -23,11 +23,8 @@ pub struct Certificate {
     pub generation: u32,
     /// Type and permissions.
     pub mode: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
-    /// Device number.
     pub rdev: u32,
     /// Names at creation (0 for an unnamed file).
     pub nlink: u32,

@@ -8,7 +8,6 @@ use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 pub const JOURNAL_BLOCK: BlockNumber = BlockNumber(5);
 /// Slots of a volume; a thread's slot in the session has this index, too.
 pub const JOURNAL_SLOTS: u64 = 4096;
-/// Bytes of a slot.
 pub const JOURNAL_SLOT_BYTES: u64 = 256;
 /// Most words one operation changes.
 pub const MAX_JOURNAL_PAIRS: usize = 15;
@@ -21,11 +20,9 @@ pub struct JournalPair {
     pub pool: PoolIndex,
     /// Where in the pool; a multiple of 8.
     pub at: PoolOffset,
-    /// The new value.
     pub value: u64,
 }
 
-/// Offset of a slot in pool 0.
 pub fn journal_slot(index: u64) -> PoolOffset {
     JOURNAL_BLOCK.offset() + index * JOURNAL_SLOT_BYTES
 }

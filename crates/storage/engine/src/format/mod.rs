@@ -33,7 +33,6 @@ pub const OLDEST_FORMAT_VERSION: u32 = 2;
 pub const FIRST_VERSION_WITH_SECRET: u32 = 3;
 /// From this version on, certificates have a layout.
 pub const FIRST_VERSION_WITH_LAYOUTS: u32 = 4;
-/// Bytes of a block, as usize.
 pub const BLOCK: usize = egeria_media::BLOCK_BYTES as usize;
 /// Bytes of one log line, one cache line.
 pub const LINE: usize = 64;

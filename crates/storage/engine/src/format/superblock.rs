@@ -35,7 +35,6 @@ pub struct Superblock {
     pub version: u32,
     /// Volume the pool belongs to.
     pub volume: [u8; 16],
-    /// Index of this pool.
     pub pool_index: u8,
     /// When the volume was made, ns since the epoch.
     pub created_ns: i64,

@@ -19,7 +19,6 @@ const CHECKED_MASK: u64 = (1 << CHECKED_BITS) - 1;
 pub struct LogPosition(pub u64);
 
 impl LogPosition {
-    /// No log.
     pub const NONE: LogPosition = LogPosition(0);
 
     /// A position from its parts.
@@ -150,7 +149,6 @@ const GENERATION_SHIFT: u32 = 45;
 pub struct BlockWord(pub u64);
 
 impl BlockWord {
-    /// A hole.
     pub const HOLE: BlockWord = BlockWord(0);
 
     /// A word from its parts; `generation` wraps at 19 bits.
@@ -208,7 +206,6 @@ pub const MAX_EXTENT_BLOCKS: u64 = (1 << COUNT_BITS) - 1;
 pub struct Extent {
     /// Pool of the run.
     pub pool: PoolIndex,
-    /// First block.
     pub block: BlockNumber,
     /// Blocks in the run, at most [`MAX_EXTENT_BLOCKS`].
     pub count: u64,

@@ -28,7 +28,6 @@ pub enum PathStop {
 /// A thread that looks up paths.
 #[derive(Clone, Copy)]
 pub struct PathWalker<'a> {
-    /// The volume.
     pub volume: &'a Volume,
     /// Credentials to check rights with.
     pub credentials: &'a Credentials,

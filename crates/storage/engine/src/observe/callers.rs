@@ -27,7 +27,6 @@ pub struct CallerReport {
     pub pid_namespace: u64,
     /// Bytes read from each pool.
     pub read_bytes: [u64; MAX_POOLS],
-    /// Bytes written to each pool.
     pub written_bytes: [u64; MAX_POOLS],
 }
 

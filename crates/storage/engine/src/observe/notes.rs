@@ -15,9 +15,7 @@ const _: () = assert!(THREAD_SLOTS < 1 << THREAD_BITS);
 pub struct FileReport {
     /// The inode number.
     pub ino: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
 }
 

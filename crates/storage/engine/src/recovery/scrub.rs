@@ -26,7 +26,6 @@ const BLOCKS_AT_ONCE: usize = 64;
 /// Progress of a scrub, for the caller that sets its pace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubProgress {
-    /// Inodes done.
     pub inodes: u64,
     /// Inodes there were when it began.
     pub all_inodes: u64,

@@ -262,7 +262,6 @@ impl Volume {
         })
     }
 
-    /// Report a line.
     pub(crate) fn report(&self, severity: Severity, line: &str) {
         if let Some(reporter) = self.reporter.get() {
             reporter(severity, line);

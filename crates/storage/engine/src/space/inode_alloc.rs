@@ -45,7 +45,6 @@ impl Volume {
         &self.session.pool(pool).numbers[part]
     }
 
-    /// Inodes of a pool that are in use.
     pub(crate) fn inodes_used(&self, pool: usize) -> u64 {
         let parts = self.session.pool(pool).numbers.iter();
         parts.map(|part| part.used.load(Ordering::Relaxed)).sum()

@@ -15,7 +15,6 @@ pub(super) struct Part {
 /// An access, and what led to it.
 #[derive(Clone, Copy)]
 pub(super) struct Access<'a> {
-    /// The memory.
     pub(super) place: usize,
     pub(super) bytes: u64,
     pub(super) kind: AccessKind,

@@ -27,7 +27,6 @@ pub struct Flow {
     pub home: usize,
     /// Position of the memory in [`egeria_machine::costs::AccessCosts::places`].
     pub place: usize,
-    /// How many.
     pub threads: u32,
     /// Bytes of an access.
     pub bytes: u64,

@@ -38,7 +38,6 @@ impl Default for SelfTest {
 pub struct Row {
     /// Threads, all on one node.
     pub threads: u32,
-    /// Read or write.
     pub kind: AccessKind,
     /// Whether the memory is another node's.
     pub remote: bool,

@@ -45,7 +45,6 @@ pub struct SharingRow {
     pub measured_ns: f64,
     /// Speed-up of reading together, by the profile.
     pub expected_gain: f64,
-    /// ... and as measured.
     pub measured_gain: f64,
 }
 

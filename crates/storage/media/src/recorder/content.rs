@@ -10,7 +10,6 @@ use crate::address::{CACHE_LINE_BYTES, PoolIndex, PoolOffset};
 use crate::error::Result;
 use crate::pool::Pool;
 
-/// The bytes of a cache line.
 pub(super) type Line = [u8; CACHE_LINE_BYTES as usize];
 
 /// Pools in memory, by index.
@@ -36,7 +35,6 @@ impl PoolSet {
         copies.collect::<io::Result<_>>().map(PoolSet)
     }
 
-    /// One of them.
     pub fn get(&self, index: PoolIndex) -> Option<&Arc<Pool>> {
         let found = self.0.iter().find(|(own, _)| *own == index);
         found.map(|(_, pool)| pool)

@@ -11,9 +11,7 @@ pub enum Event {
     Store {
         /// The kernel's id of the thread.
         thread: u32,
-        /// Where.
         pool: PoolIndex,
-        /// First byte.
         at: PoolOffset,
         /// What is there now.
         bytes: Box<[u8]>,
@@ -22,9 +20,7 @@ pub enum Event {
     Flush {
         /// The kernel's id of the thread.
         thread: u32,
-        /// Where.
         pool: PoolIndex,
-        /// First byte.
         at: PoolOffset,
         /// Length of the range.
         bytes: u64,

@@ -36,7 +36,6 @@ pub struct CrashImages {
 /// A line with stores that may or may not have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PendingLine {
-    /// Where.
     pub pool: PoolIndex,
     /// First byte of the line.
     pub at: PoolOffset,
@@ -270,7 +269,6 @@ impl CrashImage<'_> {
         self.images.pools.get(index)
     }
 
-    /// The pools.
     pub fn pools(&self) -> &PoolSet {
         &self.images.pools
     }

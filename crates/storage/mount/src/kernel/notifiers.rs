@@ -20,7 +20,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of one batch.
 pub(crate) const MAX_BATCH_BYTES: usize = 32 << 10;
 /// Each of them waits for one directory, or for pages of one file.
 const MAX_MESSENGERS: usize = 64;

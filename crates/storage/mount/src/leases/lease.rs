@@ -306,7 +306,6 @@ pub(super) enum Pages {
     None,
     /// All of them were read under the lease.
     Leased,
-    /// Some were not.
     Other,
 }
 

@@ -26,7 +26,6 @@ pub(crate) fn new_inode(caller: Caller, mode: u32, umask: u32, rdev: u32) -> New
 
 /// The result of a look-up, and how long the kernel may cache it.
 pub(crate) enum LookedUp {
-    /// An inode.
     Found(Found),
     /// No inode, and how long that may be cached.
     Missing(Duration),

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 /// A process that keeps a mount busy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Process id.
     pub pid: u32,
     /// Name of its program.
     pub program: String,

@@ -19,7 +19,6 @@ pub struct Mounted {
     /// The user that serves the mount, as the kernel reports it; only for FUSE mounts. That user wrote all the other
     /// fields.
     pub user: Option<u32>,
-    /// Mount point.
     pub directory: PathBuf,
     /// File system type.
     pub kind: String,

@@ -82,7 +82,6 @@ impl Openings {
     }
 }
 
-/// Of one record.
 pub struct Deferral {
     /// The kernel has no open file yet, but a placeholder. Goes from true to false, never back.
     is_on: AtomicBool,

@@ -14,7 +14,6 @@ use crate::sync::{heavy_barrier, light_barrier, pause};
 pub struct Pin {
     /// Kernel id of the thread that has it; 0: nobody, or the page was wiped by a fork.
     pub thread: AtomicU32,
-    /// Record in use.
     pub record: AtomicPtr<Record>,
     /// Number it is used by.
     pub fd: AtomicI32,

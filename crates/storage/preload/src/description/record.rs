@@ -55,7 +55,6 @@ pub struct Record {
     write_back_errors: AtomicU64,
     /// Of a directory.
     reading: Option<Reading>,
-    /// Next in limbo.
     pub(crate) next: AtomicPtr<Record>,
 }
 
@@ -75,7 +74,6 @@ pub struct Origin {
     pub generation: u32,
     /// Directory of the name it was opened by.
     pub parent: InodeNumber,
-    /// That name.
     pub name: Vec<u8>,
     /// The open made it, under a name.
     pub is_new: bool,
@@ -96,7 +94,6 @@ pub struct Found {
     pub volume: &'static Volume,
     /// The inode, opened for this process.
     pub file: FileReference,
-    /// Its number.
     pub ino: InodeNumber,
     /// Where the kernel has it.
     pub place: Place,
@@ -230,7 +227,6 @@ impl Record {
         self.deferral.is_on()
     }
 
-    /// Its number.
     pub fn ino(&self) -> InodeNumber {
         self.ino
     }

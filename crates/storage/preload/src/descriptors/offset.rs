@@ -26,9 +26,7 @@ pub enum Taking {
     Read(usize),
     /// By at most so many bytes.
     Write(usize),
-    /// To the end.
     Append,
-    /// Not at all.
     Nothing,
 }
 

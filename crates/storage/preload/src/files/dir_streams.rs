@@ -48,9 +48,7 @@ const BUFFER: Layout = match Layout::from_size_align(ROOM_BYTES, align_of::<dire
 
 /// Whose stream this is.
 pub enum Owner {
-    /// libc's.
     Libc,
-    /// Ours.
     Ours(&'static Stream),
     /// Ours, but closed.
     Closed,
@@ -159,7 +157,6 @@ impl Stream {
         self.with(|inner| inner.fd)
     }
 
-    /// Where it is.
     pub fn position(&self) -> c_long {
         self.with(|inner| inner.position)
     }

@@ -19,7 +19,6 @@ use libc::{FILE, c_char, c_int, c_void, off64_t, ssize_t};
 pub struct Mode {
     /// For `open`.
     flags: c_int,
-    /// Of the stream.
     stream_flags: c_int,
 }
 

@@ -49,9 +49,7 @@ impl<T: Copy> CallerPlace<T> {
 
 /// A path in a volume, and who goes it.
 pub struct Way<'p> {
-    /// The mount.
     pub mount: &'static Mount,
-    /// The volume.
     pub volume: &'static Volume,
     /// How the mount may be used.
     pub usage: mounts::Use,

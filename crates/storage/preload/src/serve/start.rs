@@ -16,9 +16,7 @@ static CHANGES: AtomicU64 = AtomicU64::new(1);
 
 /// A directory of a volume, and a path from it on.
 pub struct Start<'p> {
-    /// The mount.
     pub mount: &'static Mount,
-    /// Its volume.
     pub volume: &'static Volume,
     /// How it may be used.
     pub usage: Use,

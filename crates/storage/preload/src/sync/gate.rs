@@ -17,7 +17,6 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Open.
     pub const fn new() -> Gate {
         Gate {
             closed: AtomicU32::new(0),

@@ -14,7 +14,6 @@ const AWAITED: u32 = 2;
 pub struct Lock(AtomicU32);
 
 impl Lock {
-    /// A free lock.
     pub const fn new() -> Lock {
         Lock(AtomicU32::new(FREE))
     }

@@ -13,7 +13,6 @@ pub struct Locked<T> {
 unsafe impl<T: Send> Sync for Locked<T> {}
 
 impl<T> Locked<T> {
-    /// Free.
     pub const fn new(value: T) -> Locked<T> {
         Locked {
             lock: Lock::new(),
@@ -33,7 +32,6 @@ impl<T> Locked<T> {
         self.lock.take();
     }
 
-    /// Let it go.
     pub fn give(&self) {
         self.lock.give();
     }

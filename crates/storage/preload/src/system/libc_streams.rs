@@ -20,7 +20,6 @@ pub struct Stream {
     pointers: [*mut c_void; 13],
     /// The number that it is over.
     pub number: c_int,
-    /// More of it.
     pub other_flags: c_int,
     old_offset_bytes: off64_t,
     column: [u8; 8],
@@ -37,7 +36,6 @@ const _: () = assert!(size_of::<Stream>() == 224 && std::mem::offset_of!(Stream,
 pub const NO_READS: c_int = 0x4;
 /// It may not be written.
 pub const NO_WRITES: c_int = 0x8;
-/// A call failed.
 pub const HAS_FAILED: c_int = 0x20;
 /// Writes go to the end.
 pub const APPENDS: c_int = 0x1000;

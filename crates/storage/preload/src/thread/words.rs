@@ -21,9 +21,7 @@ pub const FORKING: u32 = 4;
 
 /// One thing to do when the thread ends.
 pub struct Ending {
-    /// What to call.
     pub run: *mut c_void,
-    /// With what.
     pub object: *mut c_void,
     /// The one added before.
     pub next: *mut Ending,
@@ -38,7 +36,6 @@ pub struct SeenDirectory {
     pub seen_at_ticks: AtomicU64,
     /// Mount of a volume, or null.
     pub mount: AtomicPtr<c_void>,
-    /// Inode number.
     pub ino: AtomicU64,
 }
 

@@ -199,7 +199,6 @@ impl Mount {
         })
     }
 
-    /// Its directory.
     pub fn point(&self) -> &CStr {
         &self.point
     }

@@ -26,7 +26,6 @@ const CELLS: usize = 256;
 const RECORDS: usize = CELLS;
 /// Where the sets of names are.
 const NAMES: usize = CELLS + 2;
-/// Names of each.
 const OWN_NAMES: usize = 12;
 const _: () = assert!(NAMES + 2 <= WORDS);
 
@@ -107,7 +106,6 @@ impl Contest {
     }
 }
 
-/// The name with this number.
 fn own_name(owner: usize, number: usize) -> CString {
     name(format!("n{owner}-{number:02}"))
 }

@@ -9,7 +9,6 @@ use super::program::{Action, Memory, PAGE};
 use crate::call;
 use libc::{O_APPEND, PROT_READ, PROT_WRITE};
 
-/// No limit.
 pub const ALL: usize = usize::MAX;
 
 /// A byte of a file.

@@ -48,7 +48,6 @@ impl Maker {
         }
     }
 
-    /// All of it.
     fn program(mut self) -> Program {
         let seed_of_data = self.rng.next_u64();
         let count = 6 + self.rng.index(30);

@@ -31,7 +31,6 @@ use std::{fmt, fs, io};
 /// After so many differences nobody reads on.
 const MAX_DIFFERENCES: usize = 3;
 
-/// What to run.
 pub struct Options {
     /// The number of the first program; the next has the next.
     pub seed: u64,
@@ -79,7 +78,6 @@ pub struct Difference {
     pub steps_at_first: usize,
     /// What is left of it, with what each step answered where it was right.
     pub steps: Vec<String>,
-    /// What differs.
     pub difference: String,
 }
 

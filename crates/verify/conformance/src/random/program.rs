@@ -33,7 +33,6 @@ pub enum Memory {
 
 /// One thing that a program does. Numbers are those of names, descriptors and mappings; bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names of the calls, and of their arguments.
 pub enum Action {
     Open {
         slot: usize,

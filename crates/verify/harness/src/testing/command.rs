@@ -104,7 +104,6 @@ impl Running {
         }
     }
 
-    /// Its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

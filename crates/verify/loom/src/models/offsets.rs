@@ -21,7 +21,6 @@ impl Description {
         }
     }
 
-    /// The same.
     fn publish(&self) {
         self.offset.with(|at| {
             self.in_kernel.store(*at, Ordering::Relaxed);

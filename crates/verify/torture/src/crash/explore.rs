@@ -29,7 +29,6 @@ pub(super) struct Tally {
     pub(super) states: u64,
     /// Of these, after a second crash, in recovery.
     pub(super) in_recovery: u64,
-    /// Runs.
     pub(super) workloads: u64,
 }
 

@@ -41,7 +41,6 @@ pub struct Details {
 /// One kind of workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindRow {
-    /// Which.
     pub kind: &'static str,
     /// As in [`CrashReport`].
     pub states: u64,
@@ -52,9 +51,7 @@ pub struct KindRow {
 /// One violation.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseRow {
-    /// What was run.
     pub workload: String,
-    /// What is wrong.
     pub reason: String,
     /// Shows it again: `egeria-torture crash --replay FILE`.
     pub file: Option<NamedPath>,
@@ -80,7 +77,6 @@ impl CrashReport {
         rows[at].workloads += tally.workloads;
     }
 
-    /// For people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for case in &self.details.cases {

@@ -58,7 +58,6 @@ impl Seen {
 pub(super) struct Snapshot(BTreeMap<String, Seen>);
 
 impl Snapshot {
-    /// Of nothing.
     pub(super) fn empty() -> Snapshot {
         Snapshot(BTreeMap::new())
     }

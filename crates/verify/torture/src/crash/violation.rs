@@ -26,7 +26,6 @@ pub(super) struct BadState {
     pub(super) second: Option<Crash>,
     /// The image's hash.
     pub(super) hash: u64,
-    /// What is wrong.
     pub(super) why: String,
 }
 

@@ -41,7 +41,6 @@ struct State {
 pub(super) struct WorkerStatus {
     /// Changes whenever it goes on.
     steps: AtomicU64,
-    /// Its CPU clock.
     clock: AtomicI32,
     looks: AtomicU64,
     runs: AtomicU64,

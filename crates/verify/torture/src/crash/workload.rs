@@ -11,7 +11,6 @@ use std::fmt;
 pub enum Workload {
     /// One operation after the other; looked at is the last.
     Sequence {
-        /// The operations.
         operations: Vec<Operation>,
         /// The session knows all inodes before the first.
         loaded: bool,
@@ -23,7 +22,6 @@ pub enum Workload {
     },
     /// Two operations at once, by two attachments.
     Pair {
-        /// One of each.
         operations: [Operation; 2],
         /// After so many events of the first the second begins; `None`: after its end.
         switch: Option<usize>,

@@ -106,7 +106,6 @@ pub fn run(options: &FuzzOptions<'_>) -> Result<FuzzReport> {
     Ok(report)
 }
 
-/// The run of one target.
 struct TargetRun<'a, 'b> {
     options: &'a FuzzOptions<'b>,
     program: &'a Path,

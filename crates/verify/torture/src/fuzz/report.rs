@@ -37,7 +37,6 @@ pub struct Details {
 /// One target.
 #[derive(Clone, Debug, Serialize)]
 pub struct TargetRow {
-    /// Which.
     pub target: Target,
     /// As in [`FuzzReport`].
     pub runs: u64,
@@ -72,14 +71,12 @@ impl TargetRow {
 pub struct CaseRow {
     /// What was fuzzed.
     pub target: Target,
-    /// What is wrong.
     pub reason: String,
     /// Shows it again: `egeria-torture fuzz --replay FILE`.
     pub file: Option<NamedPath>,
 }
 
 impl FuzzReport {
-    /// For people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for case in &self.details.cases {

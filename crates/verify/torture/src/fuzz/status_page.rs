@@ -45,7 +45,6 @@ pub(super) struct StatusPage {
 }
 
 impl StatusPage {
-    /// A new one.
     pub(super) fn new() -> io::Result<StatusPage> {
         let file = File::from(memfd_create("egeria-fuzz", MemfdFlags::CLOEXEC)?);
         file.set_len(size_of::<Words>() as u64)?;
@@ -81,7 +80,6 @@ impl StatusPage {
         words.turn.fetch_add(1, Ordering::Release);
     }
 
-    /// It is over.
     pub(super) fn end(&self, cpu_ns: u64) {
         let words = self.words();
         let took_ns = cpu_ns.saturating_sub(words.begun_cpu_ns.load(Ordering::Relaxed));

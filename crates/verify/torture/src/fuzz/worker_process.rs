@@ -107,7 +107,6 @@ impl Worker {
         }
     }
 
-    /// No more cases.
     pub(super) fn stop(&self) {
         self.page.words().stop.store(1, Ordering::Relaxed);
     }

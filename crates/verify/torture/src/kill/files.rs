@@ -19,7 +19,6 @@ pub type Attribute = (&'static std::ffi::CStr, &'static [u8]);
 
 /// A tree of files by relative path.
 pub trait Files {
-    /// An open file.
     type File;
     /// What a rename of a name that others move may say, beside that it is there or not.
     const LOST_RACE: &'static [i32];

@@ -53,9 +53,7 @@ pub const ROUND_KILLS: u64 = 100;
 /// Size of each of the two pools; what a round's workers leave fits many times.
 const POOL_BYTES: u64 = 512 << 20;
 
-/// What to do.
 pub struct KillOptions<'a> {
-    /// Deaths in all.
     pub kills: u64,
     /// Workers stopped in the middle of a call, after the deaths.
     pub stops: u64,
@@ -71,7 +69,6 @@ pub struct KillOptions<'a> {
     pub limit: Option<Duration>,
     /// Who dies when follows from this, as far as the scheduler lets it.
     pub seed: u64,
-    /// The preload library.
     pub preload_library: PathBuf,
     /// The workers' program; else from the environment, or beside this one.
     pub worker: Option<PathBuf>,

@@ -131,7 +131,6 @@ impl Mount {
         Ok(mount)
     }
 
-    /// Its process.
     pub fn id(&mut self) -> Option<u32> {
         self.process.as_mut().map(Member::id)
     }

@@ -27,7 +27,6 @@ const MAX_SINGLE: usize = 512;
 pub(super) struct Piece<'a, K> {
     pub(super) kernel: &'a K,
     pub(super) area: &'a Area,
-    /// Ascending.
     pub(super) pages: &'a [usize],
     pub(super) target: &'a Target,
     pub(super) also_shared: bool,

@@ -233,7 +233,6 @@ pub(crate) struct LongAccess<'a> {
 }
 
 impl LongAccess<'_> {
-    /// It succeeded.
     pub(crate) fn end(self) {
         let way = match self.delegation {
             Some(_) => Way::Delegated,

@@ -6,7 +6,6 @@
 pub(crate) struct PathMode(pub(crate) u32);
 
 impl PathMode {
-    /// Nothing.
     pub(crate) const NORMAL: PathMode = PathMode(0);
     /// The nodes are declared, not detected: accesses take as long as on the declared machine.
     pub(crate) const EMULATED: PathMode = PathMode(1);

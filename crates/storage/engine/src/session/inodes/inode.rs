@@ -400,7 +400,6 @@ impl<'a> Locked<'a> {
         self.inode.commit(self.ino)
     }
 
-    /// Size in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.inode.size_bytes.load(Ordering::Relaxed)
     }

@@ -21,7 +21,6 @@ use arrayvec::ArrayVec;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Blocks of a range.
 const RANGE_BLOCKS: u64 = 8;
 /// Most ranges of one write.
 pub(crate) const MAX_RANGES: usize = 65;

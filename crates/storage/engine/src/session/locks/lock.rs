@@ -26,7 +26,6 @@ unsafe extern "C" {
 /// How a lock was got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Acquired {
-    /// In order.
     Clean,
     /// The owner died holding it: recover what the lock protects, then call `make_consistent`.
     OwnerDied,

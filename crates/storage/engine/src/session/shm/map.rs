@@ -277,7 +277,6 @@ impl Session {
             None => &machine::NONE,
         }
     }
-    /// Process slots.
     pub fn processes(&self) -> &[ProcessSlot] {
         self.slice(self.layout.processes, PROCESS_SLOTS)
     }

@@ -64,7 +64,6 @@ impl SessionMemory {
         Ok(memory)
     }
 
-    /// Bytes of it.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

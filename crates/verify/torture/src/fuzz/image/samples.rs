@@ -47,11 +47,9 @@ const CORPUS: [(&str, &str); 10] = [
 pub(super) enum Recipe {
     /// A state on so many pools.
     InitialState(InitialState, usize),
-    /// One of the corpus.
     Corpus(&'static str, &'static str),
 }
 
-/// All there are.
 pub(super) fn recipes() -> Vec<Recipe> {
     let scenes = [
         InitialState::Tree,

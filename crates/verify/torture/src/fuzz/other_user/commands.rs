@@ -36,7 +36,6 @@ pub(super) const ATTACH_PATIENCE: Duration = Duration::from_millis(50);
 /// How long a command may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(25);
 
-/// The program.
 pub(super) struct Commands(PathBuf);
 
 impl Commands {
@@ -45,7 +44,6 @@ impl Commands {
         egeria_program().map(Commands).ok_or_else(missing)
     }
 
-    /// One command.
     pub(super) fn run(
         &self,
         fixture: &Fixture,

@@ -21,7 +21,6 @@ pub(super) struct Fixture {
     pub(super) other_user: u32,
     /// The name of root's volume, which everybody may know.
     pub(super) root_volume: [u8; 16],
-    /// Root's pools.
     pub(super) own: Vec<PathBuf>,
     secret: PathBuf,
     /// The other user's directory.

@@ -20,7 +20,6 @@ const WAYS: u64 = 16;
 /// A directory that is made for who begins there, and may be gone.
 const HOME: &[u8] = b"home";
 
-/// Two trees.
 pub(super) struct Paths {
     twins: Twins,
     protects_symlinks: bool,
@@ -70,7 +69,6 @@ fn shape(path: &[u8]) -> &'static str {
     }
 }
 
-/// Who goes.
 struct User {
     credentials: Credentials,
 }

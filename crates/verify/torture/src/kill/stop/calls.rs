@@ -18,7 +18,6 @@ const BLOCK: usize = 4096;
 
 /// The file itself is changed.
 const CHANGES_FILE: u8 = 1;
-/// The directory is changed.
 const CHANGES_DIRECTORY: u8 = 2;
 
 named! {

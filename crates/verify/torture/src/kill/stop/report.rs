@@ -32,7 +32,6 @@ pub struct StopReport {
     pub seconds: f64,
     /// What was stopped.
     pub by_call: Vec<CallRow>,
-    /// Who looked on.
     pub by_observer: Vec<ObserverRow>,
     /// Stops that others waited for, by where they were; stacks are known where `gdb` is installed and asked for.
     pub stacks: Vec<StackRow>,
@@ -47,7 +46,6 @@ pub struct CallRow {
     pub access_path: AccessPath,
     /// What it was doing.
     pub call: Call,
-    /// How often.
     pub stops: u64,
     /// Those of them during which somebody waited longer than he should.
     pub waited_for: u64,
@@ -58,7 +56,6 @@ pub struct CallRow {
 pub struct ObserverRow {
     /// How it reaches the files.
     pub access_path: AccessPath,
-    /// What it does.
     pub what: Observation,
     /// How often it did it.
     pub calls: u64,
@@ -75,11 +72,9 @@ pub struct ObserverRow {
 /// Where stopped ones were that others waited for.
 #[derive(Serialize, Default, Debug)]
 pub struct StackRow {
-    /// How often.
     pub stops: u64,
     /// Innermost function first; empty where it is not known.
     pub stack: Stack,
-    /// Who waited.
     pub waiting_calls: Vec<String>,
     /// What threads of the mount were waiting in meanwhile.
     pub server_stacks: Vec<Stack>,

@@ -72,13 +72,11 @@ impl StatusPage {
 }
 
 impl Worker {
-    /// A call begins.
     pub fn begin(&self, call: Call) {
         self.call.store(call as u64, Ordering::Release);
         self.begun_ns.store(monotonic_ns(), Ordering::Release);
     }
 
-    /// It is over.
     pub fn end(&self) {
         self.begun_ns.store(0, Ordering::Release);
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +141,6 @@ pub fn look_of(copies: usize, index: usize) -> Observation {
     Observation::ALL[index / copies]
 }
 
-/// Threads of an access path.
 pub fn threads_of(access_path: AccessPath) -> usize {
     Observation::ALL.len() * copies_of(access_path)
 }

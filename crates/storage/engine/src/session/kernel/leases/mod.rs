@@ -56,7 +56,6 @@ pub fn work_for_kernel(mount: Option<LeaseMount>) {
 /// A request to end a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recall {
-    /// The inode.
     pub ino: InodeNumber,
     /// A name of a file, a subdirectory's name in the directory, or the owner of the file is about to change without
     /// the kernel.

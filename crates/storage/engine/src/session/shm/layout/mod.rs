@@ -68,7 +68,6 @@ pub struct WaitNotes {
 pub struct WaitNote {
     /// Its number; 0 while it is written, or before the first note.
     pub number: AtomicU64,
-    /// The inode.
     pub ino: AtomicU64,
     /// What is waited for: see `wait_notes::Awaited`.
     pub what: AtomicU64,
@@ -143,9 +142,7 @@ pub struct SessionHeader {
     pub wait_notes: WaitNotes,
     /// Sum of the counters of threads that ended.
     pub ended: ThreadCounters,
-    /// Arena.
     pub arena: ArenaHeader,
-    /// Per pool.
     pub pools: [PoolHeader; MAX_POOLS],
     /// Pool of each declared node, by position in the machine.
     pub pool_of_node: [AtomicU32; 64],
@@ -153,7 +150,6 @@ pub struct SessionHeader {
     pub node_of_pool: [AtomicU32; MAX_POOLS],
     /// Position of the memory of the emulated machine that each pool lies on.
     pub memory_of_pool: [AtomicU32; MAX_POOLS],
-    /// Pool of each CPU.
     pub pool_of_cpu: [AtomicU8; 8192],
 }
 
@@ -162,7 +158,6 @@ pub struct SessionHeader {
 pub struct ArenaHeader {
     /// Next page never used.
     pub bump: AtomicU64,
-    /// Pages in all.
     pub pages: AtomicU64,
     /// First free run per class (see `free_list`).
     pub free: [AtomicU64; ARENA_CLASSES],
@@ -204,7 +199,6 @@ pub struct HoleAccount {
 pub struct PoolHeader {
     /// Groups of blocks.
     pub groups: [Group; MAX_GROUPS],
-    /// Groups in use.
     pub group_count: AtomicU64,
     /// Blocks per group, a multiple of 64.
     pub group_blocks: AtomicU64,
@@ -221,7 +215,6 @@ pub struct Numbers {
     pub next: AtomicU64,
     /// No number of the part below this one is free. A thread that frees a lower number lowers it.
     pub full_below: AtomicU64,
-    /// Inodes in use.
     pub used: AtomicU64,
     /// Inode number that is being taken or given back; zero if none.
     pub moving: AtomicU64,
@@ -247,9 +240,7 @@ pub struct Group {
 /// Counters written by one thread alone.
 #[repr(C, align(64))]
 pub struct ThreadCounters {
-    /// Bytes read, per pool.
     pub read_bytes: [AtomicU64; MAX_POOLS],
-    /// Bytes written, per pool.
     pub written_bytes: [AtomicU64; MAX_POOLS],
     /// Of these, bytes on other nodes than the thread's own, per pool.
     pub remote_bytes: [AtomicU64; MAX_POOLS],
@@ -284,11 +275,8 @@ pub const FILES_NOTED: usize = 16;
 pub struct FileNote {
     /// The window, 0: none.
     pub window: AtomicU64,
-    /// The inode.
     pub ino: AtomicU64,
-    /// Bytes read.
     pub read_bytes: AtomicU64,
-    /// Bytes written.
     pub written_bytes: AtomicU64,
 }
 
@@ -337,9 +325,7 @@ pub struct CallerSlot {
     pub thread_id: AtomicU64,
     /// Counts the slot's threads.
     pub generation: AtomicU64,
-    /// Bytes read, per pool.
     pub read_bytes: [AtomicU64; MAX_POOLS],
-    /// Bytes written, per pool.
     pub written_bytes: [AtomicU64; MAX_POOLS],
 }
 
@@ -420,9 +406,7 @@ pub struct ThreadSlot {
     pub pending_old: [PendingExtent; PENDING_EXTENTS],
     /// Free blocks at hand.
     pub pocket: [[AtomicU64; POCKET_EXTENTS]; MAX_POOLS],
-    /// Counters.
     pub counters: ThreadCounters,
-    /// For observers.
     pub notes: ThreadNotes,
     /// Emulated machine's view of the thread.
     pub emulated: EmulatedThread,
@@ -447,7 +431,6 @@ pub struct SessionInode {
     pub sequence: AtomicU64,
     /// Changes before index pages are given back.
     pub epoch: AtomicU64,
-    /// Size in bytes.
     pub size_bytes: AtomicU64,
     /// Tree (arena page + 1, height in the top byte) or directory table (page + 1, class in the top byte).
     pub root: AtomicU64,
@@ -455,17 +438,11 @@ pub struct SessionInode {
     pub applied: AtomicU64,
     /// mode and generation.
     pub mode: AtomicU32,
-    /// Reuse count.
     pub generation: AtomicU32,
-    /// Owner.
     pub uid: AtomicU32,
-    /// Group.
     pub gid: AtomicU32,
-    /// Names.
     pub nlink: AtomicU32,
-    /// Device number.
     pub rdev: AtomicU32,
-    /// Times.
     pub atime_ns: AtomicU64,
     /// See `atime_ns`.
     pub mtime_ns: AtomicU64,

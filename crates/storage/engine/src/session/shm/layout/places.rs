@@ -29,9 +29,7 @@ pub struct SessionLayout {
     pub backed: usize,
     /// The link of each free arena page.
     pub arena_links: usize,
-    /// Arena pages.
     pub arena: usize,
-    /// Pages of the arena.
     pub arena_pages: usize,
     /// Bytes of the segment.
     pub bytes: usize,
