@@ -291,7 +291,7 @@ fn blocks_that_two_own_are_told_in_runs() {
     });
     let geometry = Geometry::new(0, forged.pool.blocks());
     for part in 0..40 {
-        let everything = Entry::Write {
+        let everything = Entry::Write(WriteEntry {
             file_block: part << 40,
             count: geometry.blocks - geometry.data_block.0,
             pool: PoolIndex(0),
@@ -300,7 +300,7 @@ fn blocks_that_two_own_are_told_in_runs() {
             unwritten: false,
             touches_mtime: false,
             sums: &[],
-        };
+        });
         forged.append(second, &everything);
     }
     let report = forged.check(false);
@@ -363,7 +363,7 @@ fn what_two_own_is_given_to_no_third() {
         }
     });
     let geometry = Geometry::new(0, forged.pool.blocks());
-    let everything = Entry::Write {
+    let everything = Entry::Write(WriteEntry {
         file_block: 1,
         count: geometry.blocks - geometry.data_block.0,
         pool: PoolIndex(0),
@@ -372,7 +372,7 @@ fn what_two_own_is_given_to_no_third() {
         unwritten: false,
         touches_mtime: false,
         sums: &[],
-    };
+    });
     forged.append(second, &everything);
     let volume = forged.attach();
     volume.unlink(ROOT, b"second").expect("unlink");

@@ -106,7 +106,7 @@ fn entries() -> Vec<Entry<'static>> {
         parent: 0,
     };
     vec![
-        Entry::Write {
+        Entry::Write(WriteEntry {
             file_block: 2,
             count: 3,
             pool: PoolIndex(1),
@@ -115,7 +115,7 @@ fn entries() -> Vec<Entry<'static>> {
             unwritten: false,
             touches_mtime: true,
             sums: &[],
-        },
+        }),
         Entry::Hole {
             file_block: 1,
             count: 9,
@@ -137,7 +137,7 @@ fn entries() -> Vec<Entry<'static>> {
         },
         Entry::XattrRemove { name: b"user.a" },
         Entry::Pad,
-        Entry::Write {
+        Entry::Write(WriteEntry {
             file_block: 2,
             count: 3,
             pool: PoolIndex(1),
@@ -146,7 +146,7 @@ fn entries() -> Vec<Entry<'static>> {
             unwritten: false,
             touches_mtime: true,
             sums: b"\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc",
-        },
+        }),
     ]
 }
 
@@ -349,15 +349,17 @@ fn entry_bytes() {
 #[test]
 fn checksums_of_many_blocks_take_lines_and_must_be_as_many_as_the_blocks() {
     let sums = [7; 4 * MAX_SUMS as usize];
-    let with = |count: u64, sums: usize| Entry::Write {
-        file_block: 0,
-        count,
-        pool: PoolIndex(0),
-        block: BlockNumber(400),
-        size_bytes: 20_000,
-        unwritten: false,
-        touches_mtime: true,
-        sums: &[7; 4 * MAX_SUMS as usize][..4 * sums],
+    let with = |count: u64, sums: usize| {
+        Entry::Write(WriteEntry {
+            file_block: 0,
+            count,
+            pool: PoolIndex(0),
+            block: BlockNumber(400),
+            size_bytes: 20_000,
+            unwritten: false,
+            touches_mtime: true,
+            sums: &[7; 4 * MAX_SUMS as usize][..4 * sums],
+        })
     };
     for (blocks, lines) in [(1, 1), (4, 1), (5, 2), (20, 2), (21, 3), (228, 15)] {
         let entry = with(blocks as u64, blocks);
@@ -602,11 +604,11 @@ proptest! {
             size_bytes: a, atime_ns: b as i64, mtime_ns: c as i64, parent: d,
         };
         for entry in [
-            Entry::Write { file_block: a, count: b, pool, block, size_bytes: c, unwritten, touches_mtime, sums: &[] },
-            Entry::Write {
+            Entry::Write(WriteEntry { file_block: a, count: b, pool, block, size_bytes: c, unwritten, touches_mtime, sums: &[] }),
+            Entry::Write(WriteEntry {
                 file_block: a, count: value.len() as u64 / 4 + 1, pool, block, size_bytes: c, unwritten, touches_mtime,
                 sums: &[&value[..value.len() / 4 * 4], &name[..4]].concat(),
-            },
+            }),
             Entry::Hole { file_block: a, count: b, size_bytes: c },
             Entry::Attributes(state),
             Entry::NameAdd { ino: a, kind, cookie: b, name },

@@ -82,7 +82,7 @@ impl Volume {
             .ok()?;
         let pool = self.pool(taken.pool).ok()?;
         let time_ns = self.stamp_ns(inode);
-        let entry = Entry::Write {
+        let entry = Entry::Write(WriteEntry {
             file_block,
             count: 1,
             pool: taken.pool,
@@ -91,7 +91,7 @@ impl Volume {
             unwritten: false,
             touches_mtime: true,
             sums: &[],
-        };
+        });
         // Before the copy: the checksum loads again what is stored here. A load that spans several stores waits until
         // all earlier stores are in the caches.
         if let Err(errno) = staged.store(self, &entry, 1, time_ns) {

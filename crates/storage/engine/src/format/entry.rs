@@ -63,26 +63,32 @@ pub struct AttributeState {
     pub parent: u64,
 }
 
+/// File blocks `file_block..+count` lie at `pool`, `block..+count`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriteEntry<'a> {
+    /// First file block.
+    pub file_block: u64,
+    /// How many blocks; 0 if only the size changes.
+    pub count: u64,
+    /// Pool they lie in.
+    pub pool: PoolIndex,
+    /// First block there.
+    pub block: BlockNumber,
+    /// Size of the file after the operation.
+    pub size_bytes: u64,
+    /// Reserved, reads as zeros.
+    pub unwritten: bool,
+    /// Data was written: the modification time is the entry's time.
+    pub touches_mtime: bool,
+    /// CRC-32C of each block, 4 bytes each, for files with checksums; else empty.
+    pub sums: &'a [u8],
+}
+
 /// A decoded log entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry<'a> {
-    /// File blocks `file_block..+count` lie at `pool`, `block..+count`.
-    Write {
-        /// First file block.
-        file_block: u64,
-        count: u64,
-        /// Pool they lie in.
-        pool: PoolIndex,
-        block: BlockNumber,
-        /// Size of the file after the operation.
-        size_bytes: u64,
-        /// Reserved, reads as zeros.
-        unwritten: bool,
-        /// Data was written: the modification time is the entry's time.
-        touches_mtime: bool,
-        /// CRC-32C of each block, 4 bytes each, for files with checksums; else empty.
-        sums: &'a [u8],
-    },
+    /// File blocks lie somewhere from now on.
+    Write(WriteEntry<'a>),
     /// File blocks `file_block..+count` are a hole.
     Hole {
         /// First file block.
@@ -137,7 +143,7 @@ impl Entry<'_> {
     /// This `Write` with these checksums; other entries unchanged.
     pub fn with_sums<'s>(&'s self, of_blocks: &'s [u8]) -> Entry<'s> {
         let mut entry: Entry<'s> = *self;
-        if let Entry::Write { sums, .. } = &mut entry {
+        if let Entry::Write(WriteEntry { sums, .. }) = &mut entry {
             *sums = of_blocks;
         }
         entry
@@ -149,7 +155,7 @@ impl Entry<'_> {
             Entry::NameAdd { name, .. } => lines_for(34 + name.len()),
             Entry::XattrSet { name, value } => lines_for(20 + name.len() + value.len()),
             Entry::XattrRemove { name } => lines_for(20 + name.len()),
-            Entry::Write { sums, .. } => lines_for(SUMS_AT + sums.len()),
+            Entry::Write(WriteEntry { sums, .. }) => lines_for(SUMS_AT + sums.len()),
             _ => 1,
         }
     }
@@ -160,27 +166,22 @@ impl Entry<'_> {
         bytes[1] = lines;
         put_u64(bytes, 8, time_ns as u64);
         match *self {
-            Entry::Write {
-                file_block,
-                count,
-                pool,
-                block,
-                size_bytes,
-                unwritten,
-                touches_mtime,
-                sums,
-            } => {
+            Entry::Write(write) => {
                 bytes[0] = KIND_WRITE;
-                if !sums.is_empty() {
+                if !write.sums.is_empty() {
                     bytes[0] = KIND_WRITE_WITH_SUMS;
-                    bytes[SUMS_AT..SUMS_AT + sums.len()].copy_from_slice(sums);
+                    bytes[SUMS_AT..SUMS_AT + write.sums.len()].copy_from_slice(write.sums);
                 }
-                bytes[2] = if unwritten { FLAG_UNWRITTEN } else { 0 }
-                    | if touches_mtime { FLAG_TOUCHES_MTIME } else { 0 };
-                put_u64(bytes, 16, file_block);
-                put_u64(bytes, 24, count);
-                put_u64(bytes, 32, LogPosition::new(pool, block, 0).0);
-                put_u64(bytes, 40, size_bytes);
+                bytes[2] = if write.unwritten { FLAG_UNWRITTEN } else { 0 }
+                    | if write.touches_mtime {
+                        FLAG_TOUCHES_MTIME
+                    } else {
+                        0
+                    };
+                put_u64(bytes, 16, write.file_block);
+                put_u64(bytes, 24, write.count);
+                put_u64(bytes, 32, LogPosition::new(write.pool, write.block, 0).0);
+                put_u64(bytes, 40, write.size_bytes);
             }
             Entry::Hole {
                 file_block,
@@ -281,7 +282,7 @@ pub fn decode_entry(bytes: &[u8], seal: EntrySeal) -> Option<(Entry<'_>, i64)> {
     let entry = match bytes[0] {
         kind @ (KIND_WRITE | KIND_WRITE_WITH_SUMS) => {
             let place = LogPosition(get_u64(bytes, 32));
-            Entry::Write {
+            Entry::Write(WriteEntry {
                 file_block: get_u64(bytes, 16),
                 count: get_u64(bytes, 24),
                 pool: place.pool(),
@@ -293,7 +294,7 @@ pub fn decode_entry(bytes: &[u8], seal: EntrySeal) -> Option<(Entry<'_>, i64)> {
                     KIND_WRITE => &[],
                     _ => decode_sums(bytes)?,
                 },
-            }
+            })
         }
         KIND_HOLE => Entry::Hole {
             file_block: get_u64(bytes, 16),

@@ -76,38 +76,21 @@ impl Volume {
     ) -> Outcome<()> {
         let inode = locked.inode;
         match *entry {
-            Entry::Write {
-                file_block,
-                count,
-                pool,
-                block,
-                size_bytes,
-                unwritten,
-                touches_mtime,
-                sums,
-            } => {
-                let mapping = Mapping {
-                    file_block,
-                    count,
-                    pool,
-                    block,
-                    unwritten,
-                    sums_at: 0,
-                };
-                self.check_file_entry(locked, file_block, count, size_bytes)?;
-                if count > 0 && !is_extent_valid(self, pool, block, count) {
+            Entry::Write(write) => {
+                self.check_file_entry(locked, write.file_block, write.count, write.size_bytes)?;
+                if write.count > 0 && !is_extent_valid(self, write.pool, write.block, write.count) {
                     return Err(self.damaged(locked.ino, "extent out of bounds"));
                 }
-                let expected = locked.has_sums() && count > 0 && !unwritten;
-                if expected == sums.is_empty() {
+                let expected = locked.has_sums() && write.count > 0 && !write.unwritten;
+                if expected == write.sums.is_empty() {
                     return Err(self.damaged(locked.ino, "checksums of an extent"));
                 }
                 if loading {
-                    locked.index().reserve(file_block, count)?;
+                    locked.index().reserve(write.file_block, write.count)?;
                 }
-                self.apply_mapping(locked, operation, mapping, sums, loading);
-                inode.size_bytes.store(size_bytes, Ordering::Release);
-                touch(inode, time_ns, touches_mtime);
+                self.apply_mapping(locked, operation, Mapping::of(&write), write.sums, loading);
+                inode.size_bytes.store(write.size_bytes, Ordering::Release);
+                touch(inode, time_ns, write.touches_mtime);
             }
             Entry::Hole {
                 file_block,

@@ -60,24 +60,17 @@ impl CommittedBlocks {
 
     fn apply(&mut self, entry: &Entry<'_>) {
         match *entry {
-            Entry::Write {
-                file_block,
-                count,
-                pool,
-                block,
-                size_bytes,
-                unwritten,
-                sums,
-                ..
-            } => {
-                self.cut(file_block, file_block.saturating_add(count));
-                let sums = sums.as_chunks().0.iter().copied().map(u32::from_le_bytes);
-                self.sums.extend((file_block..).zip(sums));
+            Entry::Write(write) => {
+                let (first, count) = (write.file_block, write.count);
+                self.cut(first, first.saturating_add(count));
+                let sums = write.sums.as_chunks().0.iter().copied();
+                self.sums
+                    .extend((first..).zip(sums.map(u32::from_le_bytes)));
                 if count > 0 {
-                    let word = BlockWord::new(pool, block, unwritten, 0);
-                    self.runs.insert(file_block, (count, word));
+                    let word = BlockWord::new(write.pool, write.block, write.unwritten, 0);
+                    self.runs.insert(first, (count, word));
                 }
-                self.size_bytes = size_bytes;
+                self.size_bytes = write.size_bytes;
             }
             Entry::Hole {
                 file_block,
@@ -324,7 +317,7 @@ impl State {
         let attributes = &mut self.attributes;
         self.blocks.apply(entry);
         match *entry {
-            Entry::Write { touches_mtime, .. } => {
+            Entry::Write(WriteEntry { touches_mtime, .. }) => {
                 attributes.ctime_ns = time_ns;
                 if touches_mtime {
                     attributes.mtime_ns = time_ns;

@@ -278,7 +278,7 @@ impl Volume {
             }
             let sums = (first..first + count).filter(|_| has_sums);
             living.push(Living::Run {
-                entry: Entry::Write {
+                entry: Entry::Write(WriteEntry {
                     file_block: first,
                     count,
                     pool: word.pool(),
@@ -287,7 +287,7 @@ impl Volume {
                     unwritten: word.is_unwritten(),
                     touches_mtime: false,
                     sums: &[],
-                },
+                }),
                 sums: sums.flat_map(|block| index.sum(block)).collect(),
             });
             block = first + count;

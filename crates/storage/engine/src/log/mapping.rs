@@ -1,6 +1,6 @@
 //! Runs of a file's blocks, and the log entries that map them.
 
-use crate::format::{Entry, MAX_SUMS};
+use crate::format::{Entry, MAX_SUMS, WriteEntry};
 use egeria_media::{BlockNumber, PoolIndex};
 
 /// A run of a file's blocks, as an entry maps it.
@@ -16,10 +16,28 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
+    /// Of an entry that was read; its checksums are in the entry.
+    pub(crate) fn of(write: &WriteEntry<'_>) -> Mapping {
+        Mapping {
+            file_block: write.file_block,
+            count: write.count,
+            pool: write.pool,
+            block: write.block,
+            unwritten: write.unwritten,
+            sums_at: 0,
+        }
+    }
+
     /// The entry that maps it, in a file without checksums.
     #[inline]
     pub(crate) fn entry(&self, size_bytes: u64, touches_mtime: bool) -> Entry<'static> {
-        Entry::Write {
+        Entry::Write(self.written(size_bytes, touches_mtime))
+    }
+
+    /// The content of that entry.
+    #[inline]
+    pub(crate) fn written(&self, size_bytes: u64, touches_mtime: bool) -> WriteEntry<'static> {
+        WriteEntry {
             file_block: self.file_block,
             count: self.count,
             pool: self.pool,
@@ -48,7 +66,7 @@ pub(crate) fn entries_of<'s>(
         let first = piece * most;
         let count = (mapping.count - first).min(most);
         let end = sums.len().min(4 * (first + count) as usize);
-        Entry::Write {
+        Entry::Write(WriteEntry {
             file_block: mapping.file_block + first,
             count,
             pool: mapping.pool,
@@ -57,6 +75,6 @@ pub(crate) fn entries_of<'s>(
             unwritten: mapping.unwritten,
             touches_mtime,
             sums: &sums[end.min(4 * first as usize)..end],
-        }
+        })
     })
 }

@@ -281,16 +281,10 @@ impl Volume {
 }
 
 fn entry_of_tail(tail: Mapping, sums: &NewSums, size_bytes: u64) -> Entry<'_> {
-    Entry::Write {
-        file_block: tail.file_block,
-        count: tail.count,
-        pool: tail.pool,
-        block: tail.block,
-        size_bytes,
-        unwritten: false,
-        touches_mtime: false,
+    Entry::Write(WriteEntry {
         sums: sums.of(&tail),
-    }
+        ..tail.written(size_bytes, false)
+    })
 }
 
 fn check_xattr_name(name: &[u8]) -> Outcome<()> {

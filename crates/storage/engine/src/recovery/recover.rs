@@ -241,9 +241,9 @@ impl Volume {
                 Ok(())
             },
             &mut |_, entry, _| {
-                if let Entry::Write {
+                if let Entry::Write(WriteEntry {
                     pool, block, count, ..
-                } = *entry
+                }) = *entry
                     && is_extent_valid(self, pool, block, count)
                 {
                     self.claim_blocks(pool.0 as usize, block.0, count);

@@ -119,16 +119,7 @@ fn forge_entry(random: &mut Random, pool: &mut [u8], page: &Page) {
 fn absurd_entry<'a>(random: &mut Random, page: &Page, old: Option<Entry<'a>>) -> Entry<'a> {
     let place = position(random, page);
     match old {
-        Some(Entry::Write {
-            file_block,
-            count,
-            pool,
-            block,
-            size_bytes,
-            unwritten,
-            touches_mtime,
-            sums,
-        }) => {
+        Some(Entry::Write(write)) => {
             let which = random.below(7);
             let change = |number, value, random: &mut Random| {
                 if which == number {
@@ -137,20 +128,19 @@ fn absurd_entry<'a>(random: &mut Random, page: &Page, old: Option<Entry<'a>>) ->
                     value
                 }
             };
-            Entry::Write {
-                file_block: change(0, file_block, random),
-                count: change(1, count, random),
-                pool: if which == 2 { place.pool() } else { pool },
-                block: BlockNumber(change(3, block.0, random)),
-                size_bytes: change(4, size_bytes, random),
-                unwritten,
-                touches_mtime,
+            Entry::Write(WriteEntry {
+                file_block: change(0, write.file_block, random),
+                count: change(1, write.count, random),
+                pool: if which == 2 { place.pool() } else { write.pool },
+                block: BlockNumber(change(3, write.block.0, random)),
+                size_bytes: change(4, write.size_bytes, random),
                 sums: match which {
                     5 => &[],
                     6 => &[9; 4],
-                    _ => sums,
+                    _ => write.sums,
                 },
-            }
+                ..write
+            })
         }
         Some(Entry::Attributes(state)) => Entry::Attributes(absurd_attributes(random, state)),
         Some(Entry::NameAdd {

@@ -107,7 +107,7 @@ impl Forge<'_> {
             fresh.numbers[0] = fresh.numbers[0].wrapping_add(round);
             let entry = match kind {
                 // The whole pool, far apart.
-                0 => Entry::Write {
+                0 => Entry::Write(WriteEntry {
                     file_block: ((fresh.numbers[0] % 64) << 40) + round * geometry.blocks,
                     count: geometry.blocks - geometry.data_block.0,
                     pool: PoolIndex(record.pool as u8),
@@ -116,7 +116,7 @@ impl Forge<'_> {
                     unwritten: false,
                     touches_mtime: false,
                     sums: &[],
-                },
+                }),
                 // One name, again and again.
                 1 => Entry::NameAdd {
                     ino: fresh.ino,
@@ -198,36 +198,28 @@ impl Forge<'_> {
             }
         };
         match old {
-            Entry::Write {
-                file_block,
-                count,
-                pool,
-                block,
-                size_bytes,
-                unwritten,
-                touches_mtime,
-                sums,
-            } => Entry::Write {
-                file_block: near(0, file_block),
-                count: near(1, count),
+            Entry::Write(write) => Entry::Write(WriteEntry {
+                file_block: near(0, write.file_block),
+                count: near(1, write.count),
                 pool: if which == 2 {
                     fresh.position.pool()
                 } else {
-                    pool
+                    write.pool
                 },
                 block: if which == 3 {
                     BlockNumber(fresh.block)
                 } else {
-                    block
+                    write.block
                 },
-                size_bytes: near(4, size_bytes),
-                unwritten: unwritten ^ (which == 5),
-                touches_mtime,
-                sums: match which {
-                    6 => &fresh.value[..fresh.sums_bytes(count)],
-                    _ => sums,
+                size_bytes: near(4, write.size_bytes),
+                unwritten: write.unwritten ^ (which == 5),
+                sums: if which == 6 {
+                    &fresh.value[..fresh.sums_bytes(write.count)]
+                } else {
+                    write.sums
                 },
-            },
+                ..write
+            }),
             Entry::Hole {
                 file_block,
                 count,
@@ -278,7 +270,7 @@ impl Forge<'_> {
     fn invent<'e>(&mut self, fresh: &'e Fresh) -> Entry<'e> {
         let [first, second, third, fourth] = fresh.numbers;
         match self.rng.below(9) {
-            0 | 1 => Entry::Write {
+            0 | 1 => Entry::Write(WriteEntry {
                 file_block: first,
                 count: second,
                 pool: fresh.position.pool(),
@@ -287,7 +279,7 @@ impl Forge<'_> {
                 unwritten: fourth & 1 == 1,
                 touches_mtime: fourth & 2 == 2,
                 sums: &fresh.value[..fresh.sums_bytes(second)],
-            },
+            }),
             2 => Entry::Hole {
                 file_block: first,
                 count: second,
