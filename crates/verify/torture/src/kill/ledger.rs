@@ -110,10 +110,13 @@ impl Ledger {
         }
     }
 
-    /// Longest step of all workers, ns.
-    pub fn longest_ns(&self) -> u64 {
+    /// Longest step of all workers, ns, and its worker and number.
+    pub fn longest(&self) -> (u64, usize, u64) {
         let pages = self.0.pages.iter().take(self.worker_count() as usize);
-        let longest = pages.map(|page| page.time.noted_ns());
+        let longest = pages.enumerate().map(|(worker, page)| {
+            let number = page.begun.load(Ordering::Relaxed);
+            (page.time.noted_ns(), worker, number)
+        });
         longest.max().unwrap_or_default()
     }
 
