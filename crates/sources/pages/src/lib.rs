@@ -1,6 +1,6 @@
 //! Which nodes hold the pages of files and processes, and which threads use them from where.
 //!
-//! * [`file`]: the page cache of an open file, page by page.
+//! * [`mod@file`]: the page cache of an open file, page by page.
 //! * [`numa_maps`] and [`process`]: the memory of a process.
 //! * [`threads`]: on which nodes threads run.
 //! * [`users`]: which processes have a file open or mapped.

@@ -1,5 +1,5 @@
-//! The facts of a window as bytes: postcard, compressed with LZ4. The window before is LZ4's dictionary, because most
-//! threads are the same in both.
+//! The facts of a window as bytes: postcard, compressed with LZ4 in parts. The dictionary of a part is what the window
+//! before has at that place, because most threads are the same in both.
 
 use egeria_facts::{AccessWindow, Facts, FileFacts, MAX_THREADS, MediumFacts, Window};
 use lz4_flex::block;
@@ -7,12 +7,11 @@ use serde::Deserialize;
 
 use crate::{KIND_WINDOW, MAX_FRAME_BYTES, MAX_OTHER_FACTS_BYTES};
 
-/// Distances in LZ4 have 16 bits, so earlier bytes are of no use.
-const DICTIONARY_BYTES: usize = 1 << 16;
-/// No byte of an LZ4 block stands for more bytes than this.
-const MAX_RATIO: usize = 255;
-/// Kind, and length of what the block expands to.
-const HEAD_BYTES: usize = 5;
+/// Bytes that are compressed together. LZ4 finds the same place in the dictionary at a distance of this and [`DRIFT`],
+/// and distances have 16 bits.
+const PART_BYTES: usize = 32 << 10;
+/// So far may a thread's bytes be from where they were in the window before.
+const DRIFT: usize = 8 << 10;
 
 /// What is wrong with bytes, in a phrase.
 pub(crate) struct Damage(pub(crate) String);
@@ -23,7 +22,7 @@ impl Damage {
     }
 }
 
-/// The end of the last window's bytes.
+/// The last window's bytes.
 #[derive(Default)]
 pub(crate) struct Dictionary(Vec<u8>);
 
@@ -38,42 +37,59 @@ impl Dictionary {
         at_most(bytes.len(), MAX_FRAME_BYTES)?;
         let mut payload = vec![KIND_WINDOW];
         payload.extend((bytes.len() as u32).to_le_bytes());
-        payload.extend(block::compress_with_dict(&bytes, &self.0));
+        for (index, part) in bytes.chunks(PART_BYTES).enumerate() {
+            let block = block::compress_with_dict(part, self.around(index * PART_BYTES));
+            payload.extend((block.len() as u32).to_le_bytes());
+            payload.extend(block);
+        }
         at_most(payload.len(), MAX_FRAME_BYTES)?;
-        Ok((payload, Dictionary::of(bytes)))
+        Ok((payload, Dictionary(bytes)))
     }
 
     /// The facts of a frame; not yet validated. They are then the dictionary.
     pub(crate) fn unpack(&mut self, payload: &[u8]) -> Result<Facts, Damage> {
         let bytes = self.expand(payload)?;
         let facts = decode(&bytes)?;
-        *self = Dictionary::of(bytes);
+        self.0 = bytes;
         Ok(facts)
     }
 
-    /// Memory follows the length of the payload, not what it claims.
+    /// Memory follows the parts that are there, not the length that is claimed.
     fn expand(&self, payload: &[u8]) -> Result<Vec<u8>, Damage> {
         let nonsense = || Damage::new("a window that cannot be expanded");
-        let (head, packed) = payload.split_at_checked(HEAD_BYTES).ok_or_else(nonsense)?;
-        let length = u32::from_le_bytes(std::array::from_fn(|byte| head[1 + byte])) as usize;
-        let most = packed.len().saturating_mul(MAX_RATIO).min(MAX_FRAME_BYTES);
-        if length > most {
-            let what = format!("a window of {length} bytes, at most {most} can be");
-            return Err(Damage(what));
+        let mut rest = payload.get(1..).unwrap_or_default();
+        let length = number(&mut rest).ok_or_else(nonsense)?;
+        at_most(length, MAX_FRAME_BYTES).map_err(Damage)?;
+        let mut bytes = Vec::new();
+        while bytes.len() < length {
+            let packed = number(&mut rest).and_then(|packed| rest.split_off(..packed));
+            let part_bytes = PART_BYTES.min(length - bytes.len());
+            let dictionary = self.around(bytes.len());
+            let part =
+                block::decompress_with_dict(packed.ok_or_else(nonsense)?, part_bytes, dictionary);
+            match part {
+                Ok(part) if part.len() == part_bytes => bytes.extend(part),
+                _ => return Err(nonsense()),
+            }
         }
-        let bytes = block::decompress_with_dict(packed, length, &self.0);
-        let bytes = bytes.map_err(|_| nonsense())?;
-        if bytes.len() == length {
+        if rest.is_empty() {
             Ok(bytes)
         } else {
             Err(nonsense())
         }
     }
 
-    fn of(mut bytes: Vec<u8>) -> Dictionary {
-        bytes.drain(..bytes.len().saturating_sub(DICTIONARY_BYTES));
-        Dictionary(bytes)
+    /// The bytes near this place.
+    fn around(&self, at: usize) -> &[u8] {
+        let end = self.0.len().min(at + PART_BYTES + DRIFT);
+        &self.0[at.saturating_sub(DRIFT).min(end)..end]
     }
+}
+
+/// The number in front, which is taken away.
+fn number(bytes: &mut &[u8]) -> Option<usize> {
+    let number = bytes.split_off(..4)?;
+    Some(u32::from_le_bytes(number.try_into().ok()?) as usize)
 }
 
 fn at_most(bytes: usize, most: usize) -> Result<(), String> {

@@ -175,12 +175,12 @@ fn absurd_lengths_and_counts_cost_nothing() {
     let damaged = |path: PathBuf, what| refused(&path, &["damaged after 0 windows", what]);
     // Blocks that claim to become more than they can, or become more than they claim.
     for (claimed, what) in [
-        (u32::MAX, "a window of 4294967295 bytes, at most 510"),
-        (511, "a window of 511 bytes, at most 510 can be"),
-        (510, "cannot be expanded"),
+        (u32::MAX, "it takes 4294967295 of 67108864 bytes"),
+        (MAX_FRAME_BYTES as u32, "cannot be expanded"),
+        (2, "cannot be expanded"),
         (0, "cannot be expanded"),
     ] {
-        let payload = [&[2], &claimed.to_le_bytes()[..], &[0x10, 7]].concat();
+        let payload = [&[2], &claimed.to_le_bytes()[..], &[2, 0, 0, 0, 0x10, 7]].concat();
         damaged(place.holding(&sealed(&[start.clone(), payload])), what);
     }
     let with = |content: &[u8]| place.holding(&packed(&[start.clone(), content.to_vec()]));

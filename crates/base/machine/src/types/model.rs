@@ -28,7 +28,7 @@ pub struct Machine {
     pub name: String,
     /// Where this description came from.
     pub source: Source,
-    /// The nodes, ascending by id; at least one, at most [`MAX_NODES`].
+    /// The nodes, ascending by id; at least one, at most [`MAX_NODES`](crate::MAX_NODES).
     pub nodes: Vec<Node>,
     /// `distances[from][to]`, by position in `nodes`; square, [`LOCAL_DISTANCE`] is local.
     pub distances: Vec<Vec<u32>>,

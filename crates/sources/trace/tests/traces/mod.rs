@@ -163,15 +163,22 @@ pub fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
 
 /// The payloads with each window expanded: its kind, then postcard.
 pub fn contents(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut last = Vec::new();
+    let mut last: Vec<u8> = Vec::new();
     let mut expanded = |payload: Vec<u8>| {
         if payload[0] != WINDOW {
             return payload;
         }
-        let length = u32::from_le_bytes(payload[1..5].try_into().unwrap()) as usize;
-        let dictionary = &last[last.len().saturating_sub(1 << 16)..];
-        let bytes = lz4_flex::block::decompress_with_dict(&payload[5..], length, dictionary);
-        last = bytes.unwrap();
+        let word = |at: usize| u32::from_le_bytes(payload[at..at + 4].try_into().unwrap()) as usize;
+        let (length, mut at, mut bytes) = (word(1), 5, Vec::new());
+        while bytes.len() < length {
+            let block = &payload[at + 4..at + 4 + word(at)];
+            let end = last.len().min(bytes.len() + (40 << 10));
+            let dictionary = &last[bytes.len().saturating_sub(8 << 10).min(end)..end];
+            let part = lz4_flex::block::decompress_with_dict(block, 32 << 10, dictionary);
+            bytes.extend(part.unwrap());
+            at += 4 + block.len();
+        }
+        last = bytes;
         [&[WINDOW], &last[..]].concat()
     };
     payloads(bytes).into_iter().map(&mut expanded).collect()
@@ -181,9 +188,14 @@ pub fn contents(bytes: &[u8]) -> Vec<Vec<u8>> {
 pub fn packed(contents: &[Vec<u8>]) -> Vec<u8> {
     let pack = |content: &Vec<u8>| match content.split_first() {
         Some((&WINDOW, bytes)) => {
-            let length = (bytes.len() as u32).to_le_bytes();
-            let block = lz4_flex::block::compress(bytes);
-            [&[WINDOW], &length[..], &block].concat()
+            let mut payload = vec![WINDOW];
+            payload.extend((bytes.len() as u32).to_le_bytes());
+            for part in bytes.chunks(32 << 10) {
+                let block = lz4_flex::block::compress(part);
+                payload.extend((block.len() as u32).to_le_bytes());
+                payload.extend(block);
+            }
+            payload
         }
         _ => content.clone(),
     };

@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 const START_BYTES: usize = 12;
 /// Length, sum of the payload, sum of these.
 const HEAD_BYTES: usize = 12;
+/// Bytes of a window that are compressed together.
+const PART_BYTES: usize = 32 << 10;
 /// The kind of a frame with a window.
 const WINDOW: u8 = 2;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -213,13 +215,12 @@ fn frames(bytes: &[u8]) -> Vec<Vec<u8>> {
 
 /// The kind of a window, and its facts before they were compressed. The window before is the dictionary.
 fn expand(payload: &[u8], last: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let (head, block) = payload.split_at_checked(1 + 4)?;
+    let (head, block) = payload.split_at_checked(1 + 4 + 4)?;
     if head[0] != WINDOW {
         return None;
     }
-    let length = u32::from_le_bytes(std::array::from_fn(|at| head[1 + at])) as usize;
-    let dictionary = &last[last.len().saturating_sub(1 << 16)..];
-    *last = lz4_flex::block::decompress_with_dict(block, length, dictionary).ok()?;
+    // The samples have one part of at most so many bytes.
+    *last = lz4_flex::block::decompress_with_dict(block, PART_BYTES, last).ok()?;
     Some([&[WINDOW], &last[..]].concat())
 }
 
@@ -227,9 +228,14 @@ fn expand(payload: &[u8], last: &mut Vec<u8>) -> Option<Vec<u8>> {
 fn pack(frames: &mut [Vec<u8>]) {
     for frame in frames {
         if let Some((&WINDOW, facts)) = frame.split_first() {
-            let length = (facts.len() as u32).to_le_bytes();
-            let block = lz4_flex::block::compress(facts);
-            *frame = [&[WINDOW], &length[..], &block].concat();
+            let mut payload = vec![WINDOW];
+            payload.extend((facts.len() as u32).to_le_bytes());
+            for part in facts.chunks(PART_BYTES) {
+                let block = lz4_flex::block::compress(part);
+                payload.extend((block.len() as u32).to_le_bytes());
+                payload.extend(block);
+            }
+            *frame = payload;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the workers tell whoever started them, in memory that outlives them.
 
+use super::call_time::CallTime;
 use egeria_harness::memory::Shared;
 use egeria_harness::shared_values;
 use std::io;
@@ -17,12 +18,10 @@ shared_values! {
     pub struct Page {
         /// Steps that returned.
         pub steps: AtomicU64,
-        /// Longest step, ns.
-        pub longest_ns: AtomicU64,
+        /// Of its steps.
+        pub time: CallTime,
         /// Step under way, plus 1.
         pub begun: AtomicU64,
-        /// When that began, ns of the machine's monotonic clock; 0 between steps.
-        pub begun_ns: AtomicU64,
         /// Something read was wrong.
         pub faults: AtomicU64,
         /// Process the worker is in.
@@ -86,16 +85,6 @@ impl Ledger {
         self.0.header.workers.load(Ordering::Acquire) >= WORKERS as u64
     }
 
-    /// How long the step under way of a worker takes already counts as if it ended now: it may never end.
-    pub fn note_wait(&self, worker: u64) {
-        let page = self.page(worker);
-        let begun_ns = page.begun_ns.load(Ordering::Acquire);
-        if begun_ns != 0 {
-            let waits_ns = monotonic_ns().saturating_sub(begun_ns);
-            page.longest_ns.fetch_max(waits_ns, Ordering::Relaxed);
-        }
-    }
-
     /// Everybody ends after the step under way, or nobody any more.
     pub fn stop(&self, stopped: bool) {
         let word = u64::from(stopped);
@@ -121,21 +110,14 @@ impl Ledger {
         }
     }
 
-    /// Longest step of anybody, ns, and its worker and number.
+    /// Longest step of all workers, ns, and its worker and number.
     pub fn longest(&self) -> (u64, usize, u64) {
-        let pages = self
-            .0
-            .pages
-            .iter()
-            .take(self.worker_count() as usize)
-            .enumerate();
-        pages
-            .map(|(worker, page)| {
-                let longest = page.longest_ns.load(Ordering::Relaxed);
-                (longest, worker, page.begun.load(Ordering::Relaxed))
-            })
-            .max()
-            .unwrap_or_default()
+        let pages = self.0.pages.iter().take(self.worker_count() as usize);
+        let longest = pages.enumerate().map(|(worker, page)| {
+            let number = page.begun.load(Ordering::Relaxed);
+            (page.time.noted_ns(), worker, number)
+        });
+        longest.max().unwrap_or_default()
     }
 
     /// Steps of all that returned.
@@ -149,9 +131,4 @@ impl Ledger {
         let pages = self.0.pages.iter().take(self.worker_count() as usize);
         pages.map(|page| page.faults.load(Ordering::Relaxed)).sum()
     }
-}
-
-/// A clock that all processes of the machine see alike, ns.
-pub fn monotonic_ns() -> u64 {
-    egeria_media::clock::now_ns(libc::CLOCK_MONOTONIC) as u64
 }

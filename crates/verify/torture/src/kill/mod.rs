@@ -9,6 +9,7 @@
 //!
 //! Then workers are stopped in the middle of calls, and nobody else may wait for them (`stop`).
 
+mod call_time;
 pub mod engine;
 mod files;
 pub mod ledger;

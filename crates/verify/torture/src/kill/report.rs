@@ -68,8 +68,7 @@ impl KillReport {
     pub(super) fn sum(&mut self, ledger: &Ledger, elapsed: Duration) {
         self.workers = ledger.worker_count();
         self.operations = ledger.steps();
-        let (longest_ns, _, _) = ledger.longest();
-        self.longest_wait_ms = longest_ns as f64 / 1e6;
+        self.longest_wait_ms = ledger.longest().0 as f64 / 1e6;
         self.seconds = elapsed.as_secs_f64();
         let wrong = ledger.faults();
         if wrong > 0 {

@@ -132,7 +132,7 @@ impl<'a> Round<'a> {
         for id in (self.first..self.ledger.worker_count()).filter(|id| !self.settled.contains(id)) {
             let process = self.ledger.page(id).process.load(Ordering::Acquire);
             if living.contains(&process) {
-                self.ledger.note_wait(id);
+                self.ledger.page(id).time.note();
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A worker: takes its steps and notes each one that returned.
 
 use super::files::{Files, attributes_of};
-use super::ledger::{DONE, Ledger, monotonic_ns};
+use super::ledger::{DONE, Ledger};
 use super::oracle::Oracle;
 use super::plan::*;
 use egeria_engine::{Errno, Outcome};
@@ -101,12 +101,9 @@ pub fn work<F: Files>(files: &F, ledger: &Ledger, id: u64, steps: Range<u64>) ->
         if ledger.is_to_die() {
             die_after(mix_all(&[id, number]) % DEATH_NS);
         }
-        let begun_ns = monotonic_ns();
-        page.begun_ns.store(begun_ns, Ordering::Release);
+        page.time.begin();
         let taken = worker.take(number);
-        page.begun_ns.store(0, Ordering::Release);
-        let took_ns = monotonic_ns().saturating_sub(begun_ns);
-        page.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
+        page.time.end();
         match taken {
             Ok(()) => worker.oracle.advance(id, number),
             Err(Gone) => {

@@ -83,9 +83,10 @@ fn look<F: Files>(
         observations.map_err(|errno| format!("cannot open the files: {errno}"))?;
     let own = page.observer(number);
     while !page.is_ended() {
-        own.begin();
+        own.time.begin();
         let outcome = observations.take(look);
-        own.end();
+        own.time.end();
+        own.calls.fetch_add(1, Ordering::Relaxed);
         if let Err(errno) = outcome {
             eprintln!("{}: {errno}", look.name());
             own.faults.fetch_add(1, Ordering::Relaxed);

@@ -216,7 +216,7 @@ impl<'a> StopRun<'a> {
 
     fn reset(&self) {
         for (_, _, number) in self.threads() {
-            self.page.observer(number).reset();
+            self.page.observer(number).time.reset();
         }
         self.pauses.reset();
     }
@@ -224,7 +224,7 @@ impl<'a> StopRun<'a> {
     /// Who waits longer than he should.
     fn waiting(&self, call: Call) -> Vec<(AccessPath, Observation)> {
         let wanted_ns = (self.stops.wanted_wait_ms() * 1e6) as u64 + self.pauses.longest_ns();
-        let waits = |number| self.page.observer(number).longest_ns() > wanted_ns;
+        let waits = |number| self.page.observer(number).time.longest_ns() > wanted_ns;
         let all = self
             .threads()
             .filter(|(access_path, look, _)| !look.may_wait_for(*access_path, call));
@@ -244,7 +244,7 @@ impl<'a> StopRun<'a> {
         counts.1 += u64::from(!waiting.is_empty());
         let threads: Vec<_> = self.threads().collect();
         for (access_path, look, number) in threads {
-            let longest_ns = self.page.observer(number).longest_ns();
+            let longest_ns = self.page.observer(number).time.longest_ns();
             let seen = self.notes.seen.entry((access_path, look)).or_default();
             if look.may_wait_for(access_path, call) {
                 seen.allowed_ns = seen.allowed_ns.max(Some(longest_ns));
@@ -278,7 +278,7 @@ impl<'a> StopRun<'a> {
         std::thread::sleep(self.hold());
         let threads: Vec<_> = self.threads().collect();
         for (access_path, look, number) in threads {
-            let longest_ns = self.page.observer(number).longest_ns();
+            let longest_ns = self.page.observer(number).time.longest_ns();
             let seen = self.notes.seen.entry((access_path, look)).or_default();
             seen.undisturbed_ns = seen.undisturbed_ns.max(longest_ns);
         }
@@ -293,14 +293,14 @@ impl<'a> StopRun<'a> {
                     access_path,
                     look,
                     number,
-                    self.page.observer(number).begun_ns(),
+                    self.page.observer(number).time.begun_ns(),
                 )
             })
             .collect();
         let deadline = Instant::now() + PATIENCE;
         for (access_path, look, number, begun_ns) in before {
-            let page = self.page.observer(number);
-            while begun_ns != 0 && page.begun_ns() == begun_ns {
+            let time = &self.page.observer(number).time;
+            while begun_ns != 0 && time.begun_ns() == begun_ns {
                 check_cancel(self.stops.cancel)?;
                 if Instant::now() > deadline {
                     return Err(Error::failed(format!(

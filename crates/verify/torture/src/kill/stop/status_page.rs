@@ -1,7 +1,7 @@
 //! What workers that are stopped, and those who look on, tell whoever stops them: memory that all share.
 
 use super::calls::{Call, Observation};
-use crate::kill::ledger::monotonic_ns;
+use crate::kill::call_time::CallTime;
 use crate::kill::processes::AccessPath;
 use egeria_harness::memory::Shared;
 use egeria_harness::shared_values;
@@ -17,8 +17,7 @@ pub const OBSERVERS: usize = 256;
 shared_values! {
     /// A worker that is stopped now and then.
     pub struct Worker {
-        /// When the call under way began, ns; 0 between calls.
-        pub begun_ns: AtomicU64,
+        time: CallTime,
         /// The call under way, or the last one.
         call: AtomicU64,
         /// Not 0: it is about to be stopped, and pauses no more.
@@ -29,10 +28,7 @@ shared_values! {
 
     /// A thread that looks on.
     pub struct Observer {
-        /// When the call under way began, ns; 0 between calls.
-        begun_ns: AtomicU64,
-        /// Longest call since somebody set it to 0.
-        longest_ns: AtomicU64,
+        pub time: CallTime,
         pub calls: AtomicU64,
         pub faults: AtomicU64,
     }
@@ -74,11 +70,11 @@ impl StatusPage {
 impl Worker {
     pub fn begin(&self, call: Call) {
         self.call.store(call as u64, Ordering::Release);
-        self.begun_ns.store(monotonic_ns(), Ordering::Release);
+        self.time.begin();
     }
 
     pub fn end(&self) {
-        self.begun_ns.store(0, Ordering::Release);
+        self.time.end();
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -93,46 +89,9 @@ impl Worker {
 
     /// The call in the middle of which it is.
     pub fn call(&self) -> Option<Call> {
-        let begun_ns = self.begun_ns.load(Ordering::Acquire);
+        let begun_ns = self.time.begun_ns();
         let call = self.call.load(Ordering::Acquire) as usize;
         Call::ALL.get(call).copied().filter(|_| begun_ns != 0)
-    }
-}
-
-impl Observer {
-    pub fn begin(&self) {
-        self.begun_ns.store(monotonic_ns(), Ordering::Release);
-    }
-
-    pub fn end(&self) {
-        let took_ns = self.waits_ns();
-        self.longest_ns.fetch_max(took_ns, Ordering::AcqRel);
-        self.begun_ns.store(0, Ordering::Release);
-        self.calls.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How long the call under way takes already, ns.
-    pub fn waits_ns(&self) -> u64 {
-        match self.begun_ns.load(Ordering::Acquire) {
-            0 => 0,
-            begun_ns => monotonic_ns().saturating_sub(begun_ns),
-        }
-    }
-
-    /// Forget what was before.
-    pub fn reset(&self) {
-        self.longest_ns.store(0, Ordering::Release);
-    }
-
-    /// Longest call since then, ns, also one that has not ended.
-    pub fn longest_ns(&self) -> u64 {
-        let waits_ns = self.waits_ns();
-        self.longest_ns.load(Ordering::Acquire).max(waits_ns)
-    }
-
-    /// Tells one call from the next; 0 between calls.
-    pub fn begun_ns(&self) -> u64 {
-        self.begun_ns.load(Ordering::Acquire)
     }
 }
 
