@@ -10,12 +10,13 @@
 //! work differ in which threads are active, how much of it they write, and how fast they are where nothing else
 //! changed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
 use super::credit::Credit;
+use super::places::{Places, moves};
 use super::progress::{Progress, are_alike, are_as_fast, speed};
 use crate::{Move, Plan, Reason};
 
@@ -25,8 +26,6 @@ const MIN_SPEED: f64 = 1.02;
 const MAX_DUE_WINDOWS: u32 = 3;
 /// Kinds of work that are remembered.
 const MAX_KINDS: usize = 16;
-
-type Places = BTreeMap<ThreadKey, NodeId>;
 
 /// Where threads were before they moved, and which work is faster there.
 #[derive(Clone, Debug, Default)]
@@ -219,23 +218,12 @@ impl Compare {
         }
     }
 
-    /// Adds the moves of threads that go now to a plan that was made with them held.
-    pub(super) fn send(&self, facts: &Facts, plan: &mut Plan) {
+    /// The moves of threads that go now.
+    pub(super) fn steps(&self, facts: &Facts) -> Vec<Move> {
         let Some((places, speed)) = &self.sent else {
-            return;
+            return Vec::new();
         };
-        let step = |(key, node): (&ThreadKey, &NodeId)| {
-            let thread = facts.window.thread(*key)?;
-            (thread.node != *node).then_some(Move {
-                thread: *key,
-                from: thread.node,
-                to: *node,
-                reason: Reason::Compared { speed: *speed },
-            })
-        };
-        let steps: Vec<Move> = places.iter().filter_map(step).collect();
-        plan.moves.extend(steps);
-        plan.moves.sort_by_key(|step| step.thread);
+        moves(facts, places.iter(), &Reason::Compared { speed: *speed })
     }
 
     /// Takes the decision about a window. `is_still` says that nothing else changes.

@@ -18,6 +18,7 @@ mod compare;
 mod credit;
 mod data;
 mod experiment;
+mod places;
 mod progress;
 mod regime;
 mod setbacks;
@@ -156,8 +157,11 @@ impl Experiments {
 
     /// Adds the moves of experiments to a plan that was made with these threads held.
     pub(super) fn send(&self, facts: &Facts, plan: &mut Plan) {
-        self.undo.send_back(facts, plan);
-        self.compare.send(facts, plan);
+        let mut back = self.undo.steps_back(facts);
+        back.retain(|step| plan.move_of(step.thread).is_none());
+        plan.moves.extend(back);
+        plan.moves.extend(self.compare.steps(facts));
+        plan.moves.sort_by_key(|step| step.thread);
     }
 
     /// Whether threads are at other places for one window, and the earlier plan continues then.
