@@ -11,27 +11,21 @@ struct FollowWrites;
 impl Policy for FollowWrites {
     fn decide(&mut self, machine: &Machine, facts: &Facts) -> Decision {
         let mut decision = Decision::none(facts.window.number);
-        for thread in facts
-            .sorted()
-            .window
-            .threads
-            .iter()
-            .filter(|thread| !thread.pinned)
-        {
+        for thread in facts.sorted().window.threads {
             let nodes = machine.nodes.iter().zip(&thread.written_bytes);
             let most = nodes.max_by_key(|(_, bytes)| **bytes);
             let most = most.filter(|(node, bytes)| **bytes > 0 && node.id != thread.node);
-            decision
-                .threads
-                .moves
-                .extend(most.map(|(node, bytes)| Move {
-                    thread: thread.key,
-                    from: thread.node,
-                    to: node.id,
-                    reason: Reason::Own {
-                        text: format!("it wrote {bytes} bytes there"),
-                    },
-                }));
+            if let (Some((node, bytes)), false) = (most, thread.pinned) {
+                let text = format!("it wrote {bytes} bytes there");
+                let (from, to, reason) = (thread.node, node.id, Reason::Own { text });
+                let thread = thread.key;
+                decision.threads.moves.push(Move {
+                    thread,
+                    from,
+                    to,
+                    reason,
+                });
+            }
         }
         decision
     }

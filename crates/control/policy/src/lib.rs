@@ -37,6 +37,7 @@ pub mod pats;
 mod plan;
 pub mod planner;
 mod reason;
+mod rest;
 mod setting;
 mod subject;
 

@@ -133,7 +133,6 @@ impl Planner {
         let facts = &facts.sorted();
         self.owners.look(facts, &self.settings);
         self.ledger.pass(facts);
-        self.experiments.setbacks.pass();
         if self.settings.stages.feedback {
             let is_under_way = self.relocations.is_under_way();
             let back = self.experiments.look(facts, &self.settings, is_under_way);
@@ -180,7 +179,7 @@ impl Planner {
             delegation,
             relocations,
             unavailable: self.unavailable.clone(),
-            resting: self.experiments.setbacks.resting(),
+            resting: self.experiments.setbacks.end_window(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is remembered while the limit rests: when to look again, and what looking has shown.
 
 use super::search::Direction;
+use crate::rest::Rest as Pause;
 
 /// The first look at a neighbour comes after this number of windows of rest, later ones ever more rarely.
 const FIRST_PROBE: u32 = 16;
@@ -16,10 +17,10 @@ const MAX_EVIDENCE: u32 = 90;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
     max_interval: u32,
-    interval: u32,
-    until_probe: u32,
-    hold: u32,
-    hold_left: u32,
+    /// No neighbour is looked at.
+    probe: Pause,
+    /// No search begins.
+    hold: Pause,
     /// Windows in a row that were unlike what is known.
     pub odd_windows: u32,
     next: Direction,
@@ -54,34 +55,31 @@ impl Evidence {
 
 impl Rest {
     pub(super) fn new(probe_windows: u32) -> Rest {
-        let interval = FIRST_PROBE.min(probe_windows.max(1));
-        Rest {
+        let mut rest = Rest {
             max_interval: probe_windows.max(1),
-            interval,
-            until_probe: interval,
-            hold: FIRST_HOLD,
-            hold_left: 0,
+            probe: Pause::default(),
+            hold: Pause::default(),
             odd_windows: 0,
             next: Direction::Up,
             won: None,
             evidence: [Evidence::default(); 2],
-        }
+        };
+        rest.moved();
+        rest
     }
 
     /// A search is over; `found_same` when it ended where it had begun.
     pub(super) fn hold(&mut self, found_same: bool) {
-        self.hold = if found_same {
-            (self.hold * 2).min(MAX_HOLD)
-        } else {
-            FIRST_HOLD
-        };
-        self.hold_left = self.hold;
+        if !found_same {
+            self.hold = Pause::default();
+        }
+        self.hold.begin(FIRST_HOLD, MAX_HOLD);
     }
 
     /// The limit is a new one: what was known of its neighbours is not about it.
     pub(super) fn moved(&mut self) {
-        self.interval = FIRST_PROBE.min(self.max_interval);
-        self.until_probe = self.interval;
+        self.probe = Pause::default();
+        self.probe.begin(FIRST_PROBE, self.max_interval);
         self.evidence = [Evidence::default(); 2];
         self.odd_windows = 0;
         self.won = None;
@@ -94,14 +92,13 @@ impl Rest {
         self.moved();
         self.won = Some(direction);
         self.next = direction;
-        self.until_probe = NEXT_PROBE.min(self.max_interval);
+        self.probe.only(NEXT_PROBE.min(self.max_interval));
         again
     }
 
     /// The neighbour was not better.
     pub(super) fn stayed(&mut self, direction: Direction, evidence: Evidence) {
-        self.interval = self.interval.saturating_mul(2).min(self.max_interval);
-        self.until_probe = self.interval;
+        self.probe.begin(FIRST_PROBE, self.max_interval);
         self.evidence[direction as usize] = evidence;
         self.odd_windows = 0;
         self.won = None;
@@ -113,18 +110,18 @@ impl Rest {
 
     /// One window of rest is over.
     pub(super) fn tick(&mut self) {
-        self.until_probe = self.until_probe.saturating_sub(1);
-        self.hold_left = self.hold_left.saturating_sub(1);
+        self.probe.pass();
+        self.hold.pass();
     }
 
     /// Whether a search may begin.
     pub(super) fn may_search(&self) -> bool {
-        self.hold_left == 0
+        self.hold.is_over()
     }
 
     /// Which neighbour to look at now, if any: one after the other.
     pub(super) fn probe(&mut self, can_up: bool, can_down: bool) -> Option<Direction> {
-        if self.until_probe > 0 {
+        if !self.probe.is_over() {
             return None;
         }
         let wanted = self.next;

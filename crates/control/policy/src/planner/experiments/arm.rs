@@ -1,7 +1,7 @@
 //! Settings of limits and delegation that can be tried.
 
 /// Which of the two stages act.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) struct Arm {
     pub(super) limits: Level,
     pub(super) delegation: bool,

@@ -10,28 +10,25 @@
 //! work differ in which threads are active, how much of it they write, and how fast they are where nothing else
 //! changed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
 use super::credit::Credit;
+use super::places::{Places, moves};
 use super::progress::{Progress, are_alike, are_as_fast, speed};
 use crate::{Move, Plan, Reason};
 
 /// A gain at the old places above this is worth going back.
 const MIN_SPEED: f64 = 1.02;
-/// What comparisons may lose at first, in windows.
-const FIRST_CREDIT_WINDOWS: f64 = 1.0;
 /// How long to wait for work that does not stay the same, in windows.
 const MAX_DUE_WINDOWS: u32 = 3;
 /// Kinds of work that are remembered.
 const MAX_KINDS: usize = 16;
 
-type Places = BTreeMap<ThreadKey, NodeId>;
-
 /// Where threads were before they moved, and which work is faster there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Compare {
     /// Where each thread was before its first move.
     old_places: Places,
@@ -40,7 +37,6 @@ pub(super) struct Compare {
     last: Progress,
     /// Windows since something changed.
     quiet_windows: u32,
-    credit: Credit,
     /// Consecutive windows of new work without a comparison.
     due_windows: u32,
     /// Where threads are sent now, and, if known, what they get there compared with their present nodes.
@@ -67,25 +63,15 @@ enum State {
     Old { work: Progress },
 }
 
-impl Default for Compare {
-    fn default() -> Compare {
-        Compare {
-            old_places: Places::new(),
-            kinds: Vec::new(),
-            state: State::New,
-            last: Progress::new(),
-            quiet_windows: 0,
-            credit: Credit::new(FIRST_CREDIT_WINDOWS),
-            due_windows: 0,
-            sent: None,
-        }
-    }
-}
-
 impl Compare {
     /// Takes what threads got in a window. `is_free` says that nothing else is being tried or judged.
-    pub(super) fn look(&mut self, facts: &Facts, progress: &Progress, is_free: bool) {
-        self.credit.earn();
+    pub(super) fn look(
+        &mut self,
+        facts: &Facts,
+        progress: &Progress,
+        is_free: bool,
+        credit: &mut Credit,
+    ) {
         let window = &facts.window;
         (self.old_places).retain(|key, _| window.thread(*key).is_some());
         self.sent = None;
@@ -93,14 +79,14 @@ impl Compare {
         let mut due_windows = 0;
         self.state = match std::mem::take(&mut self.state) {
             State::New => match self.old_places_of(facts).filter(|_| is_free) {
-                Some(places) if is_steady => self.begin(facts, progress, places),
-                Some(_) if self.credit.covers(0.0) && !self.is_known(progress) => {
+                Some(places) if is_steady => self.begin(facts, progress, places, credit),
+                Some(_) if credit.covers(0.0) && !self.is_known(progress) => {
                     due_windows = self.due_windows + 1;
                     State::New
                 }
                 _ => State::New,
             },
-            State::Looking { new, places } => self.judge(progress, new, places),
+            State::Looking { new, places } => self.judge(progress, new, places, credit),
             State::Old { work } if are_same(progress, &work) => State::Old {
                 work: progress.clone(),
             },
@@ -125,7 +111,13 @@ impl Compare {
         (!away.is_empty()).then_some(away)
     }
 
-    fn begin(&mut self, facts: &Facts, progress: &Progress, places: Places) -> State {
+    fn begin(
+        &mut self,
+        facts: &Facts,
+        progress: &Progress,
+        places: Places,
+        credit: &Credit,
+    ) -> State {
         let known = self.kinds.iter().find(|kind| are_same(progress, &kind.new));
         match known {
             Some(Kind { old: None, .. }) => State::New,
@@ -134,7 +126,7 @@ impl Compare {
                 self.sent = Some((places, Some(speed(&work, progress))));
                 State::Old { work }
             }
-            None if !self.credit.covers(0.0) => State::New,
+            None if !credit.covers(0.0) => State::New,
             None => {
                 let now = |key: &ThreadKey| Some((*key, facts.window.thread(*key)?.node));
                 let back = places.keys().filter_map(now).collect();
@@ -147,7 +139,13 @@ impl Compare {
         }
     }
 
-    fn judge(&mut self, progress: &Progress, new: Progress, places: Places) -> State {
+    fn judge(
+        &mut self,
+        progress: &Progress,
+        new: Progress,
+        places: Places,
+        credit: &mut Credit,
+    ) -> State {
         let is_comparable = are_alike(progress, &new);
         let speed = speed(progress, &new);
         if is_comparable && speed > MIN_SPEED {
@@ -156,7 +154,7 @@ impl Compare {
                 work: progress.clone(),
             };
         }
-        self.credit.lose((1.0 - speed).max(0.0));
+        credit.lose((1.0 - speed).max(0.0));
         self.sent = Some((places, Some(1.0 / speed)));
         if is_comparable {
             self.remember(new, None);
@@ -220,23 +218,12 @@ impl Compare {
         }
     }
 
-    /// Adds the moves of threads that go now to a plan that was made with them held.
-    pub(super) fn send(&self, facts: &Facts, plan: &mut Plan) {
+    /// The moves of threads that go now.
+    pub(super) fn steps(&self, facts: &Facts) -> Vec<Move> {
         let Some((places, speed)) = &self.sent else {
-            return;
+            return Vec::new();
         };
-        let step = |(key, node): (&ThreadKey, &NodeId)| {
-            let thread = facts.window.thread(*key)?;
-            (thread.node != *node).then_some(Move {
-                thread: *key,
-                from: thread.node,
-                to: *node,
-                reason: Reason::Compared { speed: *speed },
-            })
-        };
-        let steps: Vec<Move> = places.iter().filter_map(step).collect();
-        plan.moves.extend(steps);
-        plan.moves.sort_by_key(|step| step.thread);
+        moves(facts, places.iter(), &Reason::Compared { speed: *speed })
     }
 
     /// Takes the decision about a window. `is_still` says that nothing else changes.

@@ -7,13 +7,13 @@
 use super::super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::experiment::Experiment;
 use super::progress::{Kinds, Progress};
-use super::rest::Rest;
 use super::undo::MIN_SPEED;
+use crate::rest::Rest;
 
 /// No data moves for this number of a file's rests, twice as many each time.
 const RESTS: u32 = 16;
-/// That number is doubled at most this often.
-const MAX_DOUBLINGS: u32 = 10;
+/// At most this number of times as long.
+const MAX_FACTOR: u32 = 1 << 10;
 
 /// Steps that are not judged yet.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +37,8 @@ impl Data {
             match open.judge(progress) {
                 Some(speed) if speed < MIN_SPEED => {
                     self.recent = Kinds::default();
-                    self.rest
-                        .begin(rest_windows.saturating_mul(RESTS), MAX_DOUBLINGS);
+                    let first = rest_windows.saturating_mul(RESTS);
+                    self.rest.begin(first, first.saturating_mul(MAX_FACTOR));
                     return Some((speed, open.change));
                 }
                 _ if open.is_over() => {}
@@ -78,7 +78,7 @@ impl Data {
 
     /// Whether steps went back not long ago.
     pub(super) fn rests(&self) -> bool {
-        self.rest.windows() > 0
+        !self.rest.is_over()
     }
 
     /// Whether steps wait to be judged by the next window, so that nothing else should change.

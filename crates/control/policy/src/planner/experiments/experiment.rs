@@ -65,3 +65,60 @@ impl<T> Experiment<T> {
         self.windows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::progress::{Progress, progress};
+    use super::*;
+    use egeria_facts::{CpuSet, Facts, ThreadFacts, ThreadKey, Window};
+    use egeria_machine::{Machine, NodeId};
+
+    /// A thread that reads this number of bytes in a window of a second.
+    fn window(bytes: u64) -> Progress {
+        let machine = Machine::profile("optane-1s").expect("a profile");
+        let mut window = Window::empty(&machine, 0, 0, 1_000_000_000);
+        let cpus = CpuSet::default();
+        let mut thread = ThreadFacts::idle(ThreadKey::default(), NodeId(0), 1, cpus);
+        thread.read_bytes = vec![bytes];
+        window.threads.push(thread);
+        progress(&Facts::of(window))
+    }
+
+    fn experiment() -> Experiment<()> {
+        let mut before = Kinds::default();
+        before.remember(window(1000));
+        Experiment::new((), before)
+    }
+
+    #[test]
+    fn only_a_still_window_after_a_change_is_judged() {
+        let mut open = experiment();
+        open.note(true, true, 4);
+        assert_eq!((open.judge(&window(900)), open.is_over()), (None, false));
+        open.note(false, true, 4);
+        let speed = open.judge(&window(900)).expect("a still window");
+        assert!((speed - 0.9).abs() < 1e-9 && open.is_over());
+    }
+
+    #[test]
+    fn data_that_goes_on_moving_is_waited_for_not_for_ever() {
+        let mut open = experiment();
+        for _ in 0..4 {
+            open.note(false, false, 4);
+            assert_eq!(open.judge(&window(900)), None);
+        }
+        open.note(false, false, 4);
+        assert!(open.judge(&window(900)).is_some());
+    }
+
+    #[test]
+    fn other_work_is_waited_for_not_for_ever() {
+        let mut open = experiment();
+        open.note(false, true, 4);
+        let windows = (0..=PATIENCE_WINDOWS).take_while(|_| {
+            assert_eq!(open.judge(&Progress::new()), None);
+            !open.is_over()
+        });
+        assert_eq!(windows.count(), PATIENCE_WINDOWS as usize);
+    }
+}

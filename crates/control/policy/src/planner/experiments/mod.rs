@@ -18,9 +18,9 @@ mod compare;
 mod credit;
 mod data;
 mod experiment;
+mod places;
 mod progress;
 mod regime;
-mod rest;
 mod setbacks;
 mod trials;
 mod undo;
@@ -37,6 +37,7 @@ use crate::pats::Controller;
 use crate::{Action, ActionResult, Plan};
 use arm::{Arm, Level};
 use compare::Compare;
+use credit::Credit;
 use data::Data;
 use progress::{Progress, progress};
 pub(super) use setbacks::Setbacks;
@@ -51,6 +52,7 @@ pub(super) struct Experiments {
     undo: Undo,
     data: Data,
     compare: Compare,
+    credit: Credit,
 }
 
 /// Steps for data after which threads get less, and how much.
@@ -82,16 +84,19 @@ impl Experiments {
         data_is_under_way: bool,
     ) -> Option<Back> {
         let progress = progress(facts);
+        self.credit.earn();
         let mut back = None;
         if !self.compare.is_looking() {
-            self.trials.look(&progress, &settings.feedback);
+            self.trials
+                .look(&progress, &settings.feedback, &mut self.credit);
             back = self.judge(&progress, settings);
         }
         let is_free = !self.trials.is_trying()
             && !self.undo.is_waiting()
             && !self.is_judging()
             && !data_is_under_way;
-        self.compare.look(facts, &progress, is_free);
+        self.compare
+            .look(facts, &progress, is_free, &mut self.credit);
         back
     }
 
@@ -152,8 +157,11 @@ impl Experiments {
 
     /// Adds the moves of experiments to a plan that was made with these threads held.
     pub(super) fn send(&self, facts: &Facts, plan: &mut Plan) {
-        self.undo.send_back(facts, plan);
-        self.compare.send(facts, plan);
+        let mut back = self.undo.steps_back(facts);
+        back.retain(|step| plan.move_of(step.thread).is_none());
+        plan.moves.extend(back);
+        plan.moves.extend(self.compare.steps(facts));
+        plan.moves.sort_by_key(|step| step.thread);
     }
 
     /// Whether threads are at other places for one window, and the earlier plan continues then.
@@ -197,7 +205,7 @@ impl Experiments {
         let acts = if self.compare.is_under_way_or_due() {
             self.trials.pause()
         } else {
-            (self.trials).choose(wanted, is_quiet, &settings.feedback)
+            (self.trials).choose(wanted, is_quiet, &settings.feedback, &self.credit)
         };
         match acts.limits {
             Level::Off if tries_limits(settings) => limits.clear(),

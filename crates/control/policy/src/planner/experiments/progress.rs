@@ -86,11 +86,38 @@ fn requests(facts: &Facts) -> Option<(Actor, Deed)> {
     (count > 0.0 && bytes > 0.0).then_some((Actor::Requests, deed))
 }
 
-/// Adds a window to a sum of windows.
-pub(super) fn add(sum: &mut Progress, progress: &Progress) {
-    for (actor, deed) in progress {
-        let all = sum.entry(*actor).or_insert(Deed { rate: 0.0, ..*deed });
-        all.rate += deed.rate;
+/// The mean progress of some windows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mean {
+    windows: u32,
+    sum: Progress,
+}
+
+impl Mean {
+    /// Adds a window.
+    pub(super) fn add(&mut self, progress: &Progress) {
+        self.windows += 1;
+        for (actor, deed) in progress {
+            let all = self
+                .sum
+                .entry(*actor)
+                .or_insert(Deed { rate: 0.0, ..*deed });
+            all.rate += deed.rate;
+        }
+    }
+
+    /// How many windows.
+    pub(super) fn windows(&self) -> u32 {
+        self.windows
+    }
+
+    /// The mean.
+    pub(super) fn progress(&self) -> Progress {
+        let mut mean = self.sum.clone();
+        for deed in mean.values_mut() {
+            deed.rate /= f64::from(self.windows.max(1));
+        }
+        mean
     }
 }
 
@@ -132,15 +159,6 @@ fn by_process(progress: &Progress) -> Sums {
         sum.threads += deed.threads;
     }
     sums
-}
-
-/// The mean of a sum of `windows` windows.
-pub(super) fn mean(sum: &Progress, windows: u32) -> Progress {
-    let mut mean = sum.clone();
-    for deed in mean.values_mut() {
-        deed.rate /= f64::from(windows.max(1));
-    }
-    mean
 }
 
 /// Whether the same threads do the same work in both, at any speed.

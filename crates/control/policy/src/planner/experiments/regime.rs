@@ -1,7 +1,9 @@
 //! One kind of work, and what is known of each setting under it.
 
+use std::collections::BTreeMap;
+
 use super::arm::Arm;
-use super::progress::{Progress, add, are_alike, are_as_fast, are_as_long, mean, speed};
+use super::progress::{Mean, Progress, are_alike, are_as_fast, are_as_long, speed};
 
 /// A smaller gain than this is not worth it.
 pub(super) const MIN_GAIN: f64 = 0.01;
@@ -16,9 +18,9 @@ pub(super) struct Regime {
     pub(super) deeds: Progress,
     pub(super) seen: u64,
     /// The last window under each setting, and the number of changes then.
-    pub(super) last: Vec<(Arm, u64, Progress)>,
-    /// Each measured setting, with its number of windows and the sum of their rates.
-    pub(super) measured: Vec<(Arm, u32, Progress)>,
+    pub(super) last: BTreeMap<Arm, (u64, Progress)>,
+    /// Each measured setting.
+    pub(super) measured: BTreeMap<Arm, Mean>,
     /// The number of changes then. Measurements from before later changes are not compared with new ones.
     pub(super) changes: u64,
     pub(super) verdict: Option<Verdict>,
@@ -31,7 +33,7 @@ pub(super) struct Verdict {
     /// The progress under it.
     pub(super) got: Progress,
     /// How fast each setting was, compared with neither.
-    pub(super) speeds: Vec<(Arm, f64)>,
+    pub(super) speeds: BTreeMap<Arm, f64>,
     /// What was tried.
     pub(super) wanted: Arm,
     pub(super) until: u64,
@@ -40,34 +42,39 @@ pub(super) struct Verdict {
 }
 
 impl Regime {
+    /// A kind of work that begins with this window.
+    pub(super) fn new(deeds: Progress, changes: u64) -> Regime {
+        Regime {
+            deeds,
+            seen: 0,
+            last: BTreeMap::new(),
+            measured: BTreeMap::new(),
+            changes,
+            verdict: None,
+        }
+    }
+
     /// Whether threads do the same. Requests must also be as long as before under the same setting, and processes as
     /// fast if nothing else has changed since.
     pub(super) fn is_like(&self, progress: &Progress, acting: Arm, changes: u64) -> bool {
-        let last = self.last.iter().find(|(arm, _, _)| *arm == acting);
-        are_alike(&self.deeds, progress)
-            && last.is_none_or(|(_, then, last)| {
-                are_as_long(last, progress) && (*then != changes || are_as_fast(last, progress))
-            })
+        let is_as_before = |(then, last): &(u64, Progress)| {
+            are_as_long(last, progress) && (*then != changes || are_as_fast(last, progress))
+        };
+        are_alike(&self.deeds, progress) && self.last.get(&acting).is_none_or(is_as_before)
     }
 
-    /// Whether a window under this setting was seen since threads or data moved.
-    pub(super) fn is_known(&self, acting: Arm, changes: u64) -> bool {
-        let mut last = self.last.iter();
-        last.any(|(arm, then, _)| *arm == acting && *then == changes)
+    /// Takes a window under a setting. Returns whether one was seen since threads or data moved.
+    pub(super) fn see(&mut self, acting: Arm, progress: &Progress, changes: u64) -> bool {
+        let last = self.last.insert(acting, (changes, progress.clone()));
+        last.is_some_and(|(then, _)| then == changes)
     }
 
+    /// Measures a setting.
     pub(super) fn measure(&mut self, arm: Arm, progress: &Progress, trial_windows: u32) {
-        let known = self.measured.iter().position(|each| each.0 == arm);
-        let index = known.unwrap_or_else(|| {
-            self.measured.push((arm, 0, Progress::new()));
-            self.measured.len() - 1
-        });
-        let (_, windows, sum) = &mut self.measured[index];
-        if *windows >= trial_windows {
-            return;
+        let mean = self.measured.entry(arm).or_default();
+        if mean.windows() < trial_windows {
+            mean.add(progress);
         }
-        *windows += 1;
-        add(sum, progress);
     }
 
     /// Forgets results if threads or data have moved since, and the kept setting gets less now.
@@ -83,15 +90,14 @@ impl Regime {
 
     /// The part of a window that is lost, compared with the fastest setting.
     pub(super) fn lost(&self, progress: &Progress) -> f64 {
-        let measured = self.measured.iter();
-        let lost = measured.map(|(_, windows, sum)| 1.0 - speed(progress, &mean(sum, *windows)));
+        let measured = self.measured.values();
+        let lost = measured.map(|mean| 1.0 - speed(progress, &mean.progress()));
         lost.fold(0.0, f64::max)
     }
 
     /// What threads get under a setting, in the mean of its windows.
     pub(super) fn got(&self, arm: Arm) -> Option<Progress> {
-        let (_, windows, sum) = self.measured.iter().find(|each| each.0 == arm)?;
-        Some(mean(sum, *windows))
+        self.measured.get(&arm).map(Mean::progress)
     }
 
     /// How fast threads are under a setting, compared with neither.
@@ -100,14 +106,14 @@ impl Regime {
     }
 
     /// How fast threads are under each setting that is measured now, compared with neither.
-    pub(super) fn speeds(&self) -> Vec<(Arm, f64)> {
-        let arms = self.measured.iter().map(|each| each.0);
-        arms.filter_map(|arm| Some((arm, self.speed(arm)?)))
+    pub(super) fn speeds(&self) -> BTreeMap<Arm, f64> {
+        let arms = self.measured.keys();
+        arms.filter_map(|arm| Some((*arm, self.speed(*arm)?)))
             .collect()
     }
 
     /// The speeds of all settings now, or as they were when one was kept.
-    pub(super) fn known_speeds(&self) -> Vec<(Arm, f64)> {
+    pub(super) fn known_speeds(&self) -> BTreeMap<Arm, f64> {
         match &self.verdict {
             Some(verdict) => verdict.speeds.clone(),
             None => self.speeds(),
@@ -116,8 +122,7 @@ impl Regime {
 
     /// The settings to try: what is wanted now, and what is tried already.
     pub(super) fn wanted(&self, wanted: Arm) -> Arm {
-        let tried = self.measured.iter().map(|each| each.0);
-        tried.fold(wanted, Arm::both)
+        self.measured.keys().copied().fold(wanted, Arm::both)
     }
 
     /// The settings that were not measured for long enough. The current one comes first, then all in turns, so that
@@ -128,10 +133,7 @@ impl Regime {
             self.speed(arm)
                 .is_some_and(|speed| speed < MUCH_SLOWER * best)
         };
-        let windows = |arm: Arm| {
-            let known = self.measured.iter().find(|each| each.0 == arm);
-            known.map_or(0, |each| each.1)
-        };
+        let windows = |arm: Arm| self.measured.get(&arm).map_or(0, Mean::windows);
         let is_done = |arm: Arm| {
             let is_enough = windows(arm) >= trial_windows;
             is_enough || (arm != Arm::NEITHER && windows(arm) > 0 && is_slow(arm))
@@ -155,12 +157,27 @@ impl Regime {
         arms
     }
 
+    /// Keeps the fastest setting of those that were wanted.
+    pub(super) fn decide(&mut self, wanted: Arm, until: u64, changes: u64) -> Arm {
+        let kept = self.fastest();
+        self.verdict = Some(Verdict {
+            kept,
+            got: self.got(kept).unwrap_or_default(),
+            speeds: self.speeds(),
+            wanted,
+            until,
+            changes,
+        });
+        self.measured.clear();
+        kept
+    }
+
+    /// The fastest setting; neither, if that gains too little.
     pub(super) fn fastest(&self) -> Arm {
         let mut best = (Arm::NEITHER, 1.0 + MIN_GAIN);
-        for (arm, _, _) in &self.measured {
-            let speed = self.speed(*arm).unwrap_or(0.0);
+        for (arm, speed) in self.speeds() {
             if speed > best.1 {
-                best = (*arm, speed);
+                best = (arm, speed);
             }
         }
         best.0

@@ -10,11 +10,11 @@ use egeria_machine::NodeId;
 
 use super::super::decision::Resting;
 use super::super::settings::Feedback;
-use super::rest::Rest;
+use crate::rest::Rest;
 use crate::{ActionResult, Expectation, Kept, KeptBecause, Move, Subject};
 
-/// The time is doubled at most this often.
-const MAX_DOUBLINGS: u32 = 4;
+/// At most this number of times as long.
+const MAX_FACTOR: u32 = 16;
 
 /// Actions that brought too little.
 #[derive(Clone, Debug, Default)]
@@ -33,15 +33,6 @@ struct Setback {
 }
 
 impl Setbacks {
-    /// A window has passed.
-    pub(in crate::planner) fn pass(&mut self) {
-        self.known.retain(|_, setback| {
-            setback.rest.pass();
-            setback.memory_windows = setback.memory_windows.saturating_sub(1);
-            setback.memory_windows > 0
-        });
-    }
-
     /// Records actions that missed; actions that brought enough are dropped.
     pub(super) fn learn(&mut self, results: &[&ActionResult], settings: &Feedback) {
         for result in results {
@@ -55,11 +46,12 @@ impl Setbacks {
             }
             let known = self.known.get(&key);
             let mut rest = known.map_or(Rest::default(), |setback| setback.rest);
-            let rest_windows = rest.begin(settings.rest_windows, MAX_DOUBLINGS);
+            let first = settings.rest_windows;
+            rest.begin(first, first.saturating_mul(MAX_FACTOR));
             let setback = Setback {
                 expected,
                 measured,
-                memory_windows: rest_windows.saturating_mul(2),
+                memory_windows: rest.windows().saturating_add(1).saturating_mul(2),
                 rest,
             };
             self.known.insert(key, setback);
@@ -101,18 +93,25 @@ impl Setbacks {
         self.resting_on(&Subject::Limit { node }).is_some()
     }
 
-    /// All actions that are not repeated now, except migrations of threads: the plan has their reasons.
-    pub(in crate::planner) fn resting(&self) -> Vec<Resting> {
+    /// All actions that are not repeated now, except migrations of threads: the plan has their reasons. The window is
+    /// over then.
+    pub(in crate::planner) fn end_window(&mut self) -> Vec<Resting> {
         let rests = |(subject, setback): (&Subject, &Setback)| {
             let is_thread = matches!(subject, Subject::Thread { .. });
-            (!is_thread && setback.rest.windows() > 0).then(|| setback.resting(*subject))
+            (!is_thread && !setback.rest.is_over()).then(|| setback.resting(*subject))
         };
-        self.known.iter().filter_map(rests).collect()
+        let resting = self.known.iter().filter_map(rests).collect();
+        self.known.retain(|_, setback| {
+            setback.rest.pass();
+            setback.memory_windows = setback.memory_windows.saturating_sub(1);
+            setback.memory_windows > 0
+        });
+        resting
     }
 
     fn resting_on(&self, subject: &Subject) -> Option<&Setback> {
         let setback = self.known.get(subject)?;
-        (setback.rest.windows() > 0).then_some(setback)
+        (!setback.rest.is_over()).then_some(setback)
     }
 }
 

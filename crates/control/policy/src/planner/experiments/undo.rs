@@ -18,6 +18,7 @@ use egeria_machine::NodeId;
 
 use super::super::settings::Feedback;
 use super::experiment::Experiment;
+use super::places::{Places, moves};
 use super::progress::{Kinds, Progress};
 use crate::{Move, Plan, Reason};
 
@@ -41,8 +42,6 @@ pub(super) struct Undo {
     /// Former nodes of threads that have moved since data last moved.
     since_data: Places,
 }
-
-type Places = BTreeMap<ThreadKey, NodeId>;
 
 #[derive(Clone, Debug, Default)]
 enum State {
@@ -116,10 +115,13 @@ impl Undo {
         self.since_data.clear();
     }
 
-    /// Adds threads that stay where they are now, in addition to those that were sent back. Before the undoing is
+    /// Adds threads that stay at their former nodes, and others that stay where they are now. Before the undoing is
     /// judged these are all threads; later, threads of the same processes while these are held. Otherwise the reason
     /// that moved the first threads would move the others.
-    fn beside_held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
+    pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
+        for (key, (node, _)) in &self.held {
+            held.entry(*key).or_insert(*node);
+        }
         let processes: BTreeSet<u32> = self.held.keys().map(|key| key.process_id).collect();
         let all = matches!(self.state, State::Undone(_));
         let stays = |key: &ThreadKey| all || processes.contains(&key.process_id);
@@ -128,29 +130,13 @@ impl Undo {
         }
     }
 
-    /// Adds threads that stay at their former nodes.
-    pub(super) fn held(&self, facts: &Facts, held: &mut HashMap<ThreadKey, NodeId>) {
-        for (key, (node, _)) in &self.held {
-            held.entry(*key).or_insert(*node);
-        }
-        self.beside_held(facts, held);
-    }
-
     /// The moves of threads that go back now.
     pub(super) fn steps_back(&self, facts: &Facts) -> Vec<Move> {
         let Some(speed) = self.lost else {
             return Vec::new();
         };
-        let step = |(key, (node, _)): (&ThreadKey, &(NodeId, u32))| {
-            let thread = facts.window.thread(*key)?;
-            (thread.node != *node).then_some(Move {
-                thread: *key,
-                from: thread.node,
-                to: *node,
-                reason: Reason::BroughtLess { speed },
-            })
-        };
-        self.held.iter().filter_map(step).collect()
+        let places = self.held.iter().map(|(key, (node, _))| (key, node));
+        moves(facts, places, &Reason::BroughtLess { speed })
     }
 
     /// Threads of a process that would go back stay where they are, because the process may not pay for it.
@@ -161,15 +147,6 @@ impl Undo {
         };
         self.held
             .retain(|key, (node, _)| key.process_id != process || is_back(key, *node));
-    }
-
-    /// Adds the moves back to a plan that was made with these threads held.
-    pub(super) fn send_back(&self, facts: &Facts, plan: &mut Plan) {
-        let steps: Vec<Move> = (self.steps_back(facts).into_iter())
-            .filter(|step| plan.move_of(step.thread).is_none())
-            .collect();
-        plan.moves.extend(steps);
-        plan.moves.sort_by_key(|step| step.thread);
     }
 
     /// Takes the decision about a window. `is_still` says that nothing else changes.
