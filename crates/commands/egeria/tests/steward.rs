@@ -316,7 +316,7 @@ fn ends_in_order(steward: &mut Background, why: &str) {
 struct Group(std::path::PathBuf, Background);
 
 impl Group {
-    fn make() -> Option<Group> {
+    fn make() -> Option<(Group, String)> {
         let hierarchies = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
         let is_second = |path: &&Path| path.join("cgroup.controllers").exists();
         let Some(root) = hierarchies.into_iter().find(is_second) else {
@@ -331,7 +331,8 @@ impl Group {
         let busy = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
         let group = Group(directory, busy);
         std::fs::write(group.0.join("cgroup.procs"), group.1.id().to_string()).unwrap();
-        Some(group)
+        let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
+        Some((group, name))
     }
 
     fn remove(&mut self) {
@@ -350,11 +351,10 @@ impl Drop for Group {
 
 #[test]
 fn a_control_group_is_looked_after_until_it_vanishes() {
-    let Some(mut group) = Group::make() else {
+    let Some((mut group, name)) = Group::make() else {
         return;
     };
     let sandbox = Sandbox::new();
-    let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
     let outside = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
     let steward = steward_of(&sandbox, &["--cgroup", &name])
         .stderr(Stdio::piped())
@@ -373,11 +373,10 @@ fn a_control_group_is_looked_after_until_it_vanishes() {
 
 #[test]
 fn a_steward_without_a_volume_is_configured_by_the_settings() {
-    let Some(mut group) = Group::make() else {
+    let Some((mut group, name)) = Group::make() else {
         return;
     };
     let sandbox = Sandbox::new();
-    let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
     let settings = sandbox.file("egeria.toml", "[volumes]\n");
     let configured = [
         "steward",

@@ -270,15 +270,17 @@ pub fn within<T: Send + 'static>(
     })
 }
 
+/// A shell's command line, for tests.
+#[cfg(test)]
+pub(crate) fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
 
     #[test]
     fn a_hanging_group_is_killed_at_its_limit_and_named() {

@@ -90,11 +90,30 @@ struct Look {
 }
 
 impl<'a> EmulatedRun<'a> {
-    /// Makes the volumes, with timing off.
+    /// Makes the volumes of one machine, with timing off.
     pub(crate) fn set_up(
         options: &EmulatedOptions<'a>,
         machine: &Machine,
         setups: &[VolumeSetup],
+    ) -> Result<EmulatedRun<'a>> {
+        let name = format!("bench {}", std::process::id());
+        EmulatedRun::make(options, machine, setups, Some(name))
+    }
+
+    /// The same, each volume with a machine of its own.
+    pub(crate) fn set_up_apart(
+        options: &EmulatedOptions<'a>,
+        machine: &Machine,
+        setups: &[VolumeSetup],
+    ) -> Result<EmulatedRun<'a>> {
+        EmulatedRun::make(options, machine, setups, None)
+    }
+
+    fn make(
+        options: &EmulatedOptions<'a>,
+        machine: &Machine,
+        setups: &[VolumeSetup],
+        share_machine: Option<String>,
     ) -> Result<EmulatedRun<'a>> {
         let memory = &options.memory_directory;
         let backstage = memory_directory(memory)?;
@@ -104,7 +123,7 @@ impl<'a> EmulatedRun<'a> {
             let attach = AttachOptions {
                 machine: Some(machine.clone()),
                 memory: setup.memory,
-                share_machine: Some(format!("bench {}", std::process::id())),
+                share_machine: share_machine.clone(),
                 allocation: Some(setup.allocation),
                 ..AttachOptions::default()
             };
@@ -136,7 +155,21 @@ impl<'a> EmulatedRun<'a> {
         self.volumes[index].mount_directory()
     }
 
-    fn set_timing(&self, on: bool) {
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = &ScratchVolume> {
+        self.volumes.iter()
+    }
+
+    /// For what belongs to none of the volumes.
+    pub(crate) fn backstage(&self) -> &Path {
+        self.backstage.path()
+    }
+
+    /// Runs programs at once to their end; what each said.
+    pub(crate) fn call(&self, calls: &[Call], limit: Duration) -> Result<Vec<String>> {
+        script::run(calls, &self.library, self.backstage(), limit, self.cancel)
+    }
+
+    pub(crate) fn set_timing(&self, on: bool) {
         for volume in &self.volumes {
             volume.volume().set_timing(on);
         }
@@ -145,13 +178,7 @@ impl<'a> EmulatedRun<'a> {
     /// Runs programs to their end with timing off, one after the other.
     pub(crate) fn prepare(&self, calls: Vec<Call>) -> Result<()> {
         for call in calls {
-            script::run(
-                &[call],
-                &self.library,
-                self.backstage.path(),
-                LIMIT,
-                self.cancel,
-            )?;
+            self.call(&[call], LIMIT)?;
         }
         Ok(())
     }

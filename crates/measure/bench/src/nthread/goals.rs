@@ -48,56 +48,34 @@ pub struct Disagreement {
 pub(super) fn goals(bars: &[Bar]) -> Vec<Goal> {
     use Figure::*;
     let mut goals = vec![never_behind(bars)];
-    let mut add = |what: &str, figure, workloads: &[&str], other, bound| {
-        let at_least = format!("{what}: full at least {bound:.2}x {other}");
-        goals.push(against(bars, at_least, figure, workloads, other, bound));
+    let mut add = |what: &str, figure, workloads: &[&str], bounds: &[(&str, f64)]| {
+        goals.extend(bounds.iter().map(|(other, bound)| {
+            let at_least = format!("{what}: full at least {bound:.2}x {other}");
+            against(bars, at_least, (figure, workloads), other, *bound)
+        }));
     };
     let mixed = ["rw80", "rw60", "rw40", "rw20"];
+    let four = "fio rw80 and rw60, 4 threads";
+    add(four, FiveA, &mixed[..2], &[("nova", 1.4), ("rl", 1.1)]);
+    let eight = "fio mixed, 8 threads";
+    add(eight, FiveB, &mixed, &[("nova", 1.9), ("nova_n", 1.3)]);
+    add("db_bench R, one instance", SevenA, &["R"], &[("nova", 1.4)]);
     add(
-        "fio rw80 and rw60, 4 threads",
-        FiveA,
-        &mixed[..2],
-        "nova",
-        1.4,
-    );
-    add(
-        "fio rw80 and rw60, 4 threads",
-        FiveA,
-        &mixed[..2],
-        "rl",
-        1.1,
-    );
-    add("fio mixed, 8 threads", FiveB, &mixed, "nova", 1.9);
-    add("fio mixed, 8 threads", FiveB, &mixed, "nova_n", 1.3);
-    add("db_bench R, one instance", SevenA, &["R"], "nova", 1.4);
-    add("db_bench RW, one instance", SevenA, &["RW"], "nova", 1.2);
-    add(
-        "db_bench R and RW, one instance",
+        "db_bench RW, one instance",
         SevenA,
-        &["R", "RW"],
-        "nova_n",
-        1.1,
+        &["RW"],
+        &[("nova", 1.2)],
     );
-    add(
-        "db_bench, two instances, mean",
-        SevenB,
-        &[MEAN],
-        "nova",
-        1.3,
-    );
-    add(
-        "db_bench, two instances, mean",
-        SevenB,
-        &[MEAN],
-        "nova_n",
-        1.3,
-    );
+    let both = "db_bench R and RW, one instance";
+    add(both, SevenA, &["R", "RW"], &[("nova_n", 1.1)]);
+    let two = "db_bench, two instances, mean";
+    add(two, SevenB, &[MEAN], &[("nova", 1.3), ("nova_n", 1.3)]);
+    let web = ["webserver", "webproxy"];
     add(
         "filebench webserver and webproxy",
         SixA,
-        &["webserver", "webproxy"],
-        "nm",
-        1.1,
+        &web,
+        &[("nm", 1.1)],
     );
     goals.push(no_ping_pong(bars));
     goals
@@ -167,17 +145,17 @@ fn never_behind(bars: &[Bar]) -> Goal {
 fn against(
     bars: &[Bar],
     what: String,
-    figure: Figure,
-    workloads: &[&str],
+    (figure, workloads): (Figure, &[&str]),
     other: &str,
     bound: f64,
 ) -> Goal {
-    let meant = fulls(bars)
-        .filter(|bar| bar.figure == figure && workloads.contains(&bar.row.workload.as_str()));
+    let is_meant =
+        |bar: &&Bar| bar.figure == figure && workloads.contains(&bar.row.workload.as_str());
+    let ratios = fulls(bars).filter(is_meant);
     least(
         what,
         bound,
-        meant.filter_map(|full| ratio(bars, full, other)),
+        ratios.filter_map(|full| ratio(bars, full, other)),
     )
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use egeria_engine::AllocationPolicy;
 use egeria_machine::Machine;
-use tempfile::TempDir;
 
 use super::mover::{Mover, Moves};
 use super::options::NthreadOptions;
@@ -14,11 +13,11 @@ use super::program::Program;
 use super::sample::{self, Moment, Sampler};
 use super::setup::{Allocation, Pinning};
 use super::{fio, rocksdb};
-use crate::programs::script::{self, Call};
+use crate::emulated::{EmulatedOptions, EmulatedRun, VolumeSetup};
+use crate::programs::script::Call;
 use crate::programs::{self, Yield, filebench};
-use egeria_harness::process::Cancel;
 use egeria_harness::{Error, Result};
-use egeria_scratch::{ScratchVolume, memory_directory};
+use egeria_scratch::ScratchVolume;
 
 /// Size of each pool; a file in memory that takes only what is written.
 const POOL_BYTES: u64 = 2 << 30;
@@ -46,57 +45,36 @@ pub(super) struct Measurement {
 pub(super) struct Stage<'a> {
     group: &'a Group,
     machine: Machine,
-    scratches: Vec<ScratchVolume>,
-    /// For what programs say.
-    backstage: TempDir,
-    library: PathBuf,
+    run: EmulatedRun<'a>,
     filebench: PathBuf,
-    cancel: Cancel<'a>,
 }
 
 impl<'a> Stage<'a> {
     /// Makes the volumes, with timing off.
-    pub(super) fn set_up(options: &'a NthreadOptions<'_>, group: &'a Group) -> Result<Stage<'a>> {
-        let memory = &options.memory_directory;
-        let backstage = memory_directory(memory)?;
-        let library =
-            egeria_harness::program::loadable(&options.preload_library, backstage.path())?;
+    pub(super) fn set_up(options: &NthreadOptions<'a>, group: &'a Group) -> Result<Stage<'a>> {
         let machine = paced(&options.machine, group)?;
-        let nodes: Vec<u16> = machine.nodes.iter().map(|node| node.id.0).collect();
         let volumes = match group.setup.allocation {
-            Allocation::NodeOfInstance => group.instances,
+            Allocation::NodeOfInstance => group.instances as usize,
             _ => 1,
         };
-        let make = |_| ScratchVolume::make(memory, &nodes, POOL_BYTES, Some(machine.clone()));
-        let scratches = (0..volumes)
-            .map(make)
-            .collect::<egeria_scratch::Result<Vec<_>>>()?;
-        let stage = Stage {
+        let setup = |place| VolumeSetup {
+            memory: None,
+            pool_bytes: POOL_BYTES,
+            allocation: allocation(group, place, machine.nodes.len()),
+        };
+        let setups: Vec<VolumeSetup> = (0..volumes).map(setup).collect();
+        let given = EmulatedOptions {
+            memory_directory: options.memory_directory.clone(),
+            watch: options.watch,
+            ..EmulatedOptions::new(options.preload_library.clone())
+        };
+        let run = EmulatedRun::set_up_apart(&given, &machine, &setups)?;
+        Ok(Stage {
             group,
             machine,
-            scratches,
-            backstage,
-            library,
+            run,
             filebench: options.filebench_program.clone(),
-            cancel: options.watch.cancel,
-        };
-        stage.set_timing(false);
-        stage.allocate();
-        Ok(stage)
-    }
-
-    fn allocate(&self) {
-        for (place, scratch) in self.scratches.iter().enumerate() {
-            let node = (place % self.machine.nodes.len()) as u8;
-            scratch
-                .volume()
-                .set_allocation(match self.group.setup.allocation {
-                    Allocation::Local => AllocationPolicy::Local,
-                    Allocation::Random => AllocationPolicy::Random,
-                    Allocation::OneNode => AllocationPolicy::Pool(0),
-                    Allocation::NodeOfInstance => AllocationPolicy::Pool(node),
-                });
-        }
+        })
     }
 
     /// Makes the files that the group's programs use, with timing off.
@@ -104,10 +82,10 @@ impl<'a> Stage<'a> {
         match self.group.programs[0] {
             Program::Fio { .. } => {
                 // NThread §V-C: all data is on node 0 at first, in every system.
-                let volume = self.scratches[0].shared();
+                let volume = self.run.shared(0);
                 volume.set_allocation(AllocationPolicy::Pool(0));
                 let made = fio::prepare(volume, self.group.threads);
-                self.allocate();
+                volume.set_allocation(allocation(self.group, 0, self.machine.nodes.len()));
                 made
             }
             Program::Rocksdb(_) if self.group.needs_database() => {
@@ -126,7 +104,7 @@ impl<'a> Stage<'a> {
         for place in 0..self.group.instances {
             let mut bound = call(place);
             bound.cpus = Some(self.cpus(place));
-            self.call(&[bound])?;
+            self.run.call(&[bound], LIMIT)?;
         }
         Ok(())
     }
@@ -136,11 +114,11 @@ impl<'a> Stage<'a> {
         let calls: Vec<Call> = (0..self.group.instances)
             .map(|place| self.bound(place, self.measured_call(program, place)))
             .collect();
-        self.set_timing(true);
+        self.run.set_timing(true);
         let (said, samples, moves) = self.watched(program, &calls)?;
         let pace = &self.group.pace;
         let measured = sample::measured(&samples, pace.warmup);
-        let dilations = sample::dilations(measured, self.scratches.len(), pace.dilation);
+        let dilations = sample::dilations(measured, self.run.volumes().count(), pace.dilation);
         let sum = |sum: Yield, (text, dilation): (&String, &f64)| -> Result<Yield> {
             Ok(sum.plus(given(program, text, *dilation)?))
         };
@@ -163,21 +141,17 @@ impl<'a> Stage<'a> {
         calls: &[Call],
     ) -> Result<(Vec<String>, Vec<sample::Sample>, Moves)> {
         let pace = &self.group.pace;
-        let volumes = self
-            .scratches
-            .iter()
-            .map(ScratchVolume::shared)
-            .cloned()
-            .collect();
+        let volumes = self.run.volumes().map(ScratchVolume::shared);
+        let volumes = volumes.cloned().collect();
         let log = format!("decisions-{}", program.workload());
-        let log = self.backstage.path().join(log);
-        let first = self.scratches[0].shared();
+        let log = self.run.backstage().join(log);
+        let first = self.run.shared(0);
         let mover = Mover::start(first, &self.machine, &self.group.setup, pace, &log)?;
         let interval = (pace.warmup + pace.measured) / MOMENTS;
         let sampler = Sampler::start(volumes, self.machine.nodes.len(), interval)?;
-        let said = self.call(calls);
+        let said = self.run.call(calls, LIMIT);
         let (samples, moves) = (sampler.stop(), mover.stop());
-        self.set_timing(false);
+        self.run.set_timing(false);
         Ok((said?, samples, moves?))
     }
 
@@ -207,22 +181,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn call(&self, calls: &[Call]) -> Result<Vec<String>> {
-        script::run(
-            calls,
-            &self.library,
-            self.backstage.path(),
-            LIMIT,
-            self.cancel,
-        )
-    }
-
     /// The files of an instance.
     fn directory(&self, place: u32) -> PathBuf {
-        let scratch = &self.scratches[place as usize % self.scratches.len()];
+        let volume = place as usize % self.run.volumes().count();
+        let directory = self.run.directory(volume);
         match self.group.programs[0] {
-            Program::Fio { .. } => scratch.mount_directory().to_owned(),
-            _ => scratch.mount_directory().join(format!("instance{place}")),
+            Program::Fio { .. } => directory.to_owned(),
+            _ => directory.join(format!("instance{place}")),
         }
     }
 
@@ -240,11 +205,15 @@ impl<'a> Stage<'a> {
         let nodes = &self.machine.nodes;
         egeria_machine::format_cpu_list(&nodes[node as usize % nodes.len()].cpus)
     }
+}
 
-    fn set_timing(&self, on: bool) {
-        for scratch in &self.scratches {
-            scratch.volume().set_timing(on);
-        }
+/// Where new data of the volume in this place goes.
+fn allocation(group: &Group, place: usize, nodes: usize) -> AllocationPolicy {
+    match group.setup.allocation {
+        Allocation::Local => AllocationPolicy::Local,
+        Allocation::Random => AllocationPolicy::Random,
+        Allocation::OneNode => AllocationPolicy::Pool(0),
+        Allocation::NodeOfInstance => AllocationPolicy::Pool((place % nodes) as u8),
     }
 }
 

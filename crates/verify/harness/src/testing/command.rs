@@ -203,13 +203,8 @@ fn describe(child: &Child) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::shell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
 
     #[test]
     fn what_takes_too_long_is_named_with_its_state() {

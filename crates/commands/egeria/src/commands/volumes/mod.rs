@@ -4,6 +4,7 @@ pub mod check;
 pub mod df;
 pub mod mkfs;
 pub mod mount;
+mod options;
 mod placement;
 pub mod run;
 pub mod scrub;

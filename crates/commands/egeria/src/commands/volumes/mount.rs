@@ -15,11 +15,9 @@ use egeria_machine::NamedPath;
 use egeria_mount::{MountError, MountOptions, RequestCounts};
 use serde::{Deserialize, Serialize};
 
-use crate::commands::volumes::sharing::SharingArguments;
+use crate::commands::volumes::options::VolumeOptions;
 use crate::configuration::{Configuration, SettingsArgument};
-use crate::machine_choice::{
-    Allocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
-};
+use crate::machine_choice::{MachineLabel, attach_options};
 use crate::session::{self, PoolLabel};
 use crate::{daemon_log, paths, service};
 use egeria_cli::failure::{Failure, Outcome, reason};
@@ -75,14 +73,7 @@ struct Options {
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     page_cache: Option<u64>,
     #[command(flatten)]
-    machine: MachineArguments,
-    #[command(flatten)]
-    memory: MemoryArguments,
-    /// Where new data goes: local (the writer's node), random, striped (over all nodes), node=N
-    #[arg(long, value_name = "local|random|striped|node=N", value_parser = Allocation::parse)]
-    alloc: Option<Allocation>,
-    #[command(flatten)]
-    sharing: SharingArguments,
+    volume: VolumeOptions,
     /// Serve metrics for Prometheus (/metrics) on this port of the loopback, or on this unix socket
     #[arg(long, value_name = "PORT|IP:PORT|PATH", value_parser = egeria_http::Address::parse)]
     metrics: Option<egeria_http::Address>,
@@ -118,9 +109,10 @@ impl Mount {
                 options.allow_other |= volume.allow_other;
                 options.read_only |= volume.read_only;
                 options.page_cache = options.page_cache.or(volume.page_cache);
-                options.alloc = options.alloc.or(volume.alloc);
-                options.sharing.limit = options.sharing.limit.or(volume.limit);
-                options.sharing.delegates = options.sharing.delegates.or(volume.delegates);
+                options.volume.alloc = options.volume.alloc.or(volume.alloc);
+                options.volume.sharing.limit = options.volume.sharing.limit.or(volume.limit);
+                options.volume.sharing.delegates =
+                    options.volume.sharing.delegates.or(volume.delegates);
                 options.metrics = options.metrics.or_else(|| volume.metrics.clone());
                 (volume.pool().to_path_buf(), volume.directory)
             }
@@ -195,25 +187,25 @@ fn background_command(mount: &Mount) -> Command {
     if mount.options.read_only {
         command.arg("--read-only");
     }
-    if let Some(machine) = &mount.options.machine.machine {
+    if let Some(machine) = &mount.options.volume.machine.machine {
         command.arg(format!("--machine={machine}"));
-        if let Some(dilation) = mount.options.machine.dilation {
+        if let Some(dilation) = mount.options.volume.machine.dilation {
             command.arg(format!("--dilation={dilation}"));
         }
-        if let Some(memory) = mount.options.memory.memory {
+        if let Some(memory) = mount.options.volume.memory.memory {
             command.arg(format!("--memory={}", memory.name()));
         }
-        if let Some(name) = &mount.options.memory.share_machine {
+        if let Some(name) = &mount.options.volume.memory.share_machine {
             command.arg(format!("--share-machine={name}"));
         }
     }
-    if let Some(allocation) = mount.options.alloc {
+    if let Some(allocation) = mount.options.volume.alloc {
         command.arg(format!("--alloc={}", allocation.name()));
     }
-    if let Some(limit) = mount.options.sharing.limit {
+    if let Some(limit) = mount.options.volume.sharing.limit {
         command.arg(format!("--limit={limit}"));
     }
-    if let Some(delegates) = mount.options.sharing.delegates {
+    if let Some(delegates) = mount.options.volume.sharing.delegates {
         command.arg(format!("--delegates={delegates}"));
     }
     if let Some(log) = &mount.options.log {
@@ -239,7 +231,7 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     }
     daemon_log::begin(!mount.options.ready, mount.options.log.as_deref())?;
     let signals = Signals::install()?;
-    let machine = mount.options.machine.declared()?;
+    let machine = mount.options.volume.machine.declared()?;
     let mode = if mount.options.read_only {
         AttachMode::ReadOnly
     } else {
@@ -248,15 +240,15 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     let volume = session::attach(
         &mount.pool,
         mode,
-        &attach_options(machine.clone(), &mount.options.memory),
+        &attach_options(machine.clone(), &mount.options.volume.memory),
     )?;
     let attached = daemon_log::follow(&volume);
-    mount.options.machine.check_made(&volume)?;
+    mount.options.volume.machine.check_made(&volume)?;
     let label = MachineLabel::of_session(&volume, machine.as_ref());
-    if let Some(allocation) = mount.options.alloc {
+    if let Some(allocation) = mount.options.volume.alloc {
         allocation.apply(&volume)?;
     }
-    mount.options.sharing.apply(&volume)?;
+    mount.options.volume.sharing.apply(&volume)?;
     let requests = Arc::new(RequestCounts::default());
     let metrics = mount.options.metrics.as_ref().map(|address| {
         let of_volume = Box::new(egeria_metrics::VolumeMetrics::of(

@@ -20,11 +20,10 @@ use egeria_mount::{MountHandle, MountOptions};
 use egeria_policy::planner::System;
 use egeria_steward::{Scope, Steward, Target};
 
+use crate::commands::volumes::options::VolumeOptions;
 use crate::commands::volumes::placement;
-use crate::commands::volumes::sharing::{BorrowedSharing, SharingArguments};
-use crate::machine_choice::{
-    Allocation, BorrowedAllocation, MachineArguments, MachineLabel, MemoryArguments, attach_options,
-};
+use crate::commands::volumes::sharing::BorrowedSharing;
+use crate::machine_choice::{Allocation, BorrowedAllocation, MachineLabel, attach_options};
 use crate::policy_choice::{self, StewardArguments};
 use crate::session;
 use child::{exit_status, spawn, wait};
@@ -69,14 +68,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = DEFAULT_SCRATCH, value_parser = sizes::parse)]
     scratch: u64,
     #[command(flatten)]
-    machine: MachineArguments,
-    #[command(flatten)]
-    memory: MemoryArguments,
-    /// Where new data goes: local (the writer's node), random, striped (over all nodes), node=N
-    #[arg(long, value_name = "local|random|striped|node=N", value_parser = Allocation::parse)]
-    alloc: Option<Allocation>,
-    #[command(flatten)]
-    sharing: SharingArguments,
+    options: VolumeOptions,
     /// What decides while CMD runs: off, NThread's rl (threads to the data they read), cpu (and off busy CPUs),
     /// nm (and off busy memory) and full (but never sharers apart), pats, odin, asymsched, or all as one
     #[arg(long, value_name = policy_choice::NAMES.as_str(), default_value = "off", value_parser = policy_choice::policy)]
@@ -102,7 +94,7 @@ pub struct Arguments {
 /// Runs the command and gives its exit status.
 pub fn run(arguments: Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
-    let machine = arguments.machine.resolve()?;
+    let machine = arguments.options.machine.resolve()?;
     // A wrong setting costs no run.
     arguments.steward.settings(arguments.policy)?;
     let report = arguments
@@ -180,7 +172,12 @@ impl Stage {
             None => Some(make_scratch(arguments, machine)?),
         };
         signals.check()?;
-        let declared = arguments.machine.machine.is_some().then(|| machine.clone());
+        let declared = arguments
+            .options
+            .machine
+            .machine
+            .is_some()
+            .then(|| machine.clone());
         let pool = scratch
             .as_ref()
             .map(ScratchPools::first)
@@ -189,15 +186,20 @@ impl Stage {
         let volume = session::attach(
             pool,
             AttachMode::CreateOrJoin,
-            &attach_options(declared, &arguments.memory),
+            &attach_options(declared, &arguments.options.memory),
         )?;
-        arguments.machine.check_made(&volume)?;
+        arguments.options.machine.check_made(&volume)?;
         let borrow = |allocation: Allocation| allocation.apply_for_a_while(&volume);
         // OdinFS stripes what is written; without stripes there would be nothing to delegate.
         let stripes = arguments.policy.stripes() && volume.pool_nodes().len() > 1;
         let published = stripes.then_some(Allocation::Striped);
-        let allocation = arguments.alloc.or(published).map(borrow).transpose()?;
-        let sharing = arguments.sharing.apply_for_a_while(&volume)?;
+        let allocation = arguments
+            .options
+            .alloc
+            .or(published)
+            .map(borrow)
+            .transpose()?;
+        let sharing = arguments.options.sharing.apply_for_a_while(&volume)?;
         signals.check()?;
         let point = MountPoint::create(arguments.allow_other)?;
         if let Some(scratch) = &scratch {
@@ -247,7 +249,12 @@ impl Stage {
             .machine_now_ns()
             .saturating_sub(machine_started_ns);
         let machine_elapsed_s = machine_ns as f64 / 1e9;
-        let declared = arguments.machine.machine.is_some().then_some(machine);
+        let declared = arguments
+            .options
+            .machine
+            .machine
+            .is_some()
+            .then_some(machine);
         let label = MachineLabel::of_session(&self.volume, declared);
         let allocation = Allocation::of(self.volume.allocation(), &self.volume.pool_nodes());
         Ok(Summary {
