@@ -15,11 +15,9 @@ const MIN_SHARED_BYTES: u64 = 64 << 20;
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Wholly.
     Works,
     /// With what is said.
     Limited,
-    /// Not at all.
     Fails,
     /// The machine has nothing that it is for.
     Absent,
@@ -34,7 +32,6 @@ pub struct Ability {
     pub commands: &'static str,
     /// How far it works.
     pub state: State,
-    /// Why.
     pub because: String,
     /// The command that makes it work, or work better.
     pub fix: Option<String>,
@@ -43,7 +40,6 @@ pub struct Ability {
 /// How far, why, and what to do about it.
 type Verdict = (State, String, Option<String>);
 
-/// All abilities.
 pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
     let ability = |name, commands, (state, because, fix): Verdict| Ability {
         name,

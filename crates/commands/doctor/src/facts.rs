@@ -25,7 +25,6 @@ pub struct Facts {
     pub capabilities: Capabilities,
     /// What programs with the set-user-id bit may do for it, as fusermount3.
     pub reachable_capabilities: Capabilities,
-    /// Which container it is in.
     pub container: Option<String>,
     /// The lowest memory limit of its control groups.
     pub memory_limit_bytes: Option<u64>,
@@ -50,11 +49,8 @@ pub struct Facts {
 /// Huge pages of one size.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HugePages {
-    /// Of one.
     pub size_bytes: u64,
-    /// Reserved.
     pub count: u64,
-    /// Of them, free.
     pub free: u64,
 }
 

@@ -11,7 +11,6 @@ use egeria_perf::{Event, EventSampler};
 /// Answers; an error is its number.
 #[derive(Clone, Debug)]
 pub struct Probes {
-    /// Root.
     pub is_root: bool,
     /// `/dev/fuse` can be opened.
     pub fuse: Result<(), i32>,
@@ -27,7 +26,6 @@ pub struct Probes {
     pub accesses: Result<(), i32>,
     /// Sampling accesses by the processor's PMU.
     pub pmu: Sampling,
-    /// Sampling page faults.
     pub page_faults: Sampling,
     /// Choosing CPUs (`sched_setaffinity`).
     pub affinity: Result<(), i32>,
@@ -40,11 +38,9 @@ pub struct Probes {
 /// Whether events can be sampled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sampling {
-    /// On all CPUs.
     Works,
     /// With more rights.
     NotAllowed,
-    /// Not here.
     Absent,
 }
 
@@ -61,9 +57,7 @@ impl Sampling {
 /// The file system that sessions are in.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedMemory {
-    /// Its size.
     pub bytes: u64,
-    /// Of it, free.
     pub free_bytes: u64,
 }
 

@@ -11,7 +11,6 @@ const NO_GROUP: u32 = 65_534;
 #[derive(Debug)]
 pub struct Account {
     user: u32,
-    /// Its group.
     pub group: u32,
     name: Option<CString>,
 }

@@ -17,9 +17,7 @@ use egeria_cli::failure::{Failure, Outcome};
 /// What a mount says of a path.
 #[derive(Debug)]
 pub struct Identity {
-    /// Volume.
     pub volume: uuid::Uuid,
-    /// Inode.
     pub ino: InodeNumber,
     /// What the inode is.
     pub kind: FileKind,

@@ -10,7 +10,6 @@ use egeria_mount::{MountError, Mounted};
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Where it is.
     pub directory: PathBuf,
     /// What is mounted, as its user says.
     pub source: PathBuf,

@@ -17,7 +17,6 @@ pub trait Site: Send + 'static {
     fn hint(&self) -> &'static str;
 }
 
-/// A GET.
 pub struct Request<'a> {
     /// Its path, without what follows a question mark.
     pub path: &'a str,
@@ -25,11 +24,8 @@ pub struct Request<'a> {
     pub accept: &'a str,
 }
 
-/// A page.
 pub struct Answer {
-    /// Its kind.
     pub kind: &'static str,
-    /// Its bytes.
     pub body: Vec<u8>,
 }
 

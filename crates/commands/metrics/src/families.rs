@@ -152,7 +152,6 @@ fn at(base: &Labels, pool: &PoolPlace) -> Labels {
     )
 }
 
-/// One value of each pool.
 fn of_pools<T>(base: &Labels, pools: &[PoolPlace], value: impl Fn(usize) -> T) -> Values<T> {
     let each = |pool: &PoolPlace| (at(base, pool), value(pool.pool));
     pools.iter().map(each).collect()

@@ -12,7 +12,6 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Counts lines of a severity.
     pub fn count(&self, severity: Severity, lines: u64) {
         let count = match severity {
             Severity::Information => return,

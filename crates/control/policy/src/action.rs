@@ -20,7 +20,6 @@ pub enum Action {
     MigrateProcess {
         /// Which process, from where and where to.
         step: NodeMove,
-        /// Why.
         because: asymsched::Decision,
     },
     /// Memory of a process follows its threads, or does so no longer.
@@ -28,15 +27,9 @@ pub enum Action {
     /// At most this number of threads access a node's persistent memory at once.
     SetLimit(Limit),
     /// A node's persistent memory has no limit any more.
-    LiftLimit {
-        /// Which node.
-        node: NodeId,
-    },
+    LiftLimit { node: NodeId },
     /// Which accesses are delegated from now on.
-    SetDelegation {
-        /// Which.
-        plan: DelegationPlan,
-    },
+    SetDelegation { plan: DelegationPlan },
     /// A file's data goes to another node, or is copied there.
     Relocate(RelocationStep),
 }
@@ -128,7 +121,6 @@ pub enum ActionOutcome {
 /// An action that was tried.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ActionRecord {
-    /// What.
     pub action: Action,
     /// What it should bring.
     pub expected: Option<Expectation>,
@@ -139,7 +131,6 @@ pub struct ActionRecord {
 /// What came of an action that was done.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ActionResult {
-    /// Which action.
     pub action: Action,
     /// What it should have brought.
     pub expected: Option<Expectation>,

@@ -23,7 +23,6 @@ pub enum ActionKind {
 }
 
 impl ActionKind {
-    /// All kinds.
     pub const ALL: [ActionKind; 6] = [
         ActionKind::ThreadMigration,
         ActionKind::ProcessMigration,

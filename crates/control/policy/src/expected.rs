@@ -38,11 +38,9 @@ const MAX_LOSS: f64 = 0.5;
 /// What an expectation follows from.
 #[derive(Clone, Copy)]
 pub struct Basis<'a> {
-    /// The machine.
     pub machine: &'a Machine,
     /// The facts that were decided on.
     pub facts: &'a Facts,
-    /// The decision.
     pub decision: &'a Decision,
     /// The one before, under which the facts came about.
     pub previous: &'a Decision,

@@ -3,13 +3,11 @@
 use egeria_facts::{Facts, FileFacts, FileKey, MediumFacts, ProcessAccesses, ProcessKey};
 use egeria_machine::{Machine, NodeId, Paths};
 
-/// The accesses of one process.
 pub(crate) fn process(facts: &Facts, key: ProcessKey) -> Option<&ProcessAccesses> {
     let mut processes = facts.accesses.processes.iter();
     processes.find(|each| each.process == key)
 }
 
-/// One file.
 pub(crate) fn file(facts: &Facts, key: FileKey) -> Option<&FileFacts> {
     facts.files.iter().find(|each| each.file == key)
 }

@@ -48,7 +48,6 @@ impl Plan {
         homes.collect()
     }
 
-    /// The move of one thread.
     pub fn move_of(&self, thread: ThreadKey) -> Option<&Move> {
         let index = self.moves.binary_search_by_key(&thread, |each| each.thread);
         self.moves.get(index.ok()?)
@@ -64,13 +63,10 @@ impl Plan {
 /// One thread goes to another node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Move {
-    /// Which thread.
     pub thread: ThreadKey,
-    /// Where it is.
     pub from: NodeId,
     /// Where it should run.
     pub to: NodeId,
-    /// Why.
     pub reason: Reason,
 }
 
@@ -89,13 +85,11 @@ impl fmt::Display for Move {
 /// One thread stays although something speaks for another node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Kept {
-    /// Which thread.
     pub thread: ThreadKey,
     /// Where it is and stays.
     pub node: NodeId,
     /// Where its data would have it; `None` when its data is on no one node.
     pub wanted: Option<NodeId>,
-    /// Why it stays.
     pub because: KeptBecause,
 }
 
@@ -109,7 +103,6 @@ impl fmt::Display for Kept {
 /// One thread is left away from its data because of contention.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Displaced {
-    /// Which thread.
     pub thread: ThreadKey,
     /// The node its data is on; for a thread whose data is on no one node, the one it left.
     pub home: NodeId,
@@ -120,7 +113,6 @@ pub struct Displaced {
 /// The initial target of a thread (NThread §III-A).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Target {
-    /// Which thread.
     pub thread: ThreadKey,
     /// The node it reads from most.
     pub node: NodeId,
@@ -133,7 +125,6 @@ pub struct Target {
 /// What goes through a node.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeLoad {
-    /// Which node.
     pub node: NodeId,
     /// Threads of the window on it.
     pub threads: u32,
@@ -155,13 +146,9 @@ pub struct NodeLoad {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Note {
     /// The speed of the node's persistent memory is not known.
-    PmMaximumUnknown {
-        /// Which node.
-        node: NodeId,
-    },
+    PmMaximumUnknown { node: NodeId },
     /// The window holds a thread on a node that the machine does not have.
     ThreadNowhere {
-        /// Which thread.
         thread: ThreadKey,
         /// Where it is said to be.
         node: NodeId,

@@ -32,7 +32,6 @@ impl fmt::Display for Contention {
 pub enum Reason {
     /// Its data is there (NThread §III-A).
     RemoteReads {
-        /// Where.
         target: NodeId,
         /// What it reads from the target, bytes/s.
         target_bytes_s: f64,
@@ -54,11 +53,9 @@ pub enum Reason {
     },
     /// It writes to a node with contended persistent memory (NThread §III-C1, Eqs. 1-4).
     PmContention {
-        /// The contended node.
         contended: NodeId,
         /// Its `BW_N` before this move, bytes/s.
         pm_bytes_s: f64,
-        /// Its maximum, bytes/s.
         maximum_bytes_s: f64,
         /// The mean of `BW` over all nodes, bytes/s.
         average_bytes_s: f64,
@@ -77,7 +74,6 @@ pub enum Reason {
     },
     /// It runs on a node with contended CPUs (NThread §III-C2, Eqs. 5 and 6).
     CpuContention {
-        /// The contended node.
         contended: NodeId,
         /// Its `CPU_N` when that was found.
         cpu_share: f64,
@@ -103,10 +99,7 @@ pub enum Reason {
         speed: Option<f64>,
     },
     /// A policy with code of its own says why.
-    Own {
-        /// In words.
-        text: String,
-    },
+    Own { text: String },
 }
 
 impl Reason {
@@ -285,10 +278,7 @@ pub enum KeptBecause {
         contention: Contention,
     },
     /// The node of its data is, or would be, contended.
-    HomeContended {
-        /// For what.
-        contention: Contention,
-    },
+    HomeContended { contention: Contention },
     /// Its process may not spend what the move takes (the planner's budget).
     OverBudget {
         /// What the process has spent on moves, ns.

@@ -13,31 +13,24 @@ use serde::{Deserialize, Serialize};
 pub enum Subject {
     /// A thread on a node.
     Thread {
-        /// Which thread.
         thread: ThreadKey,
-        /// Where it goes.
         to: NodeId,
     },
     /// The threads of a process, moved together.
     Process {
-        /// Which process.
         process: ProcessKey,
     },
     /// The memory of a process.
     Memory {
-        /// Which process.
         process: ProcessKey,
     },
     /// The limit of a node's persistent memory.
     Limit {
-        /// Which node.
         node: NodeId,
     },
-    /// Delegation.
     Delegation,
     /// A file's data on a node.
     File {
-        /// Which file.
         file: FileKey,
         /// Where its data goes, or where a copy is given up.
         to: NodeId,

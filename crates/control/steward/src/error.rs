@@ -21,23 +21,16 @@ pub enum StewardError {
     File {
         /// What was tried.
         what: &'static str,
-        /// On which file.
         path: PathBuf,
         /// The kernel's answer.
         error: io::Error,
-        /// What to do.
         hint: &'static str,
     },
     /// The session's nodes are not those of the machine given.
     #[error(
         "the volume is in use with {session} nodes declared and {given} were given; use the machine it was mounted with"
     )]
-    OtherMachine {
-        /// In the session.
-        session: usize,
-        /// Given.
-        given: usize,
-    },
+    OtherMachine { session: usize, given: usize },
     /// Processes run on the real machine.
     #[error(
         "processes without a volume run on this machine, not on an emulated one; leave --machine out, or name a pool"

@@ -25,7 +25,6 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 pub enum Record {
     /// A steward began.
     Start {
-        /// Its process.
         steward: u32,
         /// The volume; `None` where processes are watched without one.
         volume: Option<String>,
@@ -38,7 +37,6 @@ pub enum Record {
         /// Stages of the policy that are off because there is no actuator for what they order.
         #[serde(default)]
         unavailable: Vec<Unavailable>,
-        /// All settings.
         settings: Box<Settings>,
         /// ns of machine time.
         window_ns: u64,
@@ -53,7 +51,6 @@ pub enum Record {
         restored: u64,
         /// Windows looked at.
         windows: u64,
-        /// Actions done.
         actions: u64,
     },
 }
@@ -80,7 +77,6 @@ pub struct WindowRecord {
     pub threads: Vec<ThreadRecord>,
     /// Node contended for persistent memory if all threads were with their data.
     pub pm_contended: Option<NodeId>,
-    /// Node contended for CPUs.
     pub cpu_contended: Option<NodeId>,
     /// What was tried, in order.
     pub actions: Vec<ActionLine>,
@@ -96,30 +92,22 @@ pub struct WindowRecord {
 /// One node in one window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Which node.
     pub node: NodeId,
-    /// Read, bytes/s.
     pub read_bytes_s: f64,
-    /// Written, bytes/s.
     pub written_bytes_s: f64,
     /// `BW_N`, reads weighted, bytes/s.
     pub pm_bytes_s: f64,
-    /// The maximum of that.
     pub pm_maximum_bytes_s: Option<f64>,
     /// Share of its CPUs in use.
     pub cpu_share: f64,
-    /// Threads on it.
     pub threads: u32,
 }
 
 /// One thread in one window.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ThreadRecord {
-    /// Which thread.
     pub thread: ThreadKey,
-    /// Its name.
     pub name: String,
-    /// Where it ran.
     pub node: NodeId,
     /// Read per node, bytes/s.
     pub read_bytes_s: Vec<f64>,
@@ -198,11 +186,9 @@ pub struct ResultLine {
 pub struct ThreadResult {
     /// Where it is; `None` when it is gone.
     pub node: Option<NodeId>,
-    /// Bytes/s before.
     pub bytes_s_before: f64,
     /// Bytes/s now.
     pub bytes_s_after: f64,
-    /// Local share before.
     pub local_share_before: Option<f64>,
     /// Local share now.
     pub local_share_after: Option<f64>,

@@ -16,7 +16,6 @@ pub struct StewardOptions {
     pub settings: Settings,
     /// ns of machine time between two looks.
     pub window_ns: u64,
-    /// The machine.
     pub machine: Machine,
     /// The scope of threads.
     pub scope: Scope,

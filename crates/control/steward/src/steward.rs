@@ -137,7 +137,6 @@ struct Work {
     /// The facts of the window before.
     before: Option<Facts>,
     moved: HashMap<ThreadKey, u64>,
-    /// Actions done.
     done: u64,
     /// The last decision about clusters, if they are considered.
     placement: Option<String>,

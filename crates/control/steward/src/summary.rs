@@ -8,7 +8,6 @@ use serde::Serialize;
 /// Traffic of one node in one window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct NodeRates {
-    /// Which node.
     pub node: NodeId,
     /// Read from its pool, bytes/s of machine time.
     pub read_bytes_s: f64,
@@ -83,11 +82,8 @@ pub struct Summary {
 pub struct ActionCount {
     /// The kind of action.
     pub action: String,
-    /// The reason.
     pub reason: String,
-    /// The outcome.
     pub outcome: String,
-    /// How often.
     pub count: u64,
 }
 

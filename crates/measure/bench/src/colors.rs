@@ -9,7 +9,6 @@ pub(crate) const STYLE: &str = include_str!("colors.css");
 pub(crate) const EGERIA: Color = Color::Named("egeria");
 /// Egeria on the emulated machine.
 pub(crate) const EMULATED: Color = Color::Named("emulated");
-/// tmpfs.
 pub(crate) const TMPFS: Color = Color::Named("tmpfs");
 /// A mount without the preload library.
 pub(crate) const MOUNT: Color = Color::Named("mount");
@@ -17,7 +16,6 @@ pub(crate) const MOUNT: Color = Color::Named("mount");
 pub(crate) const LOCAL: Color = Color::Named("local");
 /// Bytes on other nodes.
 pub(crate) const REMOTE: Color = Color::Named("remote");
-/// One node only.
 pub(crate) const NOVA: Color = Color::Named("nova");
 /// Blocks on random nodes.
 pub(crate) const NOVA_N: Color = Color::Named("nova-n");
@@ -27,5 +25,4 @@ pub(crate) const RL: Color = Color::Named("rl");
 pub(crate) const CPU: Color = Color::Named("cpu");
 /// NThread with all contention.
 pub(crate) const NM: Color = Color::Named("nm");
-/// NThread.
 pub(crate) const FULL: Color = Color::Named("full");

@@ -68,7 +68,6 @@ pub enum Decision {
         /// The highest `P_wbw` found.
         best_wbw: f64,
     },
-    /// Threads move.
     Move {
         /// `P_wbw` of the present placement.
         now_wbw: f64,
@@ -106,7 +105,6 @@ pub enum Decision {
 pub struct NodeMove {
     /// The process of these threads.
     pub process: ProcessKey,
-    /// How many.
     pub threads: u32,
     /// Where they are.
     pub from: NodeId,
@@ -121,7 +119,6 @@ pub struct NodeMove {
 pub struct MemoryStep {
     /// The process whose memory it is.
     pub process: ProcessKey,
-    /// The action.
     pub action: MemoryAction,
 }
 

@@ -34,7 +34,6 @@ struct Pending {
 pub struct Turn {
     /// Results of earlier actions that are judged in this window.
     pub results: Vec<ActionResult>,
-    /// The decision.
     pub decision: Decision,
     /// The actions that were tried, in order.
     pub actions: Vec<ActionRecord>,

@@ -11,7 +11,6 @@ use crate::SettingError;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Configuration {
-    /// Nothing moves.
     Off,
     /// Threads go to the data they read.
     Rl,
@@ -175,7 +174,6 @@ impl Default for Settings {
 }
 
 impl Default for Stages {
-    /// All on.
     fn default() -> Stages {
         Configuration::Full.stages()
     }

@@ -9,7 +9,6 @@ use crate::{Contention, KeptBecause, Reason};
 /// One thread in the making of a plan.
 pub(super) struct Thread<'a> {
     pub(super) facts: &'a ThreadFacts,
-    /// Where it is.
     pub(super) present: usize,
     /// Where its data is, if it can go there; else where it is.
     pub(super) home: usize,

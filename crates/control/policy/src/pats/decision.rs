@@ -11,7 +11,6 @@ use egeria_facts::Mix;
 pub struct Decision {
     /// How many threads may access persistent memory at once from now on: `T_S`.
     pub limit: u32,
-    /// Why.
     pub because: Because,
     /// What came of the limit that was tried until now, if one was.
     pub tried: Option<Tried>,
@@ -20,7 +19,6 @@ pub struct Decision {
 /// What came of a limit that was tried.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tried {
-    /// The limit.
     pub limit: u32,
     /// How much more went through persistent memory than with the limit before, a share.
     pub gain: f64,

@@ -30,7 +30,6 @@ impl Limiter {
         }
     }
 
-    /// The limit now.
     pub fn limit(&self) -> u32 {
         let learner = self.learner.as_ref().filter(|_| self.learns_now);
         let learned = learner.map(Learner::limit);

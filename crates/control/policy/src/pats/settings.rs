@@ -22,7 +22,6 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// Both.
     pub const ALL: [Controller; 2] = [Controller::Formula, Controller::Learned];
 
     /// Its name on the command line.

@@ -84,7 +84,6 @@ impl fmt::Display for Stage {
 /// A stage that the settings ask for, and that is off because some of its actions have no actuator.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unavailable {
-    /// Which stage.
     pub stage: Stage,
     /// The kinds of actions without an actuator.
     pub missing: Vec<ActionKind>,

@@ -89,7 +89,6 @@ impl DelegationPlan {
 /// How many threads may be at a node's persistent memory at once.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Limit {
-    /// Which node.
     pub node: NodeId,
     /// How many, from now on; delegates count.
     pub threads: u32,
@@ -117,12 +116,9 @@ impl Limit {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DelegationPlan {
-    /// None.
     Off {
-        /// Why.
         because: DirectBecause,
     },
-    /// Long ones.
     On {
         /// New data is spread over the nodes in pieces of this size, bytes.
         stripe_bytes: u64,
@@ -132,7 +128,6 @@ pub enum DelegationPlan {
         min_write_bytes: u64,
         /// Threads that access persistent memory for others, per node that has any.
         delegates_per_node: u32,
-        /// Why.
         because: DelegatedBecause,
     },
 }
@@ -170,7 +165,6 @@ pub enum DelegatedBecause {
     Always,
     /// More threads are at a node's persistent memory than it bears.
     Crowded {
-        /// Which node.
         node: NodeId,
         /// The most that were at it or waited for it.
         demand: u32,
@@ -201,9 +195,7 @@ pub enum DelegatedBecause {
 /// A step for a file's data, with its cost and gain.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RelocationStep {
-    /// Which file.
     pub file: FileKey,
-    /// The action.
     pub action: Relocate,
     /// Bytes to copy.
     pub bytes: u64,
@@ -218,7 +210,6 @@ pub struct RelocationStep {
     pub gain_threads: f64,
     /// It must be repaid within this time, ns.
     pub horizon_ns: u64,
-    /// Why.
     pub why: RelocationReason,
 }
 
@@ -227,12 +218,7 @@ pub struct RelocationStep {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Relocate {
     /// The part of it on one node goes to another.
-    Move {
-        /// Where it is.
-        from: NodeId,
-        /// Where it goes.
-        to: NodeId,
-    },
+    Move { from: NodeId, to: NodeId },
     /// Another node gets a read-only copy of all of it; threads nearer to that node read the copy.
     Replicate {
         /// Where most of it is read from.
@@ -253,7 +239,6 @@ pub enum Relocate {
 pub enum RelocationReason {
     /// Reads contend for the persistent memory of the node it is on.
     ReadContention {
-        /// Which node.
         node: NodeId,
         /// The share in use after the moves of threads: the larger of two. One is `BW_N` (NThread Eq. 1) as a part of
         /// its maximum. The other is the time in use at its bandwidth for that number of threads.

@@ -99,7 +99,6 @@ impl Ledger {
         }
     }
 
-    /// The balance of a process.
     pub(super) fn balance(&self, process: u32, settings: &Budget) -> Balance {
         let Some(account) = self.accounts.get(&process) else {
             return Balance {

@@ -114,7 +114,6 @@ impl Planner {
         self.settings.stages.budget.then(total)
     }
 
-    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -141,7 +141,6 @@ impl Owners {
     }
 }
 
-/// Accesses to memory, bytes/s.
 fn memory_bytes_s(process: &ProcessAccesses) -> f64 {
     let rates = process.nodes.iter().flat_map(|each| &each.accesses_s);
     let rates = rates.filter(|rate| rate.is_finite() && **rate > 0.0);

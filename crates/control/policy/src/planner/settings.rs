@@ -37,13 +37,10 @@ pub struct Settings {
     pub nthread: nthread::Settings,
     /// Limits. If the machine says how many DIMMs a node has and `dimms` is 1, the machine's number counts.
     pub pats: pats::Settings,
-    /// Clusters.
     pub asymsched: asymsched::Settings,
     /// Which nodes have a limit.
     pub limits: Limits,
-    /// Delegation.
     pub delegation: Delegation,
-    /// Relocation.
     pub relocation: Relocation,
     /// The budget of all moves.
     pub budget: Budget,

@@ -17,7 +17,6 @@ use crate::relocation::RelocationReport;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
-    /// fio.
     Fio,
     /// RocksDB's `db_bench`.
     Rocksdb,

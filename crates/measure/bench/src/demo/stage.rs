@@ -35,7 +35,6 @@ pub(super) enum Place {
     Emulated,
     /// Egeria, at this machine's speed.
     Egeria,
-    /// tmpfs.
     Tmpfs,
 }
 

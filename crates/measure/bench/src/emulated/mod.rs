@@ -33,7 +33,6 @@ pub struct EmulatedOptions<'a> {
 }
 
 impl EmulatedOptions<'_> {
-    /// Five rounds.
     pub fn new(preload_library: PathBuf) -> EmulatedOptions<'static> {
         EmulatedOptions {
             preload_library,

@@ -29,7 +29,6 @@ const LIMIT: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy)]
 pub(crate) struct VolumeSetup {
     pub(crate) memory: Option<MemoryKind>,
-    /// Of each pool, bytes.
     pub(crate) pool_bytes: u64,
     pub(crate) allocation: AllocationPolicy,
 }

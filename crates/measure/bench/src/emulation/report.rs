@@ -13,7 +13,6 @@ use crate::experiment::{Column, group, page_of, picture, table};
 pub struct EmulationRow {
     /// What was run together.
     pub scenario: String,
-    /// Which of its programs this is.
     pub program: String,
     /// The machine's profile.
     pub machine: String,
@@ -21,7 +20,6 @@ pub struct EmulationRow {
     pub nodes: usize,
     /// Threads of the program.
     pub threads: usize,
-    /// Bytes of a request.
     pub request_bytes: u64,
     /// Share of requests that read.
     pub read_share: f64,

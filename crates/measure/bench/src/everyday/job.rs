@@ -25,7 +25,6 @@ pub enum Job {
     GitCommit,
     /// Compare the tree with it.
     GitStatus,
-    /// Pack the tree.
     Zip,
     /// Remove what others made.
     Rm,
@@ -77,7 +76,6 @@ impl Job {
         }
     }
 
-    /// The job of this name.
     pub fn named(name: &str) -> Option<Job> {
         Job::ALL.into_iter().find(|job| job.name() == name)
     }
@@ -197,7 +195,6 @@ impl Job {
 pub(super) struct Tools<'a> {
     /// The original tree.
     pub original: &'a Path,
-    /// An archive of it.
     pub archive: &'a Path,
     pub python: &'a str,
 }

@@ -11,13 +11,11 @@ use crate::names::{bar, bars, times};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EverydayRow {
     pub job: String,
-    /// On tmpfs.
     pub tmpfs_s: Option<f64>,
     /// On the volume, with the preload library.
     pub run_s: Option<f64>,
     /// On its mount, without.
     pub mount_s: Option<f64>,
-    /// On the loopback.
     pub loopback_s: Option<f64>,
     /// Whether every result of every round was right everywhere.
     pub verified: bool,

@@ -66,7 +66,6 @@ impl Operation {
         }
     }
 
-    /// The operation of this name.
     pub fn named(name: &str) -> Option<Operation> {
         Operation::ALL
             .into_iter()
@@ -78,7 +77,6 @@ impl Operation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// Each in its own.
     Own,
     Shared,
 }

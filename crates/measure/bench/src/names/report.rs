@@ -21,13 +21,11 @@ pub struct NamesRow {
     pub directory: String,
     /// Names in each directory.
     pub entries: usize,
-    /// On tmpfs.
     pub tmpfs_ns: f64,
     /// On the volume, with the preload library.
     pub run_ns: f64,
     /// On its mount, without.
     pub mount_ns: f64,
-    /// On the loopback.
     pub loopback_ns: f64,
 }
 

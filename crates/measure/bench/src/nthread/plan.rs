@@ -12,7 +12,6 @@ pub const FULL_BUDGET: Duration = Duration::from_secs(45 * 60);
 /// Runs on one fresh volume, with data prepared once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
-    /// The figure it is of.
     pub figure: Figure,
     /// Run in this order.
     pub programs: Vec<Program>,

@@ -22,9 +22,7 @@ pub enum Program {
 /// NThread's three workloads of `db_bench` (§II-C).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Benchmark {
-    /// W: fillseq.
     Fill,
-    /// R: readrandom.
     Read,
     /// RW: readwhilewriting.
     ReadWhileWriting,
@@ -81,7 +79,6 @@ impl Program {
         }
     }
 
-    /// Its throughput.
     pub fn throughput(self, given: Yield) -> f64 {
         match self.unit() {
             Unit::WeightedBytes => {

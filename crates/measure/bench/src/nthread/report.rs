@@ -246,7 +246,6 @@ pub(super) fn dash() -> String {
     "–".to_owned()
 }
 
-/// A throughput in its unit.
 pub(super) fn throughput(value: Option<f64>, unit: Unit) -> String {
     value.map_or("failed".to_owned(), |value| match unit {
         Unit::WeightedBytes => format!("{}/s", bytes(value)),

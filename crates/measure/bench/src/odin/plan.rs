@@ -41,7 +41,6 @@ pub struct Point {
     pub nodes: usize,
     /// Threads, over all nodes.
     pub threads: usize,
-    /// Bytes of a request.
     pub request_bytes: u64,
     /// Whether they read.
     pub reads: bool,

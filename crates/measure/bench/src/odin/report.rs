@@ -17,7 +17,6 @@ pub struct OdinRow {
     pub layout: String,
     /// Threads of fio.
     pub threads: usize,
-    /// Bytes of a request.
     pub request_bytes: u64,
     /// `read` or `write`.
     pub op: String,
@@ -32,7 +31,6 @@ pub struct OdinRow {
 /// On the most nodes, striped beside all data on one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OdinSummary {
-    /// Nodes it is of.
     pub nodes: usize,
     /// Writes of 2 MiB.
     pub write_2m: f64,

@@ -15,7 +15,6 @@ pub struct Row {
     pub source: String,
     /// Operations per second without the source; medians as all of these.
     pub off_ops_s: Option<f64>,
-    /// With it.
     pub on_ops_s: Option<f64>,
     /// The share of them that the source took: the median of the pairs.
     pub overhead: Option<f64>,

@@ -12,7 +12,6 @@ use crate::programs::script::Call;
 
 /// Bytes of each file on persistent memory.
 const FILE_BYTES: u64 = 16 << 20;
-/// Bytes of each file on DRAM.
 const DRAM_FILE_BYTES: u64 = 64 << 20;
 /// Requests are counted for one limit over this time of the machine, ms.
 const WINDOW_MS: u64 = 5;
@@ -50,7 +49,6 @@ pub struct Point {
     pub request_bytes: u64,
     /// Share of them that reads.
     pub read_share: f64,
-    /// What is on DRAM.
     pub load: DramLoad,
     pub control: Control,
     /// PATS's tolerated loss (`T_mc`).

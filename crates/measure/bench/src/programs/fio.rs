@@ -13,7 +13,6 @@ pub(crate) struct Jobs<'a> {
     /// Where the files are.
     pub(crate) directory: &'a Path,
     pub(crate) count: usize,
-    /// Bytes of each file.
     pub(crate) file_bytes: u64,
 }
 

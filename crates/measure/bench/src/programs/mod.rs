@@ -14,7 +14,6 @@ pub(crate) mod worker;
 pub struct Yield {
     /// Operations/s as the program counts them.
     pub operations_s: f64,
-    /// Bytes/s it read.
     pub read_bytes_s: f64,
     /// Bytes/s it wrote.
     pub written_bytes_s: f64,

@@ -6,7 +6,6 @@ use egeria_harness::{Error, Result};
 
 use super::Yield;
 
-/// Bytes of each value.
 const VALUE_BYTES: u32 = 4096;
 /// The benchmark that writes.
 pub(crate) const FILL: &str = "fillseq";

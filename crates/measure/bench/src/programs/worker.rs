@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Worker {
     /// What it is called in errors.
     pub(crate) name: &'static str,
-    /// Its process id.
     pub(crate) process_id: u32,
     requests: ChildStdin,
     replies: Receiver<String>,

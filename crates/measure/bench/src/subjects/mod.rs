@@ -21,7 +21,6 @@ const WORKER: &str = "egeria-names-worker";
 /// A place to measure on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subject {
-    /// tmpfs.
     Tmpfs,
     /// The volume, with the preload library.
     Run,
@@ -69,7 +68,6 @@ pub struct PlacesOptions<'a> {
 }
 
 impl PlacesOptions<'_> {
-    /// Five rounds.
     pub fn new(preload_library: PathBuf) -> PlacesOptions<'static> {
         PlacesOptions {
             rounds: 5,

@@ -10,7 +10,6 @@ pub const SLOTS: usize = 4;
 pub const MAPS: usize = 3;
 /// Most steps of a program, those that look at everything in the end included.
 pub const MAX_STEPS: usize = 64;
-/// Of the system.
 pub const PAGE: usize = 4096;
 
 /// Who the two actors are.
@@ -198,7 +197,6 @@ impl std::fmt::Debug for Access {
 pub struct Step {
     /// 0 or 1.
     pub actor: usize,
-    /// What is done.
     pub action: Action,
 }
 
@@ -207,7 +205,6 @@ pub struct Step {
 pub struct Program {
     /// The number that it was made from, from which its data comes too.
     pub seed: u64,
-    /// Who they are.
     pub actors: Actors,
     /// What they do, in this order.
     pub steps: Vec<Step>,

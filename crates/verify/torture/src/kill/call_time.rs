@@ -14,12 +14,10 @@ shared_values! {
 }
 
 impl CallTime {
-    /// A call begins.
     pub fn begin(&self) {
         self.begun_ns.store(monotonic_ns(), Ordering::Release);
     }
 
-    /// It is over.
     pub fn end(&self) {
         self.note();
         self.begun_ns.store(0, Ordering::Release);

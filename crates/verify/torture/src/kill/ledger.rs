@@ -18,7 +18,6 @@ shared_values! {
     pub struct Page {
         /// Steps that returned.
         pub steps: AtomicU64,
-        /// Of its steps.
         pub time: CallTime,
         /// Step under way, plus 1.
         pub begun: AtomicU64,

@@ -85,7 +85,6 @@ impl Label {
         }
     }
 
-    /// For people.
     pub(super) fn text(&self, machine: &Machine) -> String {
         let mut lines = vec![("trace", self.path.to_string())];
         if !self.command.is_empty() {

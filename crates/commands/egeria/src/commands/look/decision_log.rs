@@ -91,7 +91,6 @@ pub(super) enum Fate {
         restored: u64,
         /// Windows looked at.
         windows: u64,
-        /// Actions done.
         actions: u64,
     },
     /// It did not stop in order and its process is gone.
@@ -144,7 +143,6 @@ struct FileState {
 }
 
 impl DecisionLog {
-    /// Opens a log.
     pub(super) fn open(path: &Path) -> Outcome<DecisionLog> {
         let failed = |error| {
             let hint = "check the path; `egeria steward --help` says where decisions go";
@@ -165,7 +163,6 @@ impl DecisionLog {
         })
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

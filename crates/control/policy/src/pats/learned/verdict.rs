@@ -23,7 +23,6 @@ pub(super) enum Verdict {
     Open,
     /// It takes the place of the best.
     Better,
-    /// It does not.
     Worse,
 }
 

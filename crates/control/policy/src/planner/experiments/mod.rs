@@ -64,7 +64,6 @@ pub(super) struct Changes<'a> {
     pub(super) relocations: &'a [RelocationStep],
     /// Processes are placed.
     pub(super) places: bool,
-    /// Data is on its way.
     pub(super) data_is_under_way: bool,
 }
 

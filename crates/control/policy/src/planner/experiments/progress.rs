@@ -94,7 +94,6 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// Adds a window.
     pub(super) fn add(&mut self, progress: &Progress) {
         self.windows += 1;
         for (actor, deed) in progress {
@@ -111,7 +110,6 @@ impl Mean {
         self.windows
     }
 
-    /// The mean.
     pub(super) fn progress(&self) -> Progress {
         let mut mean = self.sum.clone();
         for deed in mean.values_mut() {

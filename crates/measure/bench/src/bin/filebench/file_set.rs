@@ -60,7 +60,6 @@ impl FileSet {
         }
     }
 
-    /// Path of a file.
     pub fn path(&self, file: usize) -> PathBuf {
         let directory = if self.states.len() > self.width {
             self.directory.join(format!("d{}", file / self.width))

@@ -114,7 +114,6 @@ pub const ALL: [Personality; 4] = [
     },
 ];
 
-/// The personality of this name.
 pub fn by_name(name: &str) -> Option<&'static Personality> {
     ALL.iter().find(|each| each.name == name)
 }

@@ -34,7 +34,6 @@ struct Node {
 }
 
 impl Nodes {
-    /// Only the root.
     pub fn of(source: &Path) -> io::Result<Nodes> {
         let root = openat(CWD, source, directory_flags(), Mode::empty())?;
         let node = Node {

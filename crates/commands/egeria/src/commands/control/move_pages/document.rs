@@ -128,7 +128,6 @@ impl OfProcess {
 }
 
 impl Document {
-    /// For people.
     pub(super) fn human(&self) -> String {
         let mut lines: Vec<String> = self.processes.iter().map(OfProcess::line).collect();
         if self.kind == "files" {

@@ -45,7 +45,6 @@ pub(super) struct PolicyRow {
     pub(super) policy: System,
     pub(super) moves: u64,
     pub(super) moved_threads: usize,
-    /// Of one thread.
     pub(super) max_moves: u64,
     /// Actions that are no moves of single threads.
     pub(super) other_actions: u64,

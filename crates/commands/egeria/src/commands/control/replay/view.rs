@@ -16,9 +16,7 @@ pub(super) const CAVEAT: &str = "the windows are as recorded: a thread that the 
                       on its new node from the next window on, and writes there, but it is \
                       neither faster nor slower, and reads what it read";
 
-/// What is shown.
 pub(super) struct View<'a> {
-    /// The recording.
     pub(super) trace: &'a Path,
     pub(super) policy: System,
     /// Settings as they were given, `NAME=VALUE`.

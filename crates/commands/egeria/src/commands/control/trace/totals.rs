@@ -52,7 +52,6 @@ pub(super) struct ThreadTotal {
     /// As they were last.
     pub(super) allowed_cpus: CpuSet,
     pub(super) pinned: bool,
-    /// In any window.
     pub(super) is_shared: bool,
     pub(super) windows: u64,
     /// Lengths of those windows, ns.

@@ -14,7 +14,6 @@ use super::totals::{Summary, ThreadTotal, Totals};
 use crate::commands::control::recording::{self, Label, Stream};
 use egeria_cli::failure::Outcome;
 
-/// What is shown.
 pub(super) struct View<'a> {
     pub(super) machine: Machine,
     pub(super) label: Label,

@@ -16,7 +16,6 @@ use super::totals::{SeenThread, Totals};
 /// Actions about one thing that are without a result at one time, at most.
 const MAX_OPEN: usize = 64;
 
-/// All of a log.
 pub(crate) struct Story {
     pub(crate) head: Option<Head>,
     pub(crate) stop: Option<Fate>,

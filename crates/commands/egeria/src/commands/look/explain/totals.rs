@@ -259,7 +259,6 @@ impl Totals {
         }
     }
 
-    /// Moves so far.
     pub(crate) fn moves(&self) -> u64 {
         self.reasons.values().sum()
     }

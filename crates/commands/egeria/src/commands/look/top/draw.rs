@@ -33,7 +33,6 @@ pub(super) struct Keys {
     pub(super) table: TableState,
 }
 
-/// Draws it.
 pub(super) fn draw(terminal: &mut Terminal<'_>, frame: &Frame, keys: &mut Keys) {
     let nodes = frame.nodes.len().min(MAX_NODE_LINES) as u16;
     let [head, node_area, _, thread_area, move_area, foot] = Layout::vertical([

@@ -8,7 +8,6 @@ use super::rows::{FileRow, NodeRow, ThreadRow};
 use super::view::Frame;
 use egeria_cli::output;
 
-/// Cells of a bar.
 const BAR_CELLS: usize = 20;
 const SHOWN_ACTIONS: usize = 5;
 const SHOWN_FILES: usize = 20;
@@ -119,7 +118,6 @@ pub(super) const THREAD_HEADERS: [&str; 10] = [
     ">moves",
 ];
 
-/// Cells of a thread.
 pub(super) fn thread_cells(row: &ThreadRow) -> Vec<String> {
     vec![
         row.thread.thread_id.to_string(),

@@ -14,7 +14,6 @@ use super::super::explain::story::Story;
 use super::rows::{FileRow, NodeRow, Sort, ThreadRow};
 use egeria_cli::failure::Outcome;
 
-/// Actions shown.
 const SHOWN_ACTIONS: usize = 20;
 
 /// Everything known of one log, or of one window without a log.
@@ -60,7 +59,6 @@ pub(in crate::commands::look) struct Frame {
     /// Busiest first, where they are counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::look) files: Vec<FileRow>,
-    /// Newest first.
     pub(in crate::commands::look) last_actions: Vec<ActionEvent>,
 }
 

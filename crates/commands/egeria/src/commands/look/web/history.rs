@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use egeria_steward::WindowRecord;
 use serde::Serialize;
 
-/// An hour.
 const MAX_POINTS: usize = 3600;
 const SECOND_NS: u64 = 1_000_000_000;
 

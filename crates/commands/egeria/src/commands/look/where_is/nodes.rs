@@ -20,7 +20,6 @@ pub(super) struct Node {
     pub(super) node: NodeId,
     /// As the kernel lists CPUs; empty where there are none.
     pub(super) cpus: String,
-    /// What it holds.
     pub(super) bytes: u64,
     /// Threads of users that ran here last.
     pub(super) threads: u64,
@@ -35,7 +34,6 @@ pub(super) struct User {
     pub(super) name: String,
     /// Open descriptors.
     pub(super) open: u64,
-    /// Mappings.
     pub(super) mapped: u64,
     pub(super) threads: Vec<ThreadsOfNode>,
     /// Of all accesses, if its threads access all of it alike.

@@ -23,7 +23,6 @@ const LONG_NS: u64 = 1 << 60;
 pub(super) struct Against {
     /// Median distance of all figures, as a share of what the file says.
     median: f64,
-    /// The largest.
     worst: f64,
     /// All figures, the farthest first.
     figures: Vec<Difference>,
@@ -34,7 +33,6 @@ pub(super) struct Against {
 /// Decisions on both machines, in the same windows.
 #[derive(Serialize)]
 struct Placements {
-    /// How many.
     windows: u64,
     /// In how many both move the same threads to the same nodes.
     same: u64,
@@ -70,7 +68,6 @@ impl Against {
         &self.figures
     }
 
-    /// For people.
     pub(super) fn text(&self) -> String {
         let headers = ["the farthest figures", ">file", ">measured", ">distance"];
         let rows = self.figures.iter().take(SHOWN);

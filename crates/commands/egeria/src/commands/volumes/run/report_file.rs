@@ -13,7 +13,6 @@ pub(super) struct ReportFile {
 }
 
 impl ReportFile {
-    /// Opens it.
     pub(super) fn create(path: &Path) -> Outcome<ReportFile> {
         let file = egeria_files::create(path).map_err(|error| {
             Failure::io(

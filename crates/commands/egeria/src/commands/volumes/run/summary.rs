@@ -40,7 +40,6 @@ pub struct Summary {
     pub remote_bytes: u64,
     /// Of the local ones, bytes that delegates read or wrote for others.
     pub delegated_bytes: u64,
-    /// By pool.
     pub pools: Vec<PoolTraffic>,
     /// Calls of programs on files of the mount.
     pub calls: Calls,
@@ -65,9 +64,7 @@ pub struct PoolTraffic {
     /// Which pool.
     #[serde(flatten)]
     pub label: PoolLabel,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Mean read bandwidth over the run, bytes/s of machine time.
     pub read_bytes_s: f64,
