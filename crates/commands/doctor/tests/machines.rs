@@ -159,7 +159,7 @@ fn the_best_way_to_see_accesses_and_its_limits_are_shown() {
 }
 
 #[test]
-fn on_a_machine_with_everything_only_persistent_memory_is_absent() {
+fn only_persistent_memory_is_absent_on_a_full_machine() {
     let machine = Machine::new();
     for ability in machine.abilities(&root()) {
         let expected = match ability.name {

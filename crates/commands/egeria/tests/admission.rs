@@ -14,7 +14,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_limit_holds_for_programs_on_the_mount_and_under_the_library() {
+fn a_limit_holds_on_the_mount_and_under_the_library() {
     if !can_mount() {
         return;
     }

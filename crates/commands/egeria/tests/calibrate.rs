@@ -218,7 +218,7 @@ fn a_stop_is_told_in_one_line_and_leaves_nothing() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_one_line_before_anything_is_measured() {
+fn senseless_options_are_refused_before_measuring() {
     let sandbox = Sandbox::new();
     let precious = sandbox.file("precious", "data");
     let refused = |more: &[&str], status: i32, words: &[&str]| {
@@ -261,7 +261,7 @@ fn what_makes_no_sense_is_refused_in_one_line_before_anything_is_measured() {
 }
 
 #[test]
-fn a_machine_file_is_as_readable_as_others_and_replaces_the_one_before() {
+fn a_machine_file_replaces_the_one_before() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = Sandbox::new();
     let file = sandbox.file("here.toml", "# of yesterday");

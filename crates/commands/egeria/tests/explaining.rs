@@ -93,7 +93,7 @@ fn json_is_one_document_with_raw_numbers() {
 }
 
 #[test]
-fn the_end_tells_whether_the_steward_stopped_works_or_was_killed() {
+fn the_last_line_shows_how_the_steward_ended() {
     let sandbox = Sandbox::new();
     let mut records = story(std::process::id());
     let log = write(&sandbox.path("log"), &records);
@@ -211,7 +211,7 @@ fn limited() -> ActionRecord {
 }
 
 #[test]
-fn an_action_about_no_thread_is_told_with_what_was_measured_and_that_it_rests() {
+fn an_action_about_no_thread_is_explained_with_its_result() {
     let sandbox = Sandbox::new();
     let record_of = limited();
     let (mut first, second, mut third) = (window(1), window(2), window(3));
@@ -392,7 +392,7 @@ fn text_of_a_log_cannot_command_the_terminal() {
 }
 
 #[test]
-fn without_a_log_the_stewards_at_work_come_first_then_the_newest() {
+fn without_a_log_working_stewards_come_first() {
     let sandbox = Sandbox::new();
     let directory = sandbox.directory("run");
     explain_in(&directory, &[]).refused(1, &["no steward has written", "egeria steward POOL"]);

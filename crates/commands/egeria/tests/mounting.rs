@@ -26,7 +26,7 @@ fn mount(pool: &Path, directory: &Path) -> Value {
 }
 
 #[test]
-fn mount_returns_when_files_can_be_made_and_umount_when_all_is_closed() {
+fn mount_and_umount_return_when_they_are_done() {
     if !can_mount() {
         return;
     }

@@ -168,7 +168,7 @@ fn damaged(sandbox: &Sandbox, pool: &Path, directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn prometheus_scrapes_both_answers_the_dashboard_and_alerts_of_damage() {
+fn prometheus_scrapes_and_alerts_of_damage() {
     if !can_mount() || !has("prometheus") {
         return;
     }

@@ -217,7 +217,7 @@ fn a_run_gives_the_allocation_back_also_after_a_signal() {
 }
 
 #[test]
-fn a_run_on_an_emulated_mount_says_so_and_declares_no_machine_of_its_own() {
+fn a_run_on_an_emulated_mount_says_so() {
     if !can_mount() {
         return;
     }

@@ -105,7 +105,7 @@ fn another_user_reaches_the_volume_by_no_command() {
 }
 
 #[test]
-fn another_user_reads_and_changes_on_the_mount_what_modes_allow() {
+fn modes_decide_for_other_users_on_the_mount() {
     let Some(shared) = Shared::new() else { return };
     let path = |name: &str| shared.directory.join(name);
     for (name, mode) in [("secret", 0o600), ("public", 0o644), ("open", 0o666)] {

@@ -175,7 +175,7 @@ fn trace(request: libc::c_uint, id: i32) {
 }
 
 #[test]
-fn a_mount_that_hangs_no_longer_tells_its_manager_that_it_works() {
+fn a_mount_that_hangs_does_not_feed_the_watchdog() {
     if !can_mount() {
         return;
     }
@@ -370,7 +370,7 @@ fn verify(out: &Path) {
 }
 
 #[test]
-fn packages_name_every_file_once_and_what_is_installed_is_in_one() {
+fn every_installed_file_is_in_exactly_one_package() {
     let mut named = BTreeSet::new();
     for package in ["egeria", "egeria-lab", "egeria-torture"] {
         let list = packaging().join(format!("debian/{package}.install"));

@@ -106,7 +106,7 @@ fn a_steward_needs_a_volume_in_use() {
 }
 
 #[test]
-fn a_steward_works_until_it_is_asked_to_stop_and_there_is_only_one() {
+fn a_single_steward_works_until_it_is_asked_to_stop() {
     if !can_mount() {
         return;
     }
@@ -251,7 +251,7 @@ fn saw(trace: &Path, process: u32) -> bool {
 }
 
 #[test]
-fn root_s_steward_has_programs_of_all_users_and_no_other_user_s_has() {
+fn only_root_s_steward_moves_programs_of_all_users() {
     if !common::is_root() {
         eprintln!("SKIPPED: only root can become another user");
         return;

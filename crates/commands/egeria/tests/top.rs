@@ -155,7 +155,7 @@ fn without_a_terminal_it_says_what_to_use() {
 }
 
 #[test]
-fn a_volume_that_no_steward_looks_after_is_watched_for_a_window() {
+fn a_volume_without_steward_is_watched_for_a_window() {
     if !can_mount() {
         return;
     }

@@ -123,7 +123,7 @@ impl Steward {
 }
 
 #[test]
-fn root_moves_a_named_program_of_another_user_and_gives_it_back() {
+fn root_moves_a_program_of_another_user_and_restores_it() {
     let Some(machine) = machine() else { return };
     let (named, other) = (Nobodys::start(), Nobodys::start());
     let before = named.cpus();
@@ -141,7 +141,7 @@ fn root_moves_a_named_program_of_another_user_and_gives_it_back() {
 }
 
 #[test]
-fn what_a_killed_steward_of_root_did_to_others_is_undone_at_the_next_start() {
+fn the_next_start_undoes_what_a_killed_steward_did() {
     let Some(machine) = machine() else { return };
     let named = Nobodys::start();
     let before = named.cpus();
@@ -180,7 +180,7 @@ fn what_its_owner_decided_holds_for_root_s_steward_too() {
 }
 
 #[test]
-fn root_s_all_has_all_users_but_neither_the_kernel_nor_who_has_a_number_again() {
+fn all_of_root_leaves_out_the_kernel_and_reused_numbers() {
     let Some(machine) = machine() else { return };
     let named = Nobodys::start();
     let before = named.cpus();

@@ -182,7 +182,7 @@ proptest! {
 
 /// §4.3: with 4 clusters of 2 nodes the paper computes 20 of 5,040 placements (claim A36).
 #[test]
-fn at_most_20_placements_of_4_clusters_of_2_nodes_are_computed_on_machine_a() {
+fn at_most_20_placements_are_computed_on_machine_a() {
     let machine = Machine::profile("bulldozer-8n").expect("a profile");
     let starts: [[[usize; 2]; 4]; 4] = [
         [[0, 1], [2, 3], [4, 5], [6, 7]],

@@ -38,7 +38,7 @@ fn ways(plan: &PlacementPlan) -> Vec<(u16, u16)> {
 
 /// Alg. 1, lines 1-3.
 #[test]
-fn threads_of_a_process_that_access_a_common_controller_are_one_cluster() {
+fn threads_with_a_common_controller_are_one_cluster() {
     let machine = uneven();
     let mut facts = process(&machine, 1, &[0, 1, 3], 0.0);
     let rates = |facts: &mut ProcessAccesses, node: usize, to: &[(usize, f64)]| {
@@ -206,7 +206,7 @@ fn nodes_with_other_cores_or_none_are_not_exchanged() {
 }
 
 #[test]
-fn nothing_is_placed_without_links_or_clusters_and_the_plan_says_why() {
+fn the_plan_says_why_nothing_is_placed() {
     let mut machine = uneven();
     let spanning = vec![process(&machine, 1, &[0, 1], 1e8)];
     let one_node_each = (0..4)
@@ -352,7 +352,7 @@ fn action(
 
 /// Migration, Step 2: after two seconds, if over 90 % of the accesses go to nodes left.
 #[test]
-fn all_memory_follows_after_two_seconds_if_most_accesses_go_to_the_old_nodes() {
+fn all_memory_follows_after_two_seconds_of_remote_accesses() {
     let machine = uneven();
     let settings = Settings::default();
     let next = afterwards(&machine, 1999, 0.95);

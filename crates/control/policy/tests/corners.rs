@@ -107,7 +107,7 @@ fn a_displaced_thread_returns_to_a_free_core() {
 }
 
 #[test]
-fn a_thread_short_of_cpus_counts_as_a_whole_core_where_it_returns() {
+fn a_returning_thread_counts_as_a_whole_core() {
     let machine = machine(2);
     let mut threads: Vec<_> = (1..=4)
         .map(|number| thread(&machine, number, 0, &[300 * MB], 0, 0.65))
@@ -252,7 +252,7 @@ fn sharers_that_were_displaced_before_they_shared_go_home() {
 }
 
 #[test]
-fn a_thread_too_slow_for_a_target_is_not_fetched_back_when_it_is_faster() {
+fn a_thread_too_slow_for_a_target_is_not_moved_back() {
     let machine = machine(2);
     let facts =
         |number, node, read_mb: u64, busy| thread(&machine, number, node, &[read_mb * MB], 0, busy);

@@ -249,7 +249,7 @@ fn cpu_contention_needs_the_limit_and_twice_the_others() {
 }
 
 #[test]
-fn threads_without_target_leave_first_then_those_that_read_least() {
+fn threads_without_target_leave_first() {
     let facts = |number, read_mb: [u64; 2]| {
         thread(&machine(2), number, 0, &read_mb.map(|mb| mb * MB), 0, 0.5)
     };

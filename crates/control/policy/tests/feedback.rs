@@ -163,7 +163,7 @@ fn half_and_half(before: &Window, after: &Window) -> Window {
 /// When no thread has to reach the margin first, three windows are enough, but for writers that
 /// saturate a node so much that it stays contended while they leave one by one.
 #[test]
-fn almost_all_threads_that_answer_to_contention_are_at_rest_after_three_windows() {
+fn threads_are_at_rest_three_windows_after_contention() {
     let mut runner = proptest::test_runner::TestRunner::new(config(0));
     let (mut late, cases) = (0, 600);
     for _ in 0..cases {

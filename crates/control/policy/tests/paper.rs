@@ -176,7 +176,7 @@ fn fig_5b_full_is_never_slower_than_rl() {
 }
 
 #[test]
-fn fig_6a_full_keeps_sharers_together_where_nm_tears_them_apart() {
+fn fig_6a_full_keeps_sharers_together_and_nm_does_not() {
     let moves = |configuration| {
         let mut fluid = fio(8, 0.8, false);
         fluid
@@ -215,7 +215,7 @@ fn fig_6b_two_applications_end_on_their_own_nodes() {
 }
 
 #[test]
-fn a_contended_node_without_writers_does_not_block_the_cpu_stage() {
+fn contention_without_writers_does_not_block_the_cpu_stage() {
     let facts = |number| thread(&machine(2), number, 0, &[850_000_000], 0, 0.5);
     let window = window(&machine(2), (1..=8).map(facts).collect());
     let plan = plan(&machine(2), &window, &Settings::default());

@@ -238,7 +238,7 @@ fn drift_of_persistent_memory_is_followed_without_a_search() {
 }
 
 #[test]
-fn dram_that_is_asked_for_more_little_by_little_is_not_forgotten() {
+fn slowly_growing_demand_for_dram_is_noticed() {
     // Each step is too small to be a change, and looks as if there were less loss.
     let curve = Curve {
         peak: 30.0,

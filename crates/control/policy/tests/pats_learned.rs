@@ -50,7 +50,7 @@ fn it_finds_it_in_noise() {
 }
 
 #[test]
-fn at_rest_it_is_never_more_than_one_step_away_and_never_goes_back() {
+fn at_rest_it_stays_within_one_step() {
     for (deviation, share) in [(0.0, 0.08), (NOISE, 0.16)] {
         for seed in 0..100 {
             let curve = any_curve(seed);

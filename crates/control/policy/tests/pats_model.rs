@@ -265,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn more_writes_never_raise_the_limit_and_more_dimms_never_lower_it(
+    fn writes_never_raise_the_limit_and_dimms_never_lower_it(
         tolerated_loss in 0.0..=1.0,
         dimms in 1..=63_u32,
         mean_bytes in 1.0..10_000.0,

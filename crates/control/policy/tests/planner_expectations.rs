@@ -247,7 +247,7 @@ fn ring(widths: &[f64]) -> Machine {
 }
 
 #[test]
-fn a_process_that_gained_nothing_from_wider_links_is_not_placed_again() {
+fn a_process_without_gain_is_not_placed_again() {
     let machine = ring(&[1e9, 1e8, 10e9, 1e8]);
     let on = |number: u32, node: usize| {
         let mut facts = thread(&machine, number, node, &[0, 0, 0, 0], 0, 0.2);
@@ -346,7 +346,7 @@ fn limits_of_the_formula_are_marked_and_left_to_trials() {
 }
 
 #[test]
-fn limits_are_expected_to_give_dram_back_what_a_crowd_takes_or_the_medium_its_peak() {
+fn limits_expect_the_peak_of_dram_or_medium_back() {
     let machine = common::machine(2);
     let expectation = |dram_bytes_s| {
         let facts = with_medium(&machine, busy_medium(12, dram_bytes_s));
@@ -371,7 +371,7 @@ fn limits_are_expected_to_give_dram_back_what_a_crowd_takes_or_the_medium_its_pe
 }
 
 #[test]
-fn delegation_that_brings_nothing_is_marked_and_ends_after_trials() {
+fn delegation_without_gain_ends_after_trials() {
     let machine = common::machine(2);
     let mut facts = with_medium(&machine, busy_medium(1, None));
     let mut bound = thread(&machine, 1, 1, &[900 * MB], 100 * MB, 0.5);
@@ -410,7 +410,7 @@ fn bound_readers() -> World {
 }
 
 #[test]
-fn a_file_that_gained_nothing_on_a_node_does_not_go_there_again() {
+fn a_file_does_not_return_to_a_node_without_gain() {
     let mut world = bound_readers();
     let facts = world.facts();
     let machine = world.fluid.machine.clone();

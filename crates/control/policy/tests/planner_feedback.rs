@@ -127,7 +127,7 @@ proptest! {
 
 /// Predicted gains are upper bounds, for nobody knows how long threads compute between two reads: a step may lose a little.
 #[test]
-fn moving_data_as_well_is_hardly_ever_worse_than_moving_threads_alone() {
+fn moving_data_too_is_rarely_worse_than_threads_alone() {
     let mut runner = TestRunner::new(config(0));
     let (mut worse, mut sum_of_logs, cases) = (0, 0.0, 120);
     for _ in 0..cases {

@@ -99,7 +99,7 @@ proptest! {
     #![proptest_config(config(200))]
 
     #[test]
-    fn a_thread_gets_one_order_at_most_and_only_to_where_it_may_run(
+    fn a_thread_gets_one_order_and_only_to_where_it_may_run(
         (machine, facts) in whole(),
         settings in settings(),
     ) {
@@ -319,7 +319,7 @@ fn generated_scenes_make_every_stage_decide_something() {
 /// What a property found: thread 4, alone, went to and fro. The CPUs of one node sent it to the other, whose persistent memory was not
 /// contended by the sum of the threads' bytes, but by the medium's curve, with one thread more there.
 #[test]
-fn threads_that_cpus_sent_away_do_not_come_back_for_persistent_memory() {
+fn threads_moved_for_cpus_stay_away() {
     let machine = common::machine(2);
     // Node, bytes read from each, written, ns busy, the last CPU it may use, whether it shares a file.
     let threads: [(usize, [u64; 2], u64, u64, u16, bool); 16] = [

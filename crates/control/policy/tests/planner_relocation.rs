@@ -57,7 +57,7 @@ fn steps(decisions: &[Decision]) -> usize {
 
 /// The mark is what data migration gained over NThread's moves of threads in 2021: 3.26 times.
 #[test]
-fn readers_of_an_overloaded_node_get_more_than_three_times_what_moving_threads_gives_them() {
+fn moved_data_beats_moved_threads_on_an_overloaded_node() {
     for (nodes, mark) in [(2, 1.9), (4, 3.26), (8, 6.5)] {
         let mut threads_only = crowd(nodes, 4, 0.2 * GB);
         run(&mut threads_only, System::Full.settings(), 10);
@@ -303,7 +303,7 @@ fn ways(machine: &Machine, facts: &Facts) -> Vec<(u64, Relocate)> {
 }
 
 #[test]
-fn hot_data_never_goes_to_a_node_without_cpus_and_cold_data_makes_room_there() {
+fn only_cold_data_goes_to_a_node_without_cpus() {
     let from_to = |from: u16, to: u16| Relocate::Move {
         from: NodeId(from),
         to: NodeId(to),
@@ -402,7 +402,7 @@ fn what_remote_reads_make_a_memory_write_counts_as_its_use() {
 
 /// A cause of waiting that no prediction knows: all threads get less as soon as data is elsewhere.
 #[test]
-fn data_after_which_threads_get_less_goes_back_and_nothing_follows_for_long() {
+fn moves_of_data_that_cost_are_undone_and_not_repeated() {
     for (mut world, is_copy) in [(crowd(2, 4, 0.2 * GB), false), (bound_readers(), true)] {
         let machine = world.fluid.machine.clone();
         let mut settings = System::All.settings();

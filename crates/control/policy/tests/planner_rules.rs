@@ -157,7 +157,7 @@ fn crowded(machine: &Machine) -> Facts {
 }
 
 #[test]
-fn displaced_threads_go_where_the_way_from_their_data_is_widest() {
+fn displaced_threads_go_along_the_widest_links() {
     let machine = ring(&[1e9, 1e9, 1e9, 8e9]);
     let facts = crowded(&machine);
     let first = |system: System| decide(&machine, &facts, system).threads.moves[0].clone();
@@ -184,7 +184,7 @@ fn displaced_threads_go_where_the_way_from_their_data_is_widest() {
 }
 
 #[test]
-fn of_ways_about_as_wide_the_one_to_the_least_loaded_node_counts() {
+fn of_equal_links_the_least_loaded_target_wins() {
     let to = |to_1: f64, to_3: f64| {
         let machine = ring(&[to_1, 1e9, 1e9, to_3]);
         let decision = decide(&machine, &crowded(&machine), System::All);
@@ -326,7 +326,7 @@ fn untried() -> Settings {
 
 /// Eq. 1 gives 2 for writes.
 #[test]
-fn delegation_begins_with_a_crowd_or_with_much_that_is_remote_and_rests_before_it_ends() {
+fn delegation_begins_with_crowds_or_remote_accesses() {
     let machine = common::machine(2);
     let mut planner = Planner::new(&machine, untried());
     let idle = || Facts::of(window(&machine, Vec::new()));
@@ -432,7 +432,7 @@ fn a_limit_is_raised_to_the_delegates() {
 
 /// Asking for a turn that everybody gets at once costs, and gives nothing.
 #[test]
-fn a_node_has_a_limit_while_it_is_reached_and_for_some_time_after() {
+fn a_limit_stays_for_some_time_after_it_was_reached() {
     let machine = common::machine(2);
     let with = |demand: u32| Facts {
         media: vec![medium(0, demand, 1.0)],

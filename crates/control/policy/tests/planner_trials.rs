@@ -278,7 +278,7 @@ fn moves_of(settings: &Settings, speed: impl Fn(usize, usize) -> f64) -> Vec<(us
 }
 
 #[test]
-fn migrations_that_cost_all_threads_are_undone_and_not_repeated() {
+fn migrations_that_cost_are_undone_and_not_repeated() {
     let all = moves(|_, node| if node == 0 { 0.5 } else { 1.0 });
     assert_eq!(all[0], (0, false), "{all:?}");
     assert_eq!(all[2], (1, true), "{all:?}");
@@ -343,7 +343,7 @@ fn migrations_that_pay_stay() {
 }
 
 #[test]
-fn work_that_became_slower_by_itself_is_not_held_against_a_migration() {
+fn slower_work_is_not_held_against_a_migration() {
     // From the second window on all is slower, wherever the thread is.
     let all = moves(|number, _| if number == 0 { 1.0 } else { 0.5 });
     assert_eq!(all[2], (1, true), "{all:?}");

@@ -82,7 +82,7 @@ fn a_memory_only_node_is_no_target() {
 }
 
 #[test]
-fn contention_avoids_memory_only_nodes_and_writers_avoid_nodes_without_pool() {
+fn contention_avoids_nodes_without_cpus_or_pool() {
     let mut machine = real(4, Some((6.8e9, 1.85e9)));
     machine.nodes[1].cpus.clear();
     let facts = |number| thread(&machine, number, 0, &[], 500 * MB, 0.2);
@@ -193,7 +193,7 @@ fn the_least_loaded_node_takes_a_thread() {
 }
 
 #[test]
-fn a_thread_already_elsewhere_stays_there_instead_of_another_leaving() {
+fn a_thread_already_elsewhere_stays_there() {
     let machine = machine(2);
     let facts = |number, node, written_mb| {
         thread(&machine, number, node, &[900 * MB], written_mb * MB, 0.2)
@@ -210,7 +210,7 @@ fn a_thread_already_elsewhere_stays_there_instead_of_another_leaving() {
 }
 
 #[test]
-fn firmware_says_how_fast_dram_is_and_nobody_how_fast_nvdimms_are() {
+fn firmware_states_the_speed_of_dram_but_not_of_nvdimms() {
     let maximum = |machine: &Machine, settings: &Settings| {
         let plan = plan(machine, &Window::empty(machine, 0, 0, 1), settings);
         (plan.measured[0].pm_maximum_bytes_s, plan.notes.len())

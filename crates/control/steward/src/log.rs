@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_its_owner_s_alone_whoever_could_read_what_was_there() {
+    fn a_log_is_readable_by_its_owner_alone() {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let path = directory.path().join("log");

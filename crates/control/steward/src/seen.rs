@@ -94,7 +94,7 @@ mod tests {
     use egeria_facts::{CpuSet, ThreadKey};
 
     #[test]
-    fn of_very_many_threads_those_with_news_and_the_busiest_are_logged() {
+    fn of_many_threads_the_changed_and_busiest_are_logged() {
         let machine = Machine::profile("optane-2s").unwrap();
         let mut window = Window::empty(&machine, 0, 0, 1_000_000);
         let node = machine.nodes[0].id;

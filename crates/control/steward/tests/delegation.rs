@@ -100,7 +100,7 @@ fn actions(folder: &Path) -> Vec<(String, ActionOutcome)> {
 }
 
 #[test]
-fn reads_of_striped_files_are_delegated_until_the_steward_stops() {
+fn striped_reads_are_delegated_while_the_steward_works() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let volume = new_volume(folder.path());
     let steward = start(&volume, folder.path());

@@ -335,7 +335,7 @@ fn steward_process() {
 // --- the tests ---
 
 #[test]
-fn a_thread_far_from_its_data_is_brought_there_once_and_given_back() {
+fn a_thread_far_from_its_data_is_moved_and_given_back() {
     if !has_two_cpus() {
         return;
     }
@@ -523,7 +523,7 @@ fn threads_that_a_moved_thread_starts_get_all_cpus_back_too() {
 }
 
 #[test]
-fn threads_whose_starter_was_moved_and_ended_get_all_cpus_back_too() {
+fn threads_of_a_moved_starter_get_their_cpus_back() {
     if !has_two_cpus() {
         return;
     }

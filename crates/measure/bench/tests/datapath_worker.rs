@@ -33,7 +33,7 @@ fn the_pattern_depends_on_case_thread_and_seed_alone() {
 }
 
 #[test]
-fn random_offsets_differ_between_threads_and_seeds_and_reach_every_block() {
+fn random_offsets_differ_and_reach_every_block() {
     let case = Case {
         operation: Operation::RandomPread,
         block_bytes: LARGEST_BLOCK_BYTES,

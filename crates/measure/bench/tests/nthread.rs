@@ -55,7 +55,7 @@ fn bar<'a>(report: &'a NthreadReport, config: &str) -> &'a nthread::Bar {
 }
 
 #[test]
-fn real_fio_on_baselines_and_under_a_steward_gives_rows_and_a_page() {
+fn fio_with_and_without_a_steward_gives_rows_and_a_page() {
     if !can_run() {
         return;
     }

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn more_threads_than_a_window_has_time_for_are_looked_at_in_turn() {
+    fn too_many_threads_for_a_window_are_read_in_turn() {
         const COUNT: usize = 30;
         let sleeping = Sleeping::start(COUNT);
         let mut source = ProcessSource::begin(Machine::detect().unwrap(), sleeping.scope());

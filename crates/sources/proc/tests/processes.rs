@@ -124,7 +124,7 @@ fn find(threads: &[ThreadFacts], id: u32) -> Option<&ThreadFacts> {
 }
 
 #[test]
-fn threads_are_seen_from_begin_to_end_and_what_they_ran_is_told_once() {
+fn threads_are_seen_from_begin_to_end_and_counted_once() {
     let mut helper = Helper::start();
     let first = helper.ask("begin");
     let mut source = helper.source();
@@ -154,7 +154,7 @@ fn threads_are_seen_from_begin_to_end_and_what_they_ran_is_told_once() {
 }
 
 #[test]
-fn new_cpus_of_an_idle_thread_are_seen_soon_and_of_one_that_runs_at_once() {
+fn new_cpus_of_running_threads_are_seen_at_once() {
     let mut helper = Helper::start();
     let ids = [helper.ask("begin"), helper.ask("begin")];
     let mut source = helper.source();
@@ -181,7 +181,7 @@ fn new_cpus_of_an_idle_thread_are_seen_soon_and_of_one_that_runs_at_once() {
 }
 
 #[test]
-fn among_many_idle_threads_who_runs_and_who_is_new_is_seen_in_a_few_windows() {
+fn running_and_new_threads_are_seen_among_many_idle_ones() {
     const SOON: usize = 5;
     let mut helper = Helper::start();
     let ids: Vec<u32> = (0..100).map(|_| helper.ask("begin")).collect();

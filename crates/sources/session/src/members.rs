@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn members_have_the_session_mapped_and_no_rights_but_its_user_s() {
+    fn members_have_no_rights_but_those_of_the_session_s_user() {
         let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
         file.as_file().set_len(4096).unwrap();
         let _mapping = Mapping::of_file(file.as_file(), 4096, false).unwrap();

@@ -78,7 +78,7 @@ fn scrubbed(volume: &Volume) -> Vec<Finding> {
 }
 
 #[test]
-fn a_flipped_bit_is_eio_for_every_read_that_needs_it_and_for_no_other() {
+fn a_flipped_bit_is_eio_for_just_the_reads_that_need_it() {
     let (scratch, volume, directory) = prepared();
     // Small enough for words in the inode, if it had no checksums; one leaf; several leaves.
     for (name, bytes) in [(b"s", 9_000), (b"m", 100_000), (b"l", 3_000_000)] {
@@ -116,7 +116,7 @@ fn nothing_of_a_damaged_block_reaches_the_caller() {
 }
 
 #[test]
-fn operations_that_keep_a_part_of_a_damaged_block_are_refused_and_change_nothing() {
+fn operations_that_keep_damaged_bytes_are_refused() {
     let (scratch, volume, directory) = prepared();
     let file = file_of(&volume, directory, b"file", 20_000);
     flip(&scratch, &volume, file, 9000);
@@ -136,7 +136,7 @@ fn operations_that_keep_a_part_of_a_damaged_block_are_refused_and_change_nothing
 }
 
 #[test]
-fn operations_that_keep_nothing_of_a_damaged_block_repair_the_file() {
+fn operations_that_replace_a_damaged_block_repair_it() {
     let (scratch, volume, directory) = prepared();
     type Repair<'m> = &'m dyn Fn(&Volume, FileReference) -> Outcome<()>;
     let repairs: [(Repair<'_>, std::ops::Range<usize>); 5] = [
@@ -182,7 +182,7 @@ fn operations_that_keep_nothing_of_a_damaged_block_repair_the_file() {
 }
 
 #[test]
-fn check_and_scrub_say_which_bytes_of_which_file_and_repair_leaves_them() {
+fn check_and_scrub_name_damaged_bytes_and_repair_keeps_them() {
     let (scratch, volume, directory) = prepared();
     let file = file_of(&volume, directory, b"file", 1_000_000);
     let long = file_of(&volume, directory, b"other", 50_000);
@@ -286,7 +286,7 @@ fn what_is_made_in_a_directory_gets_what_the_directory_has() {
 }
 
 #[test]
-fn the_attribute_takes_two_values_and_files_keep_what_they_were_made_with() {
+fn files_keep_the_checksums_they_were_made_with() {
     let (_scratch, volume, directory) = prepared();
     for value in [b"".as_slice(), b"on", b"crc32", b"CRC32C", b"crc32c\n"] {
         assert_eq!(

@@ -109,7 +109,7 @@ fn what_a_process_held_before_it_became_another_program_goes() {
 }
 
 #[test]
-fn two_attachments_of_one_process_do_not_take_each_other_for_dead() {
+fn two_attachments_of_a_process_see_each_other_alive() {
     let scratch = Scratch::new(1, 16 << 20);
     let volume = scratch.attach();
     let root = InodeNumber::ROOT;
@@ -168,7 +168,7 @@ fn attach(pool: &Path) -> Result<std::sync::Arc<Volume>, VolumeError> {
 }
 
 #[test]
-fn a_copy_is_refused_while_the_original_is_attached_and_takes_nothing_from_it() {
+fn a_copy_of_an_attached_volume_is_refused() {
     let scratch = Scratch::new(1, 16 << 20);
     let before = scratch.directory.path().join("before");
     std::fs::copy(&scratch.pools[0], &before).expect("copy");

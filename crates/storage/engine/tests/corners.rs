@@ -46,7 +46,7 @@ fn a_file_as_parent_of_a_rename_is_no_directory() {
 }
 
 #[test]
-fn times_after_growing_over_reserved_blocks_are_the_same_in_a_new_session() {
+fn times_after_growth_are_the_same_in_a_new_session() {
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
     let ino = volume.create(ROOT, b"f", &FILE).unwrap().ino;

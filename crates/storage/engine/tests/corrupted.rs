@@ -54,7 +54,7 @@ fn random_damage_on_two_pools_gives_errors_not_panics() {
 }
 
 #[test]
-fn forged_structures_with_right_checksums_give_errors_not_panics() {
+fn forged_structures_with_good_checksums_give_errors() {
     with_damage(cases(200), 2, |random, pools| {
         for _ in 0..=random.below(3) {
             forge(random, pools);
@@ -161,7 +161,7 @@ fn one_zeroed_superblock_copy_is_survived_and_both_are_not() {
 }
 
 #[test]
-fn a_newer_version_with_a_good_checksum_is_told_apart_from_damage() {
+fn a_newer_version_is_distinguished_from_damage() {
     let scratch = Scratch::new(1, 8 << 20);
     let mut bytes = std::fs::read(&scratch.pools[0]).unwrap();
     bytes.truncate(SUPERBLOCK_BYTES);

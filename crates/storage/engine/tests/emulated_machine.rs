@@ -41,7 +41,7 @@ fn memory_of(machine: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn volumes_of_one_machine_share_its_memory_until_the_last_leaves() {
+fn volumes_share_a_machine_until_the_last_detaches() {
     let machine = machine("shared");
     let (first, second) = (Scratch::new(1, 32 << 20), Scratch::new(1, 32 << 20));
     let persistent = first.attach_with(&on(&machine, MemoryKind::Persistent));

@@ -138,7 +138,7 @@ fn a_directory_that_names_itself_is_damage_and_not_waited_for() {
 }
 
 #[test]
-fn a_directory_that_names_one_above_it_is_damage_and_not_waited_for() {
+fn a_directory_that_names_one_above_it_is_damage() {
     let (mut above, mut below) = (ROOT, ROOT);
     let mut forged = Forged::new(|volume| {
         above = mkdir(volume, ROOT, "d");
@@ -163,7 +163,7 @@ fn a_directory_that_names_one_above_it_is_damage_and_not_waited_for() {
 }
 
 #[test]
-fn a_directory_that_calls_itself_a_file_is_damage_and_not_waited_for() {
+fn a_directory_that_calls_itself_a_file_is_damage() {
     let mut forged = Forged::new(|volume| _ = mkdir(volume, ROOT, "d"));
     forged.add_name(ROOT, ROOT, FileKind::Regular, 90);
     let volume = forged.attach();

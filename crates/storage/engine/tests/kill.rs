@@ -185,7 +185,7 @@ fn steps(random: &mut Rng) {
 }
 
 #[test]
-fn an_operation_killed_at_any_instruction_happened_or_not_and_blocks_nobody() {
+fn an_operation_killed_anywhere_happened_or_not() {
     assert!(play("steps").success());
 }
 
@@ -223,7 +223,7 @@ fn workers_killed_among_others_lose_nothing_and_block_nobody() {
 }
 
 #[test]
-fn processes_killed_while_attaching_and_leaving_lose_nothing_and_leave_no_session() {
+fn processes_killed_in_attach_and_detach_lose_nothing() {
     assert!(play("visitors").success());
 }
 

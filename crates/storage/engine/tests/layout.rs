@@ -347,7 +347,7 @@ fn entry_bytes() {
 }
 
 #[test]
-fn checksums_of_many_blocks_take_lines_and_must_be_as_many_as_the_blocks() {
+fn an_entry_has_one_checksum_for_each_block() {
     let sums = [7; 4 * MAX_SUMS as usize];
     let with = |count: u64, sums: usize| {
         Entry::Write(WriteEntry {
@@ -440,7 +440,7 @@ fn every_flipped_bit_of_a_superblock_is_refused() {
 }
 
 #[test]
-fn an_older_or_newer_superblock_is_named_and_a_senseless_one_is_damaged() {
+fn versions_of_superblocks_are_named_or_damage() {
     let decode = |change: &dyn Fn(&mut [u8])| {
         let mut bytes = superblock().encode();
         change(&mut bytes);

@@ -29,7 +29,7 @@ fn next_numbers(volume: &Volume, count: usize) -> HashSet<InodeNumber> {
 }
 
 #[test]
-fn a_number_that_a_kernel_remembers_rests_until_it_is_forgotten() {
+fn a_number_that_a_kernel_remembers_is_not_reused() {
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
     let memory = volume.track_lookups().unwrap();

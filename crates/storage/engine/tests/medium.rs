@@ -166,7 +166,7 @@ fn a_poisoned_block_of_data_costs_that_block_alone() {
 }
 
 #[test]
-fn a_pool_cut_short_under_its_users_is_eio_and_the_other_pools_go_on() {
+fn a_pool_that_shrinks_is_eio_and_other_pools_go_on() {
     egeria_media::guard::install().expect("guard");
     let scratch = Scratch::new(2, 8 << 20);
     let volume = scratch.attach();

@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn any_sequence_on_data_with_checksums_does_what_the_model_does(operations in operations(Weights::DATA, 300)) {
+    fn any_sequence_with_checksums_on_data_does_as_the_model(operations in operations(Weights::DATA, 300)) {
         run_on(Harness::new(2, 32 << 20).with_checksums(), &operations);
     }
 

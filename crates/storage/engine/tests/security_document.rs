@@ -30,7 +30,12 @@ fn file_of(place: &str) -> PathBuf {
     } else {
         directory.join("tests")
     };
-    tests.join(file).with_extension("rs")
+    let alone = tests.join(file).with_extension("rs");
+    if alone.exists() {
+        alone
+    } else {
+        tests.join(file).join("mod.rs")
+    }
 }
 
 /// Whether a text has a test of this name.

@@ -210,6 +210,7 @@ fn s21_times_are_of_the_kernels_tick_unless_somebody_looked() {
         // Of what is not looked at, the second has the time of the tick, or that of the first.
         volume.write(file, 1, b"y").unwrap();
         let attributes = volume.attributes(file.ino()).unwrap();
+        volume.note_times_shown(file.ino());
         assert!(attributes.mtime_ns > last_ns, "{round}");
         let now = egeria_media::clock::now_ns(libc::CLOCK_REALTIME);
         assert!((before..=now).contains(&attributes.mtime_ns));
@@ -244,7 +245,7 @@ fn s22_set_times_are_kept_to_the_nanosecond_from_1677_to_2262() {
 }
 
 #[test]
-fn s23_a_directory_has_the_size_of_its_log_and_two_links_and_its_subdirectories() {
+fn s23_a_directory_has_the_size_of_its_log() {
     let scratch = Scratch::new(1, 16 << 20);
     let volume = scratch.attach();
     let directory = volume.create(ROOT, b"d", &DIRECTORY).unwrap();
@@ -274,7 +275,7 @@ fn s23_a_directory_has_the_size_of_its_log_and_two_links_and_its_subdirectories(
 }
 
 #[test]
-fn s24_names_that_stay_are_listed_exactly_once_while_others_come_and_go() {
+fn s24_names_that_stay_are_listed_exactly_once() {
     let scratch = Scratch::new(1, 32 << 20);
     let volume = scratch.attach();
     let directory = volume.create(ROOT, b"d", &DIRECTORY).unwrap().ino;

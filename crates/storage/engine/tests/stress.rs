@@ -118,6 +118,6 @@ fn processes_on_the_same_files_lose_and_mix_nothing() {
 }
 
 #[test]
-fn processes_on_the_same_files_of_two_pools_lose_and_mix_nothing() {
+fn processes_on_files_of_two_pools_lose_and_mix_nothing() {
     run(2);
 }

@@ -411,7 +411,7 @@ fn written_blocks_are_changed_where_they_lie() {
 
 /// Whoever writes in place holds the block it writes: what others change meanwhile takes none away.
 #[test]
-fn writers_in_place_and_changes_of_the_index_exclude_each_other() {
+fn in_place_writers_and_index_changes_exclude_each_other() {
     let scratch = Scratch::new(1, 16 << 20);
     let volume = scratch.attach();
     let file = filled_file(&volume);

@@ -254,7 +254,7 @@ fn a_pool_that_was_handed_over_leads_to_no_other_volume() {
 }
 
 #[test]
-fn no_pool_is_attached_twice_not_even_with_a_copy_of_its_siblings() {
+fn no_pool_is_attached_twice_with_copies_of_siblings() {
     let scratch = Scratch::new(2, 16 << 20);
     let copy = scratch.directory.path().join("copy");
     std::fs::copy(&scratch.pools[0], &copy).expect("copy");
@@ -282,7 +282,7 @@ fn lock_wait_ends_at_its_limit() {
 }
 
 #[test]
-fn fifos_terminals_and_sockets_are_no_pools_and_keep_nobody_waiting() {
+fn fifos_terminals_and_sockets_are_refused_at_once() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let fifo = directory.path().join("fifo");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

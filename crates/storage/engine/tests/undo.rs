@@ -165,7 +165,7 @@ fn existing_undo_file_prevents_repair() {
 }
 
 #[test]
-fn a_damaged_or_foreign_undo_file_is_refused_and_changes_nothing() {
+fn a_damaged_or_foreign_undo_file_is_refused() {
     let (scratch, undo, _) = repaired();
     let now = content(&scratch);
     let good = std::fs::read(&undo).expect("read");

@@ -143,7 +143,7 @@ mod tests {
     use rustix::fs::{MemfdFlags, memfd_create};
 
     #[test]
-    fn a_private_pool_leaves_its_file_alone_until_it_is_written_back() {
+    fn a_private_pool_changes_its_file_only_when_written_back() {
         let path = Path::new("(memory)");
         let file = File::from(memfd_create("pool", MemfdFlags::empty()).unwrap());
         file.write_all_at(&[7; 64 * BLOCK], 0).unwrap();

@@ -1,4 +1,4 @@
-//! The emulation as other rooms use it: with real threads and the host's clock.
+//! The emulation as other crates use it: with real threads and the host's clock.
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::time::{Duration, Instant};

@@ -54,7 +54,7 @@ fn only_a_fence_after_a_flush_makes_a_store_durable() {
 }
 
 #[test]
-fn lines_arrive_in_any_order_and_stores_to_one_line_in_program_order() {
+fn stores_to_one_line_arrive_in_program_order() {
     let (recorder, pool) = recorded(1);
     pool.store_u64(PoolOffset(0), 1).unwrap();
     pool.store_u64(PoolOffset(8), 2).unwrap();

@@ -84,7 +84,7 @@ fn without_pages() -> Option<Mounted> {
 }
 
 #[test]
-fn a_mount_is_believed_for_who_serves_it_not_for_its_device_number() {
+fn a_mount_is_believed_for_the_process_that_serves_it() {
     if !is_root() {
         return;
     }
@@ -121,7 +121,7 @@ fn a_mount_is_believed_for_who_serves_it_not_for_its_device_number() {
 }
 
 #[test]
-fn the_mount_of_a_user_is_believed_by_programs_in_his_hands_alone() {
+fn a_user_s_mount_is_believed_by_his_programs_alone() {
     if !is_root() {
         return;
     }

@@ -3,7 +3,7 @@
 //! - [`modules`]: no modules of a crate import each other, directly or in a ring.
 //! - [`layers`]: crates and folders depend on what is below them.
 //! - [`links`]: every relative link between documents, and every path that names one, leads somewhere.
-//! - [`test_files`]: every file of tests is part of a test program.
+//! - [`test_files`]: every file of tests is part of a test program, and names of tests are short.
 //! - [`words`]: documents and comments use few words that readers of other languages stumble over.
 //! - [`locks`]: the lock file of what is built apart from the workspace knows the crates as they are.
 

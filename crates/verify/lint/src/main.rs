@@ -31,7 +31,7 @@ enum Check {
     Layers,
     /// Find links and paths in documents that lead nowhere
     Links,
-    /// Find files of tests that no test program has
+    /// Find files of tests that no test program has, and long names of tests
     Tests,
     /// Count words that readers of other languages stumble over
     Words,

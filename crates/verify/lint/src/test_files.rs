@@ -1,4 +1,4 @@
-//! Files of tests that no test program has. A crate with `autotests = false` names its test programs, and `tests/all.rs` the
+//! Names of tests that are too long to read as a claim, and files of tests that no test program has. A crate with `autotests = false` names its test programs, and `tests/all.rs` the
 //! modules of the one that has most of them: a file that is in neither would never run.
 
 use std::fs;
@@ -25,7 +25,10 @@ struct Target {
     name: String,
 }
 
-/// A line for each such file.
+/// Longest name of a test.
+const MAX_NAME: usize = 59;
+
+/// A line for each such name and file.
 ///
 /// # Errors
 /// A file that cannot be read or parsed.
@@ -46,8 +49,33 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             };
             wrong.extend(unknown(path, is_known)?);
         }
+        let sources = files::below(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        for source in sources {
+            if source
+                .extension()
+                .is_some_and(|extension| extension == "rs")
+            {
+                let found = long_names(&read(&source)?);
+                wrong.extend(found.into_iter().map(|name| {
+                    let (file, length) = (source.display(), name.len());
+                    format!("{file}: test {name} has {length} letters; shorten it to {MAX_NAME}")
+                }));
+            }
+        }
     }
     Ok(wrong)
+}
+
+/// Names of tests: those of the functions behind `#[test]`.
+fn long_names(text: &str) -> Vec<String> {
+    let tests = text.split("#[test]\n").skip(1);
+    let name = |test: &str| {
+        let (_, behind) = test.split_once("fn ")?;
+        let end = behind.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+        Some(behind[..end].to_owned())
+    };
+    let names = tests.filter_map(name);
+    names.filter(|name| name.len() > MAX_NAME).collect()
 }
 
 fn unknown(path: &Path, is_known: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {

@@ -1,4 +1,4 @@
-//! Files of tests that would never run are found.
+//! Files of tests that would never run are found, and long names of tests.
 
 use std::fs;
 
@@ -29,4 +29,19 @@ fn a_file_that_no_program_has_is_found() {
         egeria_lint::test_files::check(root.path()).unwrap(),
         [""; 0]
     );
+}
+
+#[test]
+fn a_long_name_of_a_test_is_found() {
+    let root = tempfile::tempdir().unwrap();
+    let of_crate = root.path().join("crates/layer/x");
+    fs::create_dir_all(of_crate.join("src")).unwrap();
+    fs::write(of_crate.join("Cargo.toml"), "[package]\n").unwrap();
+    let check = |length: usize| {
+        let (long, test) = ("n".repeat(99), "n".repeat(length));
+        let text = format!("fn {long}() {{}}\n#[test]\n#[ignore]\nfn {test}() {{}}\n");
+        fs::write(of_crate.join("src/lib.rs"), text).unwrap();
+        egeria_lint::test_files::check(root.path()).unwrap().len()
+    };
+    assert_eq!((check(59), check(60)), (0, 1));
 }

@@ -1,13 +1,13 @@
-//! The lock-free parts of other rooms, included here as they are and run under loom: through every order
-//! in which their threads may step (bounded by preemptions) and every value that a load may see under the
-//! memory model of C++, which allows more than the CPUs we run on.
+//! The lock-free parts of other crates, included as they are and run under loom: in every order of their threads'
+//! steps (bounded by preemptions), with every value that a load may see under the memory model of C++, which allows
+//! more than the CPUs that Egeria runs on.
 //!
-//! Such a module takes its atomics from `crate::sync`: std's in its own crate, here [`sync`]'s. What it
-//! knows of its surroundings stands here with the same names and far smaller (`format`, `record`, `session`).
-//! A thread that dies is one that returns before it is done.
+//! Such a module takes its atomics from `crate::sync`: those of `std` in its own crate, those of [`sync`] here. What
+//! it needs of its surroundings is here under the same names, and far smaller (`format`, `record`, `session`). A
+//! thread that dies is one that returns before it is done.
 //!
-//! Each model also proves that it sees: every ordering it depends on is weakened in turn, and the model
-//! must fail (see [`check`]). Orderings that a model does not need are named by it, with the reason.
+//! Each model also proves that it can fail: every ordering on which it depends is weakened in turn, and the model
+//! must fail (see [`check`]). A model names the orderings that it does not need, with the reason.
 
 #![cfg(test)]
 #![allow(dead_code)] // Every model uses a part.

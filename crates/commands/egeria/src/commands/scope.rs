@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_control_group_may_be_away_for_a_moment_and_a_process_may_not() {
+    fn a_control_group_may_be_away_for_a_moment() {
         let begin = Instant::now();
         let mut group = Presence::of(&Scope::ControlGroup("/no/such/group".to_owned()));
         assert_eq!(group.gone_at(begin), None);

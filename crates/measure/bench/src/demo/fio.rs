@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_runs_with_one_and_eight_jobs_as_threads_and_processes() {
+    fn every_pattern_runs_with_threads_and_with_processes() {
         let all = workloads(false);
         for pattern in PATTERNS {
             for (jobs, threads) in [(1, true), (8, true), (8, false)] {

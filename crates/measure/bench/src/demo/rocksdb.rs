@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_that_sst_dump_verified_are_counted_and_corruption_is_an_error() {
+    fn verified_tables_are_counted_and_corruption_is_an_error() {
         let captured = include_str!("../../tests/captured/sst_dump.txt");
         assert_eq!(
             verified_tables(captured).unwrap(),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_moves_done_after_everything_came_to_rest_count_against_ping_pong() {
+    fn moves_before_rest_do_not_count_as_ping_pong() {
         let done = || ActionOutcome::Done;
         let windows = [
             window(1000, &[1, 2], done()),

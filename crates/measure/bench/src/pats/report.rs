@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_is_of_fourteen_writers_beside_the_same_without_control() {
+    fn the_summary_compares_fourteen_writers_with_no_control() {
         let points = points(&Selection::All);
         let all: Vec<Vec<Found>> = points.iter().map(|point| vec![found(point)]).collect();
         let report = PatsReport::of(&points, &all, 1);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_of_other_ranges_and_readers_do_not_wait_for_a_stopped_one() {
+    fn other_ranges_do_not_wait_for_a_stopped_writer() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, file) = prepared(&directory);
         let (ino, inode) = (file.ino().0, file.inode());

@@ -128,7 +128,7 @@ fn s07_a_full_volume_can_be_emptied() {
 }
 
 #[test]
-fn s08_a_write_that_does_not_fit_is_short_and_the_next_is_enospc() {
+fn s08_a_write_that_does_not_fit_is_short_then_enospc() {
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
     let file = open_new(&volume, b"file");
@@ -160,7 +160,7 @@ fn s09_no_enospc_while_any_pool_has_room() {
 }
 
 #[test]
-fn s10_reserved_space_is_counted_but_does_not_promise_a_later_write() {
+fn s10_reserved_space_promises_no_later_write() {
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
     let file = open_new(&volume, b"file");
@@ -181,7 +181,7 @@ fn s10_reserved_space_is_counted_but_does_not_promise_a_later_write() {
 }
 
 #[test]
-fn s11_a_reservation_that_does_not_fit_leaves_the_size_and_what_it_reserved() {
+fn s11_a_reservation_that_does_not_fit_keeps_the_size() {
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
     fragment(&volume);
@@ -258,7 +258,7 @@ fn s13_growing_by_zeroes_changes_the_modification_time() {
 }
 
 #[test]
-fn s14_a_pool_has_one_inode_per_block_and_records_take_space_of_data() {
+fn s14_a_pool_has_one_inode_per_block() {
     let scratch = Scratch::new(2, 16 << 20);
     let volume = scratch.attach();
     let space = volume.space(None);

@@ -477,7 +477,7 @@ fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
 }
 
 #[test]
-fn busy_time_is_computing_and_access_but_not_waiting_for_a_core() {
+fn waiting_for_a_core_is_no_busy_time() {
     let access = Access {
         place: 0,
         bytes: 64,

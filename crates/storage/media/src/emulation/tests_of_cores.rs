@@ -42,7 +42,7 @@ fn small_read(computed_ns: u64) -> Access<'static> {
 }
 
 #[test]
-fn eight_threads_on_four_cores_take_twice_the_time_of_four_and_four() {
+fn twice_the_threads_on_the_cores_take_twice_the_time() {
     let one_node = [0; 8];
     let both = [0, 0, 0, 0, 1, 1, 1, 1];
     // Waiting for the medium occupies a core as computing does.

@@ -259,9 +259,9 @@ fn a_block_is_not_read_through_a_page_that_another_file_has() {
 }
 
 #[test]
-fn a_block_is_not_read_quickly_through_a_page_that_another_file_has() {
+fn a_quick_read_refuses_a_page_of_another_file() {
     check(
-        "models::reads::a_block_is_not_read_quickly_through_a_page_that_another_file_has",
+        "models::reads::a_quick_read_refuses_a_page_of_another_file",
         QUICK_RELOAD,
         || {
             beside(2, reload, |scene| scene.read_quickly(0), &[[10; 2]]);

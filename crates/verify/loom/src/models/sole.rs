@@ -82,9 +82,9 @@ impl Process {
 }
 
 #[test]
-fn a_record_is_freed_at_once_only_where_no_other_thread_got_at_it() {
+fn a_record_is_freed_at_once_only_if_no_thread_uses_it() {
     check(
-        "models::sole::a_record_is_freed_at_once_only_where_no_other_thread_got_at_it",
+        "models::sole::a_record_is_freed_at_once_only_if_no_thread_uses_it",
         FREEING,
         || {
             let process = Arc::new(Process {
