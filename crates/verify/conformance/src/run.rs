@@ -132,8 +132,8 @@ fn run_one(place: &Path, case: &Case) -> Outcome {
         Ending::Badly(words) => ("failed", words),
     };
     if outcome == "failed" {
-        // What it leaves must not fail later cases, which may need the room. What cannot be removed is told at
-        // the end, when the whole place is cleared.
+        // What it leaves must not fail later cases, which may need the room. What cannot be removed is reported
+        // at the end, when the whole place is cleared.
         let _ = clear(&own);
     }
     Outcome {

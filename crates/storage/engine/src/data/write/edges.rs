@@ -1,10 +1,11 @@
 //! The blocks at the ends of a write, which it covers only in part.
 
-use super::{Write, zero};
+use super::Write;
 use crate::format::*;
 use crate::log::mapping::Mapping;
 use crate::session::access::{Access, Run};
 use crate::session::inode::Locked;
+use crate::session::volume::Volume;
 use crate::types::*;
 use egeria_media::{CallerSource, PoolIndex, PoolOffset};
 use std::ops::Range;
@@ -151,5 +152,40 @@ impl Write<'_, '_> {
         Access::upkeep(self.volume, new, |pool| {
             pool.copy_in(new.at, (&*bytes).into()).map_err(Errno::from)
         })
+    }
+}
+
+/// Zero bytes `from..to` of a block.
+fn zero(
+    volume: &Volume,
+    (pool, block): (PoolIndex, PoolOffset),
+    from: u64,
+    to: u64,
+) -> Outcome<()> {
+    if from >= to {
+        return Ok(());
+    }
+    let run = Run {
+        pool,
+        at: block + from,
+        bytes: (to - from) as usize,
+    };
+    Access::upkeep(volume, run, |pool| {
+        pool.zero(run.at, run.bytes).map_err(Errno::from)
+    })
+}
+
+impl Volume {
+    /// Zero in place the bytes from the end of file up to `to`, in the block of the end.
+    pub(crate) fn zero_behind_end(&self, locked: &Locked<'_>, size: u64, to: u64) -> Outcome<()> {
+        let within = size % BLOCK as u64;
+        let word = locked.index().load(size / BLOCK as u64);
+        // In files with checksums these bytes are zeros already.
+        if within == 0 || !word.has_data() || locked.has_sums() {
+            return Ok(());
+        }
+        let end = (size - within + BLOCK as u64).min(to);
+        let block = (word.pool(), word.block().offset());
+        zero(self, block, within, within + (end - size))
     }
 }

@@ -23,8 +23,8 @@ use crate::space::placement::Placement;
 use crate::types::*;
 use arrayvec::ArrayVec;
 use egeria_admission::Request;
+use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
-use egeria_media::{CallerSource, PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;
 
 /// Largest file: what `off_t` holds.
@@ -576,40 +576,7 @@ fn need_of(early: Option<&Locked<'_>>, offset: u64, bytes: usize, rules: WriteRu
     }
 }
 
-/// Zero bytes `from..to` of a block.
-fn zero(
-    volume: &Volume,
-    (pool, block): (PoolIndex, PoolOffset),
-    from: u64,
-    to: u64,
-) -> Outcome<()> {
-    if from >= to {
-        return Ok(());
-    }
-    let run = Run {
-        pool,
-        at: block + from,
-        bytes: (to - from) as usize,
-    };
-    Access::upkeep(volume, run, |pool| {
-        pool.zero(run.at, run.bytes).map_err(Errno::from)
-    })
-}
-
 impl Volume {
-    /// Zero in place the bytes from the end of file up to `to`, in the block of the end.
-    pub(crate) fn zero_behind_end(&self, locked: &Locked<'_>, size: u64, to: u64) -> Outcome<()> {
-        let within = size % BLOCK as u64;
-        let word = locked.index().load(size / BLOCK as u64);
-        // In files with checksums these bytes are zeros already.
-        if within == 0 || !word.has_data() || locked.has_sums() {
-            return Ok(());
-        }
-        let end = (size - within + BLOCK as u64).min(to);
-        let block = (word.pool(), word.block().offset());
-        zero(self, block, within, within + (end - size))
-    }
-
     /// The blocks of the largest file must fit the index.
     #[allow(dead_code)]
     const ASSERT_RANGE: () = assert!(MAX_FILE_BLOCKS >= MAX_FILE_BYTES / BLOCK as u64);
