@@ -7,7 +7,6 @@ use crate::descriptors::{late_open, placeholder, reclaim, table};
 use crate::serve::path::{self, Way, on_path};
 use crate::serve::{self, ownership};
 use crate::system::{errno, libc_streams, raw};
-use crate::thread;
 use crate::trust::{Place, settings};
 use crate::volumes::identity;
 use egeria_engine::rights::{READ, SETID, WRITE};
@@ -59,88 +58,106 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
     // Streams may be over the number later, or older ones get it.
     libc_streams::use_functions();
     let creates = flags & libc::O_CREAT != 0 || is_unnamed(flags);
-    let (mut number, mut opened) = (None, None);
+    let mut number = None;
+    let mut made: Option<Made> = None;
     let answer = on_path(directory, path, |way| {
         if creates {
             // Before anything is made: afterwards it could only be taken back.
             number = Some(placeholder::make(flags).ok_or(PathStop::Elsewhere)?);
         }
-        Ok(match open_in_engine(way, flags, mode) {
-            Ok(file) => {
-                opened = Some(file);
-                Reply::Done(0)
-            }
-            Err(reply) => reply,
-        })
+        let opened = match open_in_engine(way, flags, mode) {
+            Ok(opened) => opened,
+            Err(reply) => return Ok(reply),
+        };
+        let Some(fd) = number.take().or_else(|| placeholder::make(flags)) else {
+            way.volume.close(opened.ino);
+            return Err(PathStop::Elsewhere);
+        };
+        let (volume, ino) = (opened.volume, opened.ino);
+        let record = Record::make(opened.found(flags));
+        made = Some(Made {
+            volume,
+            ino,
+            fd,
+            record,
+        });
+        Ok(Reply::Done(0))
     });
-    let fd = match opened {
-        Some(opened) => match number.take().or_else(|| placeholder::make(flags)) {
-            Some(fd) => return settle(opened, fd, flags),
-            None => {
-                opened.give_back();
-                None
-            }
-        },
-        None => answer,
-    };
+    if let Some(made) = made {
+        return made.settle();
+    }
     if let Some(number) = number {
         let error = errno::get();
         raw::close(number);
         errno::set(error);
     }
-    fd
+    answer
 }
 
 impl Opened {
-    fn give_back(self) {
-        thread::inside(|| self.volume.close(self.ino));
+    /// What a record keeps of it.
+    fn found(self, flags: c_int) -> Found {
+        Found {
+            volume: self.volume,
+            file: self.file,
+            ino: self.ino,
+            place: self.place,
+            is_directory: self.is_directory,
+            slot: egeria_engine::control::NO_DESCRIPTION_SLOT,
+            origin: Some(self.origin),
+            status: match self.is_directory {
+                true if flags & libc::O_PATH != 0 => flags & late_open::PATH_STATUS,
+                true => flags & late_open::DIRECTORY_STATUS,
+                false => flags & late_open::STATUS,
+            },
+            read_only: false,
+            private_offset_bytes: Some(0),
+            shared: false,
+        }
     }
 }
 
-/// The number means the file from now on.
-fn settle(opened: Opened, fd: c_int, flags: c_int) -> Option<c_int> {
-    let found = Found {
-        volume: opened.volume,
-        file: opened.file,
-        ino: opened.ino,
-        place: opened.place,
-        is_directory: opened.is_directory,
-        slot: egeria_engine::control::NO_DESCRIPTION_SLOT,
-        origin: Some(opened.origin),
-        status: match opened.is_directory {
-            true if flags & libc::O_PATH != 0 => flags & late_open::PATH_STATUS,
-            true => flags & late_open::DIRECTORY_STATUS,
-            false => flags & late_open::STATUS,
-        },
-        read_only: false,
-        private_offset_bytes: Some(0),
-        shared: false,
-    };
-    let (volume, ino) = (found.volume, found.ino);
-    let record = thread::inside(|| Record::make(found));
-    while table::place_made(fd).is_some() && ownership::owns_tables() {
-        let before = table::load(fd);
-        if table::open(fd, before, record) {
-            reclaim::drop_reference(before);
-            if before.is_ours() {
-                // It was closed without a hook.
-                serve::expect_bare_calls();
+/// A number, and the record of what it is to mean.
+struct Made {
+    volume: &'static Volume,
+    ino: InodeNumber,
+    fd: c_int,
+    record: *mut Record,
+}
+
+impl Made {
+    /// The number means the file from now on.
+    fn settle(self) -> Option<c_int> {
+        let Made {
+            volume,
+            ino,
+            fd,
+            record,
+        } = self;
+        while table::place_made(fd).is_some() && ownership::owns_tables() {
+            let before = table::load(fd);
+            if table::open(fd, before, record) {
+                reclaim::drop_reference(before);
+                if before.is_ours() {
+                    // It was closed without a hook.
+                    serve::expect_bare_calls();
+                }
+                range_locks::settle(volume, ino, fd);
+                if fd <= 2 || !late_open::is_possible() {
+                    // Streams of libc, or calls past the library, read and write it.
+                    serve::publish(fd);
+                }
+                return Some(fd);
             }
-            range_locks::settle(volume, ino, fd);
-            if fd <= 2 || !late_open::is_possible() {
-                // Streams of libc, or calls past the library, read and write it.
-                serve::publish(fd);
+            if settings::is_off() {
+                break;
             }
-            return Some(fd);
         }
-        if settings::is_off() {
-            break;
-        }
+        // The library left its volumes meanwhile, or the number is beyond its table.
+        reclaim::retire(record);
+        raw::close(fd);
+        None
     }
-    // The library left its volumes meanwhile, or the number is beyond its table.
-    reclaim::retire(record);
-    raw::close(fd);
-    None
 }
 
 fn open_in_engine(way: &Way<'_>, flags: c_int, mode: mode_t) -> Result<Opened, Reply> {

@@ -7,7 +7,6 @@ use crate::description::reply::Reply;
 use crate::system::errno;
 use crate::thread::{self, Thread};
 use libc::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Serve a call: `hold` names in the pin what the call uses, so that it is not freed, and `body` does it. `None`: the
 /// kernel is to be asked.
@@ -24,7 +23,7 @@ pub(super) fn in_call<H>(
         return None;
     };
     let errno_before: c_int = errno::get();
-    let outcome = catch_unwind(AssertUnwindSafe(|| thread.stacks.run(|| body(held))));
+    let outcome = thread.stacks.try_run(|| body(held));
     leave(thread, pin);
     let reply = outcome.ok().flatten().unwrap_or(Reply::Pass);
     reply.publish(errno_before)

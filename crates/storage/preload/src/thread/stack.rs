@@ -15,7 +15,8 @@ use crate::sync::Locked;
 use crate::system::zeros::zeros;
 use crate::system::{raw, thread_end, valgrind};
 use libc::c_void;
-use std::arch::{asm, global_asm};
+use std::any::Any;
+use std::arch::{asm, naked_asm};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{null, null_mut};
@@ -49,54 +50,52 @@ pub struct Stacks {
     holds_list: AtomicBool,
 }
 
-/// A function to run, and what comes of it.
+/// A function to run, and what comes of it: a value, or the panic that ended it.
 struct Work<F, T> {
     body: ManuallyDrop<F>,
-    outcome: MaybeUninit<std::thread::Result<T>>,
+    value: MaybeUninit<T>,
+    panic: Option<Box<dyn Any + Send>>,
 }
 
-global_asm!(
-    ".pushsection .text.egeria_preload_on_stack,\"ax\",@progbits",
-    ".globl egeria_preload_on_stack",
-    ".hidden egeria_preload_on_stack",
-    ".type egeria_preload_on_stack,@function",
-    "egeria_preload_on_stack:",
-    ".cfi_startproc",
-    "push rbp",
-    ".cfi_def_cfa_offset 16",
-    ".cfi_offset rbp, -16",
-    "mov rbp, rsp",
-    ".cfi_def_cfa_register rbp",
-    // The frame is aligned: with no other stack it goes on here.
-    "test rdx, rdx",
-    "cmovz rdx, rsp",
-    "mov rsp, rdx",
-    "call rsi",
-    "mov rsp, rbp",
-    "pop rbp",
-    ".cfi_def_cfa rsp, 8",
-    "ret",
-    ".cfi_endproc",
-    ".size egeria_preload_on_stack, . - egeria_preload_on_stack",
-    ".popsection",
-);
-
-unsafe extern "C" {
-    /// Call `run` with `work`, on the stack that ends at `top`, which is aligned to 16 bytes; on this one where it is null.
-    fn egeria_preload_on_stack(
-        work: *mut c_void,
-        run: unsafe extern "C" fn(*mut c_void),
-        top: *mut u8,
-    );
+/// Run `work`, a `Work<F, T>`, on the stack that ends at `top`, which is aligned to 16 bytes; on this one where it is null.
+/// One function for each kind of work, so that it calls `run_work` directly: an indirect call that all share would be
+/// predicted badly.
+#[unsafe(naked)]
+unsafe extern "C" fn run_on<F: FnOnce() -> T, T>(work: *mut c_void, top: *mut u8) {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        // The frame is aligned: with no other stack it goes on here.
+        "test rsi, rsi",
+        "cmovz rsi, rsp",
+        "mov rsp, rsi",
+        "call {run}",
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        run = sym run_work::<F, T>,
+    )
 }
 
-/// On the other stack.
+/// On the other stack. What `body` holds and what it answers are not copied on the way: copies of what was just written
+/// word by word wait until it is stored.
 unsafe extern "C" fn run_work<F: FnOnce() -> T, T>(work: *mut c_void) {
     // SAFETY: `on` gives its own work, which waits for the end of this.
     let work = unsafe { &mut *work.cast::<Work<F, T>>() };
-    // SAFETY: taken once, for `on` has it run once.
-    let body = unsafe { ManuallyDrop::take(&mut work.body) };
-    work.outcome.write(catch_unwind(AssertUnwindSafe(body)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: taken once, for `on` has it run once.
+        let body = unsafe { ManuallyDrop::take(&mut work.body) };
+        work.value.write(body());
+    }));
+    if let Err(panic) = outcome {
+        work.panic = Some(panic);
+    }
 }
 
 /// Run `body` on the stack that ends at `top`, which nothing else uses, or on this one. What it needs is not part of the
@@ -105,14 +104,18 @@ unsafe extern "C" fn run_work<F: FnOnce() -> T, T>(work: *mut c_void) {
 fn on<F: FnOnce() -> T, T>(top: *mut u8, body: F) -> std::thread::Result<T> {
     let mut work = Work {
         body: ManuallyDrop::new(body),
-        outcome: MaybeUninit::uninit(),
+        value: MaybeUninit::uninit(),
+        panic: None,
     };
     let place = (&raw mut work).cast();
     // SAFETY: null, or the memory below `top` is this thread's alone, and nothing of it is in use; `run_work` does not
     // unwind.
-    unsafe { egeria_preload_on_stack(place, run_work::<F, T>, top) };
-    // SAFETY: `run_work` has returned, and wrote it.
-    unsafe { work.outcome.assume_init() }
+    unsafe { run_on::<F, T>(place, top) };
+    match work.panic {
+        // SAFETY: `run_work` has returned, and wrote it where it notes no panic.
+        None => Ok(unsafe { work.value.assume_init() }),
+        Some(panic) => Err(panic),
+    }
 }
 
 #[inline(always)]
@@ -124,21 +127,27 @@ fn stack_pointer() -> usize {
 }
 
 impl Stacks {
-    /// Run `body` on the thread's own memory; on the caller's stack where there is none to be had. By its thread, which is
-    /// inside and was not before.
+    /// Run `body` on the thread's own memory; on the caller's stack where there is none to be had. A panic of it is the
+    /// error. By its thread, which is inside and was not before.
     #[inline(always)]
-    pub fn run<T>(&self, body: impl FnOnce() -> T) -> T {
+    pub fn try_run<T>(&self, body: impl FnOnce() -> T) -> std::thread::Result<T> {
         let mut top = self.top.load(Ordering::Relaxed);
         if top.is_null() {
             top = self.take();
         }
         let into_alternate = stack_pointer().wrapping_sub(self.alternate.load(Ordering::Relaxed));
-        let outcome = if into_alternate < self.alternate_bytes.load(Ordering::Relaxed) {
+        if into_alternate < self.alternate_bytes.load(Ordering::Relaxed) {
             without_alternate(|| on(top, || disarmed(body)))
         } else {
             on(top, body)
-        };
-        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+        }
+    }
+
+    /// The same; a panic goes on in the caller.
+    #[inline(always)]
+    pub fn run<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.try_run(body)
+            .unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Run `body` on this stack, in a frame of its own.

@@ -76,8 +76,15 @@ impl Volume {
     }
 
     /// The time of a change of several inodes: later than what was shown of any of them. Under their locks.
+    #[inline]
     pub(crate) fn stamp_all_ns(&self, changed: &[&Locked<'_>]) -> i64 {
-        let stamps = changed.iter().map(|locked| self.stamp_ns(locked.inode));
-        stamps.max().unwrap_or_else(|| self.now_ns())
+        let now_ns = self.now_ns();
+        let is_shown = |locked: &&Locked<'_>| locked.inode.times_shown.load(Ordering::Relaxed) != 0;
+        if changed.iter().any(is_shown) {
+            let shown = changed.iter().filter(|locked| is_shown(locked));
+            let stamps = shown.map(|locked| self.stamp_after_look(locked.inode, now_ns));
+            return stamps.max().unwrap_or(now_ns);
+        }
+        now_ns
     }
 }
