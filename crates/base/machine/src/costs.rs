@@ -15,6 +15,13 @@ pub const MAX_WAIT_NS: f64 = 1e9;
 /// many lines on their way as they can. If nothing holds threads back, only lines being served are on their way.
 const HELD: f64 = 2.0;
 
+/// Two transfers of a cache line between cores, to and fro, ns (assumed: a hundred nanoseconds each within a socket).
+const TWO_LINES_NS: f64 = 200.0;
+/// Handing a piece over to a delegate and back, ns.
+pub const HANDOVER_NS: f64 = TWO_LINES_NS;
+/// Asking for a turn at a memory, ns.
+pub const TURN_NS: f64 = TWO_LINES_NS;
+
 /// Where on a file or in memory accesses go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,5 +1,6 @@
 //! How a run is made, and what comes of it.
 
+use egeria_machine::costs::{HANDOVER_NS, TURN_NS};
 use egeria_machine::{MemoryKind, NodeId};
 use egeria_policy::planner::{Make, Settings, System};
 use serde::Serialize;
@@ -38,8 +39,6 @@ pub struct Options {
     pub dynamic_bytes_s: f64,
 }
 
-/// Two transfers of a cache line between cores, to and fro (assumed; a hundred nanoseconds each within a socket).
-const TWO_LINES_NS: f64 = 200.0;
 /// AsymSched §4.3: `migrate_pages` takes 51 s for 10 GB.
 const DYNAMIC_BYTES_S: f64 = 10e9 / 51.0;
 
@@ -64,8 +63,8 @@ impl Options {
             },
             window_ns: 1_000_000_000,
             move_pause_ns: 50_000.0,
-            handover_ns: TWO_LINES_NS,
-            turn_ns: TWO_LINES_NS,
+            handover_ns: HANDOVER_NS,
+            turn_ns: TURN_NS,
             dynamic_bytes_s: DYNAMIC_BYTES_S,
         }
     }

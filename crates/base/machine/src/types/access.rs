@@ -10,3 +10,13 @@ pub enum AccessKind {
     Read,
     Write,
 }
+
+impl AccessKind {
+    /// What happens at the other end of a copy.
+    pub fn other(self) -> AccessKind {
+        match self {
+            AccessKind::Read => AccessKind::Write,
+            AccessKind::Write => AccessKind::Read,
+        }
+    }
+}

@@ -60,6 +60,10 @@ fn perform(options: &EmulatedOptions<'_>, scenario: &Scenario) -> Result<Vec<Mov
         (scenario.call(index, &run), threads)
     };
     let programs: Vec<_> = indices().map(program).collect();
+    if let Some(rule) = scenario.rule() {
+        let set = run.volume(0).set_delegation(Some(rule), true);
+        set.map_err(|errno| Error::failed(format!("delegation cannot be set: {errno}")))?;
+    }
     run.measure(&programs, pace(scenario, options.measured)?)
 }
 
@@ -117,6 +121,7 @@ fn predict(scenario: &Scenario, think_ns: &[f64]) -> Result<Outcome> {
     let workload = scenario.workload(think_ns);
     let options = Options {
         allocation: scenario.allocation_in_model(),
+        planner: scenario.planner(),
         ..Options::of(egeria_policy::planner::System::Off)
     };
     egeria_sim::run(&scenario.described()?, &workload, &options).map_err(Error::failed)

@@ -1,8 +1,11 @@
 //! What is run: one DIMM to eight nodes, reads, writes and mixes, DRAM beside persistent memory, remote, striped.
 
-use egeria_engine::AllocationPolicy;
+use std::num::NonZeroU8;
+
+use egeria_engine::{AllocationPolicy, DelegationRule};
 use egeria_harness::Result;
 use egeria_machine::{Machine, MemoryKind, NodeId};
+use egeria_policy::planner::{Settings, System};
 use egeria_sim::{Allocation, FileGroup, MediumKind, Pattern, Phase, ThreadGroup, Workload};
 
 use crate::emulated::{self, EmulatedRun, VolumeSetup};
@@ -40,6 +43,10 @@ pub(super) struct Scenario {
     pub(super) nodes: usize,
     pub(super) dilation: f64,
     pub(super) place: Place,
+    /// Delegates of each pool that make all accesses.
+    pub(super) delegates: Option<NonZeroU8>,
+    /// All threads use one file.
+    pub(super) is_shared: bool,
     pub(super) programs: Vec<Program>,
 }
 
@@ -75,6 +82,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             nodes,
             dilation,
             place,
+            delegates: None,
+            is_shared: false,
             programs,
         });
     };
@@ -125,7 +134,38 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         vec![pm(32, 2 * MIB, 1.0)],
     );
     add("odin-8s", 8, 64.0, one, vec![pm(32, 64 * KIB, 0.0)]);
+    for (delegates, threads) in [1, 4, 12]
+        .into_iter()
+        .flat_map(|delegates| [1, 8, 32].map(|threads| (delegates, threads)))
+    {
+        for (read_share, is_shared) in [(0.0, false), (0.0, true), (1.0, false), (1.0, true)] {
+            all.push(delegated(
+                delegates,
+                is_shared,
+                pm(threads, 2 * MIB, read_share),
+            ));
+        }
+    }
     all
+}
+
+/// A program on stripes over eight nodes that delegates access.
+fn delegated(delegates: u8, is_shared: bool, program: Program) -> Scenario {
+    let of = if is_shared { ", one file" } else { "" };
+    let plural = if delegates == 1 { "" } else { "s" };
+    Scenario {
+        name: format!(
+            "odin-8s, 8 nodes, striped, {delegates} delegate{plural}{of}: {}",
+            program.words()
+        ),
+        profile: "odin-8s",
+        nodes: 8,
+        dilation: 256.0,
+        place: Place::Striped,
+        delegates: NonZeroU8::new(delegates),
+        is_shared,
+        programs: vec![program],
+    }
 }
 
 impl Program {
@@ -195,6 +235,7 @@ impl Scenario {
             directory: run.directory(index),
             count: program.threads,
             file_bytes: program.file_bytes(),
+            is_shared: self.is_shared,
         }
     }
 
@@ -214,8 +255,16 @@ impl Scenario {
     pub(super) fn workload(&self, think_ns: &[f64]) -> Workload {
         let files = self.programs.iter().map(|program| FileGroup {
             name: program.name.to_owned(),
-            count: program.threads as u64,
-            bytes: program.file_bytes(),
+            count: if self.is_shared {
+                1
+            } else {
+                program.threads as u64
+            },
+            bytes: if self.is_shared {
+                program.file_bytes() * program.threads as u64
+            } else {
+                program.file_bytes()
+            },
             node: (self.place == Place::First).then_some(NodeId(0)),
             nodes: Vec::new(),
             medium: match program.memory {
@@ -256,12 +305,35 @@ impl Scenario {
         }
     }
 
-    /// Bytes of an access of one memory: a striped request is one of each node.
+    /// Bytes of an access in the model: a striped request is one of each node, unless delegates divide it.
     fn access_bytes(&self, program: &Program) -> u64 {
-        match self.place {
-            Place::First => program.request_bytes,
-            Place::Striped => program.request_bytes / self.nodes as u64,
+        match (self.place, self.delegates) {
+            (Place::Striped, None) => program.request_bytes / self.nodes as u64,
+            _ => program.request_bytes,
         }
+    }
+
+    /// What is delegated on the volume.
+    pub(super) fn rule(&self) -> Option<DelegationRule> {
+        self.delegates.map(|delegates| DelegationRule {
+            delegates,
+            min_read_bytes: 1,
+            min_write_bytes: 1,
+            always: true,
+        })
+    }
+
+    /// What the model's planner does: nothing, but what is set by hand on the volume.
+    pub(super) fn planner(&self) -> Settings {
+        let mut settings = System::Off.settings();
+        if let Some(delegates) = self.delegates {
+            settings.stages.delegation = true;
+            settings.delegation.always = true;
+            settings.delegation.min_read_bytes = 1;
+            settings.delegation.min_write_bytes = 1;
+            settings.delegation.delegates_per_node = delegates.get().into();
+        }
+        settings
     }
 
     pub(super) fn allocation_in_model(&self) -> Allocation {

@@ -166,6 +166,7 @@ impl Point {
             directory: run.directory(0),
             count: 1,
             file_bytes: DRAM_FILE_BYTES,
+            is_shared: false,
         }
     }
 
@@ -174,6 +175,7 @@ impl Point {
             directory: run.directory(1),
             count: self.threads,
             file_bytes: FILE_BYTES,
+            is_shared: false,
         }
     }
 

@@ -8,12 +8,15 @@ use serde::Deserialize;
 use super::Yield;
 use super::script::Call;
 
-/// Jobs of fio as threads of one process, each with a file of its own that it makes system calls on.
+/// Jobs of fio as threads of one process that make system calls on files.
 pub(crate) struct Jobs<'a> {
     /// Where the files are.
     pub(crate) directory: &'a Path,
     pub(crate) count: usize,
+    /// Of each job.
     pub(crate) file_bytes: u64,
+    /// All use one file, each a part of its own; else each has a file.
+    pub(crate) is_shared: bool,
 }
 
 impl Jobs<'_> {
@@ -32,6 +35,10 @@ impl Jobs<'_> {
             format!("--numjobs={}", self.count),
             format!("--size={}", self.file_bytes),
         ];
+        if self.is_shared {
+            words.push("--filename=shared".to_owned());
+            words.push(format!("--offset_increment={}", self.file_bytes));
+        }
         words.extend(options.into_iter().map(Into::into));
         words
     }

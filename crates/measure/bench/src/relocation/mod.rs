@@ -76,6 +76,7 @@ fn perform(options: &EmulatedOptions<'_>, system: System) -> Result<Found> {
         directory: run.directory(0),
         count: READERS,
         file_bytes: FILE_BYTES,
+        is_shared: false,
     };
     run.prepare(vec![jobs.fill()])?;
     let steward = match system {

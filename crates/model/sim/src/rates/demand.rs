@@ -270,10 +270,7 @@ impl Operation {
             return 0.0;
         }
         let access = Access {
-            kind: match kind {
-                AccessKind::Read => AccessKind::Write,
-                AccessKind::Write => AccessKind::Read,
-            },
+            kind: kind.other(),
             home: host,
             place,
             bytes,

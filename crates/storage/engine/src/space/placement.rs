@@ -135,6 +135,15 @@ impl Volume {
         self.session.emulation().machine().ok()
     }
 
+    /// Position of the node that the thread runs on, on an emulated machine; else 0.
+    pub(crate) fn emulated_node(&self, me: Me<'_>) -> usize {
+        if self.path_mode().is_emulated() {
+            self.session.emulation().node_of_thread(&me.slot.emulated)
+        } else {
+            0
+        }
+    }
+
     /// Index of the pool of the node the thread runs on.
     #[inline]
     pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {

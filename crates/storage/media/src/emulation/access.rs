@@ -10,6 +10,9 @@ pub(super) struct Part {
     pub(super) place: usize,
     pub(super) bytes: u64,
     pub(super) cached_bytes: u64,
+    /// The memory of the thread that a delegate copies for: read where the access writes, and written where it reads.
+    /// The delegate does not wait for it.
+    pub(super) is_buffer: bool,
 }
 
 /// An access, and what led to it.
@@ -22,6 +25,8 @@ pub(super) struct Access<'a> {
     pub(super) cached_bytes: u64,
     /// CPU time since the last access, ns.
     pub(super) computed_ns: u64,
+    /// What steps between threads took since then, ns.
+    pub(super) owed_ns: u64,
     pub(super) pattern: Pattern,
     /// The thread does not wait for this access before it begins the next.
     pub(super) at_once: bool,
@@ -46,6 +51,7 @@ impl Part {
         place: 0,
         bytes: 0,
         cached_bytes: 0,
+        is_buffer: false,
     };
 }
 
@@ -59,6 +65,12 @@ impl<'a> Access<'a> {
             place: part.place,
             bytes: part.bytes,
             cached_bytes: part.cached_bytes,
+            kind: if part.is_buffer {
+                self.kind.other()
+            } else {
+                self.kind
+            },
+            at_once: self.at_once || part.is_buffer,
             rest: &[],
             ..self
         });

@@ -6,7 +6,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use egeria_machine::costs::{AccessCosts, Beside};
+use egeria_machine::MemoryKind;
+use egeria_machine::costs::{AccessCosts, Beside, HANDOVER_NS, Pattern};
 
 use super::AccessKind;
 use super::access::{Access, Cost, MAX_PARTS, Part};
@@ -31,6 +32,15 @@ const SHORTEST_SLEEP_NS: u64 = 3_000;
 const MAX_COMPUTING_NS: u64 = 100_000_000;
 /// Longer computing than this is waited out before the medium is reserved, machine ns.
 const LONG_COMPUTING_NS: f64 = 10_000.0;
+
+/// What a delegate does for another thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// Position of the node on which the other thread runs.
+    pub home: usize,
+    /// Pieces that were handed over.
+    pub pieces: u64,
+}
 
 /// A thread on a virtual core, about to access memory.
 pub(super) struct OnCore<'a> {
@@ -66,6 +76,26 @@ impl EmulationState {
         thread.woke_cpu_ns.fetch_add(waited_ns, Relaxed);
         outcome
     }
+
+    /// A thread has handed over this many pieces since a time of [`EmulationState::now_ns`], and waited for delegates
+    /// meanwhile. If handing over takes longer on the machine, its next access is charged for the rest.
+    pub fn hand_over(&self, thread: &EmulatedThread, pieces: u64, since_ns: u64) {
+        if self.is_on() {
+            let waited_ns = self.now_ns().saturating_sub(since_ns) as f64 / self.dilation();
+            let rest_ns = (pieces as f64 * HANDOVER_NS - waited_ns).max(0.0);
+            thread.owed_ns.fetch_add(rest_ns as u64, Relaxed);
+        }
+    }
+
+    /// Runs `step`, which takes this long on the machine, however long it takes here. It is charged with the thread's
+    /// next access.
+    pub fn step<T>(&self, thread: &EmulatedThread, takes_ns: f64, step: impl FnOnce() -> T) -> T {
+        let outcome = self.wait(thread, step);
+        if self.is_on() {
+            thread.owed_ns.fetch_add(takes_ns as u64, Relaxed);
+        }
+        outcome
+    }
 }
 
 impl Emulation {
@@ -89,6 +119,62 @@ impl Emulation {
         if self.is_on() {
             self.access_on(thread, parts, kind);
         }
+    }
+
+    /// Charges an access that this thread, a delegate, makes for another thread, and waits for its end. The bytes also
+    /// pass the buffer of the other thread, in DRAM of its node, and the links on the way there. What the delegate
+    /// computes is not charged, but what handing over takes on the machine.
+    #[inline]
+    pub fn access_delegated(
+        &self,
+        thread: &EmulatedThread,
+        (place, bytes): (usize, u64),
+        kind: AccessKind,
+        order: Order,
+    ) {
+        if self.is_on() {
+            self.access_delegated_on(thread, (place, bytes), kind, order);
+        }
+    }
+
+    #[cold]
+    fn access_delegated_on(
+        &self,
+        thread: &EmulatedThread,
+        (place, bytes): (usize, u64),
+        kind: AccessKind,
+        order: Order,
+    ) {
+        let Some(costs) = self.costs().filter(|costs| place < costs.places.len()) else {
+            return;
+        };
+        let host_ns = match thread.entered_ns.swap(0, Relaxed) {
+            0 => clock::now_ns(),
+            entered_ns => entered_ns,
+        };
+        thread.forget_cached();
+        let home = self.node_of_thread(thread);
+        let handed_ns = order.pieces as f64 * HANDOVER_NS + costs.path_ns(order.home, home);
+        let buffer = costs.place_of_kind(order.home, MemoryKind::Dram);
+        let buffer = buffer.map(|place| Part {
+            place,
+            bytes,
+            cached_bytes: 0,
+            is_buffer: true,
+        });
+        let access = Access {
+            place,
+            bytes,
+            kind,
+            cached_bytes: 0,
+            computed_ns: 0,
+            owed_ns: handed_ns as u64,
+            pattern: Pattern::Sequential,
+            at_once: false,
+            rest: buffer.as_slice(),
+        };
+        self.charge(thread, host_ns, access);
+        thread.woke_cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
     }
 
     #[cold]
@@ -116,6 +202,7 @@ impl Emulation {
                 place,
                 bytes,
                 cached_bytes: thread.take_cached(memory_node).min(bytes),
+                is_buffer: false,
             })
         });
         let mut all = [Part::NONE; MAX_PARTS];
@@ -133,6 +220,7 @@ impl Emulation {
             kind,
             cached_bytes: first.cached_bytes,
             computed_ns,
+            owed_ns: thread.owed_ns.swap(0, Relaxed),
             pattern: thread.take_pattern(),
             at_once: false,
             rest,
@@ -209,7 +297,7 @@ impl EmulationState {
         blocked: impl FnOnce() -> bool,
     ) -> OnCore<'_> {
         let dilation = self.dilation();
-        let computing_ns = access.computed_ns as f64 * dilation;
+        let computing_ns = (access.computed_ns + access.owed_ns) as f64 * dilation;
         let ready_ns = self.ready_ns(thread, host_ns, computing_ns, blocked);
         let alone = |part| {
             self.cost(costs, home, part, (Beside::ALONE, 0.0))
@@ -314,7 +402,9 @@ impl EmulationState {
         access: Access<'_>,
     ) -> u64 {
         let (arrival_ns, dilation) = (on_core.arrival_ns, self.dilation());
-        let memories = access.parts().count();
+        let are_buffers =
+            std::iter::once(false).chain(access.rest.iter().map(|part| part.is_buffer));
+        let memories = are_buffers.clone().filter(|is_buffer| !is_buffer).count();
         let cost_of = |part: Access<'_>| {
             let found = self.crowd(costs, thread, (part.place, memories), arrival_ns);
             self.cost(costs, home, part, (found.beside, found.wait_ns))
@@ -325,12 +415,19 @@ impl EmulationState {
             unwaited_ns: 0.0,
         };
         let mut service_ns = [0.0; MAX_PARTS];
-        for (part, service_ns) in access.parts().zip(&mut service_ns) {
+        let mut of_buffer_ns = 0.0;
+        let parts = access.parts().zip(are_buffers.clone());
+        for ((part, is_buffer), service_ns) in parts.zip(&mut service_ns) {
             let cost = cost_of(part);
+            if is_buffer {
+                of_buffer_ns = cost.undisturbed_ns;
+            }
             whole.undisturbed_ns += cost.undisturbed_ns;
             whole.unwaited_ns += cost.unwaited_ns;
             *service_ns = cost.service_ns;
         }
+        // While the buffer is copied, no line of the data is on its way.
+        let of_time = 1.0 - of_buffer_ns / whole.undisturbed_ns.max(1e-9);
         let work = Work {
             arrival_ns,
             entered_ns: arrival_ns.min(asked_ns),
@@ -349,13 +446,17 @@ impl EmulationState {
             line_ns: 0.0,
             unwaited_ns: whole.unwaited_ns,
         };
-        for (part, service_ns) in access.parts().zip(service_ns) {
+        for ((part, is_buffer), service_ns) in access.parts().zip(are_buffers).zip(service_ns) {
             if !part.is_cached() {
                 ended_ns = ended_ns.max(self.occupy(costs, home, part, work, service_ns));
             }
+            if is_buffer {
+                // Stores leave by themselves, and loads were prefetched: no line of it is waited for.
+                continue;
+            }
             let of_memory = part.of_memory(home);
             shown.places |= place_bit(part.place);
-            shown.lines += costs.lines_on_their_way(&of_memory) / memories as f64;
+            shown.lines += costs.lines_on_their_way(&of_memory) * of_time / memories as f64;
             shown.lines_moved += of_memory.lines();
             shown.line_ns += costs.line_ns(&of_memory) / memories as f64;
         }
@@ -478,7 +579,10 @@ impl EmulationState {
     fn count(&self, thread: &EmulatedThread, access: Access<'_>, host_ns: u64) {
         let access_ns = (host_ns as f64 / self.dilation()) as u64;
         let add = |counter: &AtomicU64, value| counter.fetch_add(value, Relaxed);
-        add(&thread.busy_ns, access.computed_ns + access_ns);
+        add(
+            &thread.busy_ns,
+            access.computed_ns + access.owed_ns + access_ns,
+        );
         add(&thread.computed_ns, access.computed_ns);
         let cached = access.parts().map(|part| part.cached_bytes);
         add(&thread.cached_bytes, cached.sum());

@@ -48,6 +48,7 @@ impl Flow {
             kind: self.kinds[(turn % 2) as usize],
             cached_bytes: if self.is_cached { self.bytes } else { 0 },
             computed_ns: 0,
+            owed_ns: 0,
             pattern: self.pattern,
             at_once: self.at_once,
             rest: &[],

@@ -58,6 +58,7 @@ mod tests_of_hardware;
 mod tests_of_placing;
 mod touch;
 
+pub use charge::Order;
 pub use egeria_machine::AccessKind;
 pub use flow::{Carried, Flow};
 pub use machine::Emulation;

@@ -141,6 +141,7 @@ fn measure(
         kind,
         cached_bytes: 0,
         computed_ns: 0,
+        owed_ns: 0,
         pattern: Pattern::Sequential,
         at_once: false,
         rest: &[],

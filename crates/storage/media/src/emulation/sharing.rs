@@ -167,6 +167,7 @@ impl Course<'_> {
             kind: AccessKind::Read,
             cached_bytes: thread.take_cached(self.memory_node),
             computed_ns: SOFTWARE_NS,
+            owed_ns: 0,
             pattern: thread.take_pattern(),
             at_once: false,
             rest: &[],

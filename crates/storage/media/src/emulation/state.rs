@@ -169,7 +169,9 @@ pub struct EmulatedThread {
     pub(super) is_sequential: AtomicU32,
     /// 1 when that is known of the next access.
     pub(super) is_touched: AtomicU32,
-    _reserved: [AtomicU64; 5],
+    /// Steps between threads that the next access is charged for, machine ns.
+    pub(super) owed_ns: AtomicU64,
+    _reserved: [AtomicU64; 4],
 }
 
 const _: () = assert!(size_of::<EmulatedThread>() == 256);
@@ -411,7 +413,7 @@ impl EmulationState {
     }
 
     /// The clock that accesses are charged on: the host's, without the time for which it stood still.
-    pub(super) fn now_ns(&self) -> u64 {
+    pub fn now_ns(&self) -> u64 {
         self.at_ns(clock::now_ns())
     }
 

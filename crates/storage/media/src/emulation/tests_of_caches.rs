@@ -186,6 +186,7 @@ fn cached_read(memory_node: usize, cached_bytes: u64) -> Access<'static> {
         kind: READ,
         cached_bytes,
         computed_ns: 0,
+        owed_ns: 0,
         pattern: Pattern::Random,
         at_once: false,
         rest: &[],

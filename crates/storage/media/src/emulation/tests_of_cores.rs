@@ -35,6 +35,7 @@ fn small_read(computed_ns: u64) -> Access<'static> {
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns,
+        owed_ns: 0,
         pattern: Pattern::Random,
         at_once: false,
         rest: &[],

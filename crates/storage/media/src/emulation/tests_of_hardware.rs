@@ -26,6 +26,7 @@ fn access(
         kind: what.0,
         cached_bytes: 0,
         computed_ns: 0,
+        owed_ns: 0,
         pattern: Pattern::Sequential,
         at_once: false,
         rest: &[],
@@ -75,6 +76,60 @@ fn threads_of_two_nodes_share_one_way_of_a_link() {
     assert_close(bytes_s, link_bytes_s, 0.03, "the link is full");
 }
 
+/// An access by a delegate of node 0, for a thread of this node: what it reads there, it writes to the thread's buffer.
+fn delegated(state: &Emulation, home: usize, bytes: u64) -> Access<'static> {
+    let buffer = Part {
+        place: state.place_of(home, Some(MemoryKind::Dram)).unwrap(),
+        bytes,
+        cached_bytes: 0,
+        is_buffer: true,
+    };
+    Access {
+        rest: Vec::leak(vec![buffer]),
+        ..access(state, 0, MemoryKind::Dram, (AccessKind::Read, bytes))
+    }
+}
+
+#[test]
+fn delegated_bytes_cross_the_link_to_the_caller() {
+    let bytes = 256 << 10;
+    let carried = |home: usize| {
+        let state = emulated("odin-8s");
+        let copy = delegated(&state, home, bytes);
+        let mut loops: Vec<Loop> = (0..12).map(|_| Loop::new(&state, 0, copy)).collect();
+        let rates = run(&state, &mut loops, LENGTH_NS * 8, |_| 0);
+        rates.iter().sum::<f64>() * bytes as f64 * 1e9
+    };
+    let state = emulated("odin-8s");
+    let costs = state.costs().unwrap();
+    let way: Vec<usize> = costs.lanes_of(AccessKind::Read, 1, 0).collect();
+    let link_bytes_s = costs.lanes()[way[0]].bytes_s;
+    assert_close(carried(1), link_bytes_s, 0.03, "the link is full");
+    let local = carried(0);
+    assert!(local > 1.3 * link_bytes_s, "{local}: no link on the way");
+}
+
+#[test]
+fn a_delegated_access_takes_both_copies_and_the_handing_over() {
+    let state = emulated("odin-8s");
+    let costs = state.costs().unwrap();
+    let bytes = 256 << 10;
+    let copy = delegated(&state, 1, bytes);
+    let owed_ns = 1_000;
+    let mut loops = [Loop::new(&state, 0, Access { owed_ns, ..copy })];
+    let rate = run(&state, &mut loops, LENGTH_NS * 8, |_| 0)[0];
+    let ns = copy.parts().map(|part| {
+        let of_memory = part.of_memory(0);
+        costs.access_ns(&of_memory, 1.0, 0.0)
+    });
+    let expected_ns = ns.sum::<f64>() + owed_ns as f64;
+    assert_close(1.0 / rate, expected_ns, 0.02, "read, written, handed over");
+    assert!(
+        state.dram_bytes(1).unwrap() > bytes,
+        "written to the buffer"
+    );
+}
+
 #[test]
 fn accessors_lose_what_the_curve_takes() {
     let state = emulated("odin-8s");
@@ -120,6 +175,7 @@ fn nodes_without_cores_run_no_threads_and_hold_data() {
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns: 0,
+        owed_ns: 0,
         pattern: Pattern::Random,
         at_once: false,
         rest: &[],
@@ -154,6 +210,7 @@ fn striped_accesses_of_many_threads_use_all_memories_at_once() {
         place: place(node),
         bytes,
         cached_bytes: 0,
+        is_buffer: false,
     };
     let rest: &'static [Part] = Vec::leak((1..8).map(part).collect());
     let striped = Access {

@@ -79,6 +79,7 @@ fn more_threads_than_slots_are_still_charged() {
         kind: AccessKind::Read,
         cached_bytes: 0,
         computed_ns: 0,
+        owed_ns: 0,
         pattern: Pattern::Random,
         at_once: false,
         rest: &[],

@@ -11,9 +11,9 @@
 
 mod worker;
 
-use crate::format::MAX_POOLS;
+use crate::format::{BLOCK, MAX_POOLS};
 use crate::session::access::DelegatedCopy;
-use crate::session::delegation::board::{Board, JobRun, wait};
+use crate::session::delegation::board::{Board, JobRun, RUNS, wait};
 use crate::session::delegation::job::JobEnd;
 use crate::session::delegation::learned::Way;
 use crate::session::layout::ThreadSlot;
@@ -39,6 +39,7 @@ const MIN_PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_JOBS: u32 = 4;
 
 pub(crate) use crate::session::delegation::board::MAX_DELEGATES;
+use crate::space::striping::DEFAULT_STRIPE_BLOCKS;
 
 /// Which accesses of striped files are delegated, in this session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +61,16 @@ pub(crate) struct Delegation<'a> {
     kind: AccessKind,
     board: &'a Arc<Board>,
     delegates: usize,
+    /// Position of the caller's node on an emulated machine.
+    home: usize,
+    /// Time on the clock of an emulated machine when it began, ns.
+    begun_ns: u64,
+    /// Runs of each pool that are expected.
+    runs: usize,
+    /// Runs of the job that is being filled, by pool.
+    runs_of_job: [Cell<usize>; MAX_POOLS],
+    /// Runs that were handed over.
+    pieces: Cell<u64>,
     /// Jobs that are being filled, by pool, + 1.
     filling: [Cell<u8>; MAX_POOLS],
     /// Pool and place.
@@ -68,7 +79,13 @@ pub(crate) struct Delegation<'a> {
 }
 
 impl<'a> Delegation<'a> {
-    fn new(volume: &'a Volume, me: Me<'a>, kind: AccessKind, delegates: usize) -> Delegation<'a> {
+    fn new(
+        volume: &'a Volume,
+        me: Me<'a>,
+        (kind, bytes): (AccessKind, usize),
+        delegates: usize,
+    ) -> Delegation<'a> {
+        let runs = bytes.div_ceil(DEFAULT_STRIPE_BLOCKS as usize * BLOCK);
         let make = || Box::new(Arc::new(Board::new(volume.media.len())));
         let board = volume.delegates.board.get_or_init(make);
         Delegation {
@@ -77,6 +94,11 @@ impl<'a> Delegation<'a> {
             kind,
             board,
             delegates,
+            home: volume.emulated_node(me),
+            begun_ns: volume.session.emulation().now_ns(),
+            runs: runs.div_ceil(volume.media.len()),
+            runs_of_job: Default::default(),
+            pieces: Cell::new(0),
             filling: Default::default(),
             posted: RefCell::new(ArrayVec::new()),
             traffic: Cell::new(Traffic::default()),
@@ -97,29 +119,37 @@ impl<'a> Delegation<'a> {
                 let Some(place) = reserved else {
                     return false;
                 };
-                of_pool.job(place).begin(self.kind);
+                of_pool.job(place).begin(self.kind, self.home);
+                let runs = self.runs.div_ceil(of_pool.shares(self.delegates));
+                self.runs_of_job[pool].set(runs.min(RUNS));
                 filling.set(place + 1);
                 place
             }
         };
         let run = JobRun { at, address, bytes };
-        let is_full = of_pool.job(place).add(run);
+        let count = of_pool.job(place).add(run);
+        self.pieces.set(self.pieces.get() + 1);
         let mut traffic = self.traffic.get();
         traffic.add(pool as u8, bytes as u64);
         self.traffic.set(traffic);
-        if is_full {
+        if count >= self.runs_of_job[pool].get() {
             self.post(pool);
         }
         true
     }
 
-    /// Post the runs collected for a pool.
+    /// Post the runs collected for a pool. On an emulated machine, this takes what handing over takes there.
     fn post(&self, pool: usize) {
+        let emulation = self.volume.session.emulation();
+        emulation.wait(&self.me.slot.emulated, || self.post_now(pool));
+    }
+
+    fn post_now(&self, pool: usize) {
         let Some(place) = self.filling[pool].replace(0).checked_sub(1) else {
             return;
         };
         let of_pool = &self.board.pools[pool];
-        of_pool.job(place).word.post();
+        of_pool.post(place);
         self.posted.borrow_mut().push((pool as u8, place));
         let someone_sleeps = of_pool.ring();
         if !someone_sleeps && of_pool.worker_count() < self.delegates {
@@ -131,13 +161,29 @@ impl<'a> Delegation<'a> {
         }
     }
 
+    fn settle_now(&self) -> bool {
+        for pool in 0..self.board.pools.len() {
+            self.post_now(pool);
+        }
+        let posted = self.posted.take();
+        let _awaiting = Awaiting::begin(self.me.slot, &posted);
+        let mut are_all_copied = true;
+        for (pool, place) in posted {
+            are_all_copied &= self.wait_for(pool as usize, place) != JobEnd::Failed;
+        }
+        if !are_all_copied {
+            self.traffic.take();
+        }
+        are_all_copied
+    }
+
     fn wait_for(&self, pool: usize, place: u8) -> JobEnd {
         let of_pool = &self.board.pools[pool];
         let job = of_pool.job(place);
         let mut seen = (of_pool.ended.load(Ordering::Relaxed), Instant::now());
         loop {
             if let Some(end) = job.word.ended() {
-                job.word.free();
+                of_pool.free(place);
                 return end;
             }
             let long = Duration::from_nanos(of_pool.long_ns.load(Ordering::Relaxed));
@@ -174,19 +220,8 @@ impl DelegatedCopy for Delegation<'_> {
 
     /// Wait for all posted jobs. Afterwards no delegate uses the caller's memory.
     fn settle(&self) -> bool {
-        for pool in 0..self.board.pools.len() {
-            self.post(pool);
-        }
-        let posted = self.posted.take();
-        let _awaiting = Awaiting::begin(self.me.slot, &posted);
-        let mut are_all_copied = true;
-        for (pool, place) in posted {
-            are_all_copied &= self.wait_for(pool as usize, place) != JobEnd::Failed;
-        }
-        if !are_all_copied {
-            self.traffic.take();
-        }
-        are_all_copied
+        let emulation = self.volume.session.emulation();
+        emulation.wait(&self.me.slot.emulated, || self.settle_now())
     }
 
     fn start_over(&self) {
@@ -196,6 +231,12 @@ impl DelegatedCopy for Delegation<'_> {
 
     fn take_traffic(&self) -> Traffic {
         self.traffic.take()
+    }
+
+    /// Delegates begin with the first piece while the others are handed over.
+    fn charge_handing_over(&self) {
+        let emulation = self.volume.session.emulation();
+        emulation.hand_over(&self.me.slot.emulated, self.pieces.take(), self.begun_ns);
     }
 }
 
@@ -302,7 +343,7 @@ impl Volume {
         };
         let delegates = usize::from(rule.delegates.get());
         let delegation =
-            (way == Way::Delegated).then(|| Delegation::new(self, me, kind, delegates));
+            (way == Way::Delegated).then(|| Delegation::new(self, me, (kind, bytes), delegates));
         Some(LongAccess {
             volume: self,
             kind,

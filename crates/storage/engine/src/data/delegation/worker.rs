@@ -65,6 +65,7 @@ impl Volume {
     pub(super) fn do_job(&self, me: Me<'_>, pool: usize, job: &Job) -> Outcome<()> {
         let (kind, runs) = (job.kind(), job.runs());
         let bytes = runs.iter().map(|run| run.bytes as u64).sum();
+        let pieces = runs.len() as u64;
         let _admitted: Option<Admitted<'_>> = if self.path_mode().is_limited() {
             self.admit(me, 0, pool, Request { kind, bytes })?
         } else {
@@ -80,7 +81,13 @@ impl Volume {
             // stores only.
             self.pool(pool)?.fence();
         }
-        access.charge();
+        let is_delegate = me.slot.notes.delegate_of.load(Ordering::Relaxed) != 0;
+        if is_delegate {
+            access.charge_delegated(job.home(), pieces);
+        } else {
+            // The caller took its job back.
+            access.charge();
+        }
         Ok(())
     }
 }

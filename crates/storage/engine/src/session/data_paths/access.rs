@@ -11,7 +11,7 @@ use crate::session::slots::{Me, count};
 use crate::session::traffic::Traffic;
 use crate::session::volume::Volume;
 use crate::types::{Errno, Outcome};
-use egeria_media::emulation::AccessKind;
+use egeria_media::emulation::{AccessKind, Order};
 use egeria_media::{CallerDestination, CallerSource, Pool, PoolIndex, PoolOffset};
 
 /// A run of bytes of a pool.
@@ -49,6 +49,9 @@ pub(crate) trait DelegatedCopy {
 
     /// Bytes that delegates copied for the caller, by pool; reading them resets them.
     fn take_traffic(&self) -> Traffic;
+
+    /// On an emulated machine, have the caller's next access charged for what handing over took longer than it waited.
+    fn charge_handing_over(&self);
 }
 
 impl<'a> Access<'a> {
@@ -193,6 +196,18 @@ impl<'a> Access<'a> {
         self.charge();
     }
 
+    /// As [`Access::charge`], by a delegate: for a thread of this node, which handed over this many pieces.
+    pub(crate) fn charge_delegated(self, home: usize, pieces: u64) {
+        if self.mode.is_timed() {
+            let emulation = self.volume.session.emulation();
+            for (pool, bytes) in self.traffic.by_pool() {
+                let part = (self.volume.memory_index(pool as u8), bytes);
+                let order = Order { home, pieces };
+                emulation.access_delegated(&self.me.slot.emulated, part, self.kind, order);
+            }
+        }
+    }
+
     /// On an emulated machine, wait as long as it takes there.
     #[inline(always)]
     pub(crate) fn charge(self) {
@@ -204,7 +219,8 @@ impl<'a> Access<'a> {
             match self.delegation {
                 None => emulation.access_striped(&self.me.slot.emulated, &mut parts, self.kind),
                 // Charge at least the thread's computing, even if there was no access.
-                Some(_) => {
+                Some(delegation) => {
+                    delegation.charge_handing_over();
                     let own = self
                         .volume
                         .memory_index(self.volume.pool_here(self.me) as u8);

@@ -24,6 +24,7 @@ use crate::types::{Errno, Outcome};
 use demand::Accessing;
 use egeria_admission::{Admission, Bypass, Request, Selector, ThreadId, Words};
 use egeria_machine::AccessKind;
+use egeria_machine::costs::TURN_NS;
 use egeria_media::PoolIndex;
 use rustix::thread::futex;
 use std::num::NonZeroU32;
@@ -227,9 +228,11 @@ impl Volume {
         // An error: this thread is admitted already.
         let turn = &slot.turn_began_ns;
         let continues = turn.load(Ordering::Relaxed) != 0;
-        let asked = selector
-            .claim_own(thread)
-            .and_then(|()| selector.ask(thread, request, continues));
+        let ask = || {
+            let claimed = selector.claim_own(thread);
+            claimed.and_then(|()| selector.ask(thread, request, continues))
+        };
+        let asked = (self.session.emulation()).step(&slot.emulated, TURN_NS, ask);
         if self.measures_admission() {
             gate.note_demand(selector.admitted() + selector.waiting());
         }

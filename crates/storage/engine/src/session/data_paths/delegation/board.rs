@@ -33,6 +33,8 @@ pub(crate) struct JobRun {
 pub(crate) struct Job {
     pub(crate) word: JobWord,
     is_write: AtomicU32,
+    /// Position of the caller's node on an emulated machine.
+    home: AtomicU32,
     count: AtomicU32,
     runs: [[AtomicU64; 3]; RUNS],
 }
@@ -43,6 +45,8 @@ pub(crate) struct PoolBoard {
     /// Changes whenever a job is posted; idle delegates sleep on it.
     bell: AtomicU32,
     sleeping: AtomicU32,
+    /// Jobs that were posted and not freed since.
+    posted: AtomicU32,
     /// Jobs that ended, ever.
     pub(crate) ended: AtomicU64,
     /// Duration of the longest of the last jobs.
@@ -62,19 +66,21 @@ impl Job {
         Job {
             word: JobWord::new(),
             is_write: AtomicU32::new(0),
+            home: AtomicU32::new(0),
             count: AtomicU32::new(0),
             runs: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
         }
     }
 
-    pub(crate) fn begin(&self, kind: AccessKind) {
+    pub(crate) fn begin(&self, kind: AccessKind, home: usize) {
         let is_write = kind == AccessKind::Write;
         self.is_write.store(is_write.into(), Ordering::Relaxed);
+        self.home.store(home as u32, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
     }
 
-    /// Adds a run; returns whether the job is full now.
-    pub(crate) fn add(&self, run: JobRun) -> bool {
+    /// Adds a run; returns how many there are now.
+    pub(crate) fn add(&self, run: JobRun) -> usize {
         let count = self.count.load(Ordering::Relaxed) as usize;
         if let Some([at, address, bytes]) = self.runs.get(count) {
             at.store(run.at.0, Ordering::Relaxed);
@@ -82,7 +88,7 @@ impl Job {
             bytes.store(run.bytes as u64, Ordering::Relaxed);
             self.count.store(count as u32 + 1, Ordering::Relaxed);
         }
-        count + 1 >= RUNS
+        count + 1
     }
 
     pub(crate) fn kind(&self) -> AccessKind {
@@ -90,6 +96,10 @@ impl Job {
             0 => AccessKind::Read,
             _ => AccessKind::Write,
         }
+    }
+
+    pub(crate) fn home(&self) -> usize {
+        self.home.load(Ordering::Relaxed) as usize
     }
 
     pub(crate) fn runs(&self) -> ArrayVec<JobRun, RUNS> {
@@ -111,6 +121,7 @@ impl PoolBoard {
             jobs: (0..JOBS).map(|_| Job::new()).collect(),
             bell: AtomicU32::new(0),
             sleeping: AtomicU32::new(0),
+            posted: AtomicU32::new(0),
             ended: AtomicU64::new(0),
             long_ns: AtomicU64::new(0),
             workers: std::array::from_fn(|_| AtomicU32::new(0)),
@@ -126,6 +137,24 @@ impl PoolBoard {
 
     pub(crate) fn job(&self, place: u8) -> &Job {
         &self.jobs[place as usize % JOBS]
+    }
+
+    /// Post a filled job.
+    pub(crate) fn post(&self, place: u8) {
+        self.posted.fetch_add(1, Ordering::Relaxed);
+        self.job(place).word.post();
+    }
+
+    /// Free a job that has ended.
+    pub(crate) fn free(&self, place: u8) {
+        self.posted.fetch_sub(1, Ordering::Relaxed);
+        self.job(place).word.free();
+    }
+
+    /// Into how many jobs the runs of a caller are best divided: one for each of these delegates without a job.
+    pub(crate) fn shares(&self, delegates: usize) -> usize {
+        let posted = self.posted.load(Ordering::Relaxed) as usize;
+        delegates.saturating_sub(posted).max(1)
     }
 
     /// Take an open job; `after` is the place of the last one taken.
@@ -203,6 +232,7 @@ impl PoolBoard {
             worker.store(0, Ordering::Relaxed);
         }
         self.sleeping.store(0, Ordering::Relaxed);
+        self.posted.store(0, Ordering::Relaxed);
     }
 }
 
