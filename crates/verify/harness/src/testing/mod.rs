@@ -3,6 +3,7 @@
 mod background;
 mod command;
 pub mod html;
+pub mod session;
 pub mod usage;
 
 pub use background::{Background, eventually, kill};
