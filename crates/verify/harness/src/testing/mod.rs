@@ -92,6 +92,17 @@ pub fn preload_library() -> PathBuf {
     LIBRARY.get_or_init(build).clone()
 }
 
+/// A library that can be preloaded and serves nothing, as a preload library that is switched off, or of another build.
+///
+/// # Panics
+/// When this process has no libc.
+pub fn strange_library() -> PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the own mappings");
+    let libc = maps.lines().find(|line| line.contains("/libc.so"));
+    let libc = libc.expect("libc");
+    libc[libc.find('/').expect("a path")..].into()
+}
+
 /// Lets tests that take memory and processors run one at a time. `None`, said loudly, where nothing can be mounted.
 pub fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
