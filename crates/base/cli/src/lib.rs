@@ -7,6 +7,7 @@ pub mod failure;
 pub mod manual;
 pub mod output;
 pub mod preload;
+pub mod program;
 pub mod progress;
 pub mod signals;
 pub mod sizes;

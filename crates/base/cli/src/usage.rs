@@ -3,21 +3,29 @@
 use std::process::ExitCode;
 
 use clap::error::{Error, ErrorKind};
-use clap::{Command, Parser};
+use clap::{Command, FromArgMatches};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
 /// The `main` of the program of this name: does what its command line asks for. It keeps the status of children, also when the process
 /// that started it ignored SIGCHLD.
-pub fn start<A: Parser>(name: &'static str, run: impl FnOnce(A) -> Outcome<ExitCode>) -> ExitCode {
+pub fn start<A: FromArgMatches>(
+    name: &'static str,
+    mut command: Command,
+    run: impl FnOnce(A) -> Outcome<ExitCode>,
+) -> ExitCode {
     output::set_program(name);
     // SAFETY: the default action of SIGCHLD is none, and no other thread runs yet.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-    match A::try_parse().map(run) {
+    let matches = command.clone().try_get_matches();
+    let arguments = matches.and_then(|matches| {
+        A::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    });
+    match arguments.map(run) {
         Ok(Ok(status)) => status,
         Ok(Err(failure)) => failure.report(),
-        Err(error) => refuse(&error, &A::command()),
+        Err(error) => refuse(&error, &command),
     }
 }
 

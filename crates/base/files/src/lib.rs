@@ -1,6 +1,9 @@
 //! Files and directories that are this user's own. Recordings contain names of programs and threads, and saved files
 //! are trusted later. So no other user may read them, or replace them.
+//!
+//! [`Error`] is how scratch volumes, child processes and measurements fail.
 
+mod error;
 mod trust;
 mod way;
 
@@ -12,6 +15,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::CWD;
 
+pub use error::{Error, Result};
 pub use trust::user;
 use trust::{is_trusted, refused};
 pub use way::Way;

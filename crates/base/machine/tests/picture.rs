@@ -1,5 +1,7 @@
 //! The picture of every machine fits a terminal and shows every node.
 
+use crate::sysfs_trees::TREES;
+
 use std::path::{Path, PathBuf};
 
 use egeria_machine::{CpuId, Machine, NodeId};
@@ -56,13 +58,7 @@ fn check(machine: &Machine) {
 
 #[test]
 fn every_picture_fits_and_shows_every_node_once() {
-    for name in [
-        "one-node",
-        "two-node-nvdimm",
-        "eight-node",
-        "cxl-cpuless",
-        "no-numa",
-    ] {
+    for name in TREES {
         check(&tree(name));
     }
     check(&profile("optane-2s"));

@@ -7,6 +7,14 @@ use egeria_machine::{
 };
 
 const KIB: u64 = 1024;
+/// The captured trees.
+pub(crate) const TREES: [&str; 5] = [
+    "one-node",
+    "two-node-nvdimm",
+    "eight-node",
+    "cxl-cpuless",
+    "no-numa",
+];
 
 fn tree(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -194,13 +202,7 @@ fn lookups_agree_with_the_tree() {
 
 #[test]
 fn every_tree_survives_toml_and_json() {
-    for name in [
-        "one-node",
-        "two-node-nvdimm",
-        "eight-node",
-        "cxl-cpuless",
-        "no-numa",
-    ] {
+    for name in TREES {
         let found = read(name);
         let origin = Path::new("round-trip.toml");
         let mut again = Machine::from_toml(&found.to_toml(), origin)

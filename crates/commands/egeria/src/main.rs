@@ -17,6 +17,8 @@ mod session;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use arguments::Arguments;
+use clap::CommandFactory;
 use egeria_cli::failure::Failure;
 use egeria_cli::usage;
 
@@ -34,5 +36,5 @@ fn main() -> ExitCode {
             "`bench` and `demo` are commands of `egeria-lab`; install the package egeria-lab";
         return Failure::Usage(line.to_owned()).report();
     }
-    usage::start("egeria", commands::run)
+    usage::start("egeria", Arguments::command(), commands::run)
 }

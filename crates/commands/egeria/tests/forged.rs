@@ -6,15 +6,16 @@ use crate::common;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use common::{Background, Sandbox, egeria, eventually, is_root, kill};
 use egeria_engine::*;
+use egeria_harness::testing::session::{mapped_session, words};
 use egeria_machine::Machine;
 use egeria_proc::task;
 use rustix::process::Signal;
@@ -140,7 +141,7 @@ fn forger_process() {
         .expect("a thread that reads");
     let victim = std::env::var(VICTIM).unwrap().parse().unwrap();
     let session = forge(&volume, std::process::id(), thread, victim);
-    println!("=forged {session}");
+    println!("=forged {}", session.display());
     let _ = std::io::stdin().read_line(&mut String::new());
     // Nothing is tidied up: its own slots are not its own any more.
     std::process::exit(0);
@@ -195,16 +196,8 @@ fn read_for_ever(volume: &Volume, ino: InodeNumber, begun: impl Fn(u32)) {
 }
 
 /// Writes into the session, as its owner can, that a thread of one process is another's.
-fn forge(volume: &Volume, from: u32, thread: u32, to: u32) -> String {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    let name = volume.uuid().simple().to_string();
-    // The memory of an emulated machine is mapped too, under the session's name with an ending.
-    let is_session = |line: &&str| {
-        line.contains(" rw-s ") && line.contains(&name) && !line.ends_with(".machine")
-    };
-    let line = maps.lines().find(is_session).unwrap();
-    let path = line.split_ascii_whitespace().nth(5).unwrap();
-    let session = File::options().read(true).write(true).open(path).unwrap();
+fn forge(volume: &Volume, from: u32, thread: u32, to: u32) -> PathBuf {
+    let (path, session) = mapped_session(&volume.uuid().simple().to_string());
     let begun = task::began(from).unwrap();
     let victim_begun = task::began(to).unwrap();
     let write = |word: u64, at| session.write_all_at(&word.to_ne_bytes(), at).unwrap();
@@ -220,24 +213,5 @@ fn forge(volume: &Volume, from: u32, thread: u32, to: u32) -> String {
         }
     }
     assert!(processes > 0 && places > 0);
-    path.to_owned()
-}
-
-/// Words of a sparse file that are not zero, with where they are and what follows.
-fn words(file: &File) -> Vec<(u64, u64, u64)> {
-    const CHUNK: u64 = 1 << 16;
-    let length = file.metadata().unwrap().len();
-    let mut found = Vec::new();
-    let mut bytes = vec![0; CHUNK as usize];
-    for begin in (0..length).step_by(CHUNK as usize) {
-        let count = CHUNK.min(length - begin) as usize;
-        file.read_exact_at(&mut bytes[..count], begin).unwrap();
-        let pairs = bytes[..count].as_chunks::<8>().0.windows(2).enumerate();
-        let words = pairs.map(|(index, pair)| {
-            let [word, next] = [pair[0], pair[1]].map(u64::from_ne_bytes);
-            (begin + 8 * index as u64, word, next)
-        });
-        found.extend(words.filter(|(_, word, _)| *word != 0));
-    }
-    found
+    path
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{
     Background, Sandbox, can_mount, egeria, eventually, finish, kill, preload_library, run,
@@ -285,17 +286,18 @@ fn a_steward_ends_when_the_processes_named_have_ended() {
     let sandbox = Sandbox::new();
     let mut named = Background::start(Command::new("sleep").arg("600"));
     let scope = ["--pid", &named.id().to_string()];
-    let steward = steward_of(&sandbox, &scope)
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut steward = Background(steward.unwrap());
-    eventually("a decision log", || {
-        !log_lines(&sandbox.path("log")).is_empty()
-    });
+    let mut steward = started(steward_of(&sandbox, &scope), &sandbox.path("log"));
     assert!(steward.0.try_wait().unwrap().is_none());
     named.end();
     ends_in_order(&mut steward, "the processes named have ended");
+}
+
+/// Starts a steward, and waits until it has written to its decision log.
+fn started(mut steward: Command, log: &Path) -> Background {
+    steward.stderr(Stdio::piped()).stdout(Stdio::piped());
+    let steward = Background(steward.spawn().unwrap());
+    eventually("a decision log", || !log_lines(log).is_empty());
+    steward
 }
 
 /// A steward ends by itself, with status 0, a line that says why, and its document.
@@ -312,7 +314,7 @@ fn ends_in_order(steward: &mut Background, why: &str) {
     assert_eq!(document["volume"], Value::Null);
 }
 
-/// A control group of our own with a process in it; removed when dropped.
+/// A control group of the test's own with a process in it; removed when dropped.
 struct Group(std::path::PathBuf, Background);
 
 impl Group {
@@ -323,7 +325,10 @@ impl Group {
             eprintln!("SKIPPED: control groups of version 2 are not mounted here");
             return None;
         };
-        let directory = root.join(format!("egeria-test-{}", std::process::id()));
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("egeria-test-{}-{number}", std::process::id());
+        let directory = root.join(&name);
         if let Err(error) = std::fs::create_dir(&directory) {
             eprintln!("SKIPPED: no control group can be made here: {error}");
             return None;
@@ -331,7 +336,6 @@ impl Group {
         let busy = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
         let group = Group(directory, busy);
         std::fs::write(group.0.join("cgroup.procs"), group.1.id().to_string()).unwrap();
-        let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
         Some((group, name))
     }
 
@@ -356,14 +360,8 @@ fn a_control_group_is_looked_after_until_it_vanishes() {
     };
     let sandbox = Sandbox::new();
     let outside = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
-    let steward = steward_of(&sandbox, &["--cgroup", &name])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut steward = Background(steward.unwrap());
-    eventually("a decision log", || {
-        !log_lines(&sandbox.path("log")).is_empty()
-    });
+    let scope = ["--cgroup", &name];
+    let mut steward = started(steward_of(&sandbox, &scope), &sandbox.path("log"));
     std::thread::sleep(std::time::Duration::from_millis(300));
     group.remove();
     ends_in_order(&mut steward, &format!("control group /{name} is gone"));
@@ -390,13 +388,8 @@ fn a_steward_without_a_volume_is_configured_by_the_settings() {
     let settings = sandbox.file("egeria.toml", &text);
     let mut steward = egeria(configured);
     steward.env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
-    let steward = steward
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut steward = Background(steward.unwrap());
     let log = sandbox.path("runtime").join("processes.decisions.jsonl");
-    eventually("a decision log", || !log_lines(&log).is_empty());
+    let mut steward = started(steward, &log);
     assert_eq!(log_lines(&log)[0]["policy"], "off");
     group.remove();
     ends_in_order(&mut steward, "is gone");

@@ -10,27 +10,6 @@ use egeria_harness::testing::usage::Program;
 const PROGRAM: Program<'_> = Program {
     name: "egeria",
     run: |arguments| run(arguments),
-    commands: &[
-        "mkfs",
-        "mount",
-        "umount",
-        "run",
-        "stat",
-        "df",
-        "check",
-        "scrub",
-        "units",
-        "machine",
-        "steward",
-        "top",
-        "web",
-        "explain",
-        "trace",
-        "replay",
-        "sim",
-        "completions",
-        "man",
-    ],
     groups: &["trace"],
 };
 

@@ -10,34 +10,23 @@ mod validation;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
-use egeria_cli::about::About;
+use clap::Subcommand;
 use egeria_cli::failure::Outcome;
-use egeria_cli::output::FormatOption;
-use egeria_cli::usage;
+use egeria_cli::output::Format;
+use egeria_cli::program::Program;
 
-/// Measure Egeria and its peers, compare published figures with the model, and demonstrate.
-#[derive(Parser, Debug)]
-#[command(
-    name = "egeria-lab",
-    version,
-    max_term_width = 100,
-    arg_required_else_help = true
-)]
-#[command(after_help = "\
+const PROGRAM: Program = Program {
+    name: "egeria-lab",
+    about: "Measure Egeria and its peers, compare published figures with the model, and demonstrate",
+    after_help: "\
 Examples:
   egeria-lab demo --quick
   egeria-lab bench datapath --rounds 5 --json > rows.json
   egeria-lab papers --report papers.html
 
 Everything happens on scratch volumes in memory; no volume of yours is touched.
-Exit status: 0 done, 1 failed, 2 wrong command line.")]
-struct Arguments {
-    #[command(flatten)]
-    output: FormatOption,
-    #[command(subcommand)]
-    command: Command,
-}
+Exit status: 0 done, 1 failed, 2 wrong command line.",
+};
 
 #[derive(Subcommand, Debug)]
 enum Command {
@@ -51,23 +40,19 @@ enum Command {
     Papers(papers::Arguments),
     /// Compare public measurements, declared before the model ran on them, with its predictions
     Validation(validation::Arguments),
-    #[command(flatten)]
-    About(About),
 }
 
 fn main() -> ExitCode {
-    usage::start("egeria-lab", |arguments| run(&arguments))
+    PROGRAM.start(run)
 }
 
-fn run(arguments: &Arguments) -> Outcome<ExitCode> {
-    let format = arguments.output.format();
-    match &arguments.command {
+fn run(command: &Command, format: Format) -> Outcome<ExitCode> {
+    match command {
         Command::Demo(demo) => return demo::run(demo, format),
         Command::Bench(bench) => bench::run(bench, format),
         Command::Facts(facts) => facts::run(facts, format),
         Command::Papers(papers) => papers::run(papers, format),
         Command::Validation(_) => validation::run(format),
-        Command::About(about) => about.run(Arguments::command(), format),
     }?;
     Ok(ExitCode::SUCCESS)
 }

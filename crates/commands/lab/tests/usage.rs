@@ -3,42 +3,20 @@
 use crate::common;
 
 use common::run;
-use egeria_harness::testing::usage::Program;
+use egeria_harness::testing::usage::{Program, commands_of};
 
 const PROGRAM: Program<'_> = Program {
     name: "egeria-lab",
     run: |arguments| run(arguments),
-    commands: &[
-        "bench",
-        "demo",
-        "facts",
-        "papers",
-        "validation",
-        "completions",
-        "man",
-    ],
     groups: &["bench", "completions", "man"],
 };
-
-const BENCHES: [&str; 11] = [
-    "datapath",
-    "names",
-    "everyday",
-    "migration",
-    "emulation",
-    "nthread",
-    "overhead",
-    "odin",
-    "pats",
-    "relocation",
-    "switches",
-];
 
 egeria_harness::tests_of_command_line!(PROGRAM);
 
 #[test]
 fn every_bench_has_help_with_an_example() {
-    for bench in BENCHES {
+    let all = run(["bench", "--help"]).ok().stdout;
+    for bench in commands_of(&all) {
         let help = run(["bench", bench, "--help"]).ok().stdout;
         assert!(
             help.contains(&format!("\n  egeria-lab bench {bench}\n")) || help.contains("sudo"),

@@ -311,12 +311,7 @@ mod tests {
     }
 
     fn file(volume: &Volume) -> FileReference {
-        let new = NewInode {
-            mode: libc::S_IFREG | 0o600,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::of_root(libc::S_IFREG | 0o600);
         let ino = volume
             .create(InodeNumber::ROOT, b"hot", &new)
             .expect("create")

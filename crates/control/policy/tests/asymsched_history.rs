@@ -3,7 +3,7 @@
 use crate::clusters;
 use crate::memory;
 
-use clusters::{GB, linked, process, window};
+use clusters::{GB, linked, process, uneven, window};
 use egeria_facts::AccessWindow;
 use egeria_machine::Machine;
 use egeria_policy::asymsched::{MemoryAction, PlacementPlan, Settings, plan_after};
@@ -37,15 +37,6 @@ fn pass(machine: &Machine, window: &mut AccessWindow, weather: &Weather) {
             each.resident_bytes += growth / 3;
         }
     }
-}
-
-/// Two pairs of nodes, one joined far better: processes on them change places as their weights do.
-fn uneven() -> Machine {
-    let pairs = [(0, 1, 1e9), (2, 3, 10e9), (1, 2, 1e8), (3, 0, 1e8)];
-    let both = pairs
-        .iter()
-        .flat_map(|&(a, b, width)| [(a, b, width), (b, a, width)]);
-    linked(4, &both.collect::<Vec<_>>())
 }
 
 proptest! {

@@ -2,21 +2,12 @@
 
 use crate::clusters;
 
-use clusters::{GB, linked, obeyed, process, window};
+use clusters::{GB, linked, obeyed, process, uneven, window};
 use egeria_facts::{AccessError, AccessWindow, NodeAccesses, ProcessAccesses};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_policy::asymsched::{
     Decision, MemoryAction, MemoryStep, PlacementPlan, Settings, plan, plan_after,
 };
-
-/// Nodes 0-1 joined by 1 GB/s each way, 2-3 by 10; a slow ring around.
-fn uneven() -> Machine {
-    let pairs = [(0, 1, 1e9), (2, 3, 10e9), (1, 2, 1e8), (3, 0, 1e8)];
-    let both = pairs
-        .iter()
-        .flat_map(|&(a, b, width)| [(a, b, width), (b, a, width)]);
-    linked(4, &both.collect::<Vec<_>>())
-}
 
 fn planned(machine: &Machine, processes: Vec<ProcessAccesses>) -> PlacementPlan {
     plan(machine, &window(processes), &Settings::default())

@@ -1,6 +1,10 @@
 //! AsymSched's settings by name.
 
+use crate::common::settings::{checks_of, fields_of};
+
 use egeria_policy::asymsched::Settings;
+
+checks_of!(Settings);
 
 #[test]
 fn defaults_are_the_papers() {
@@ -20,16 +24,7 @@ fn defaults_are_the_papers() {
 #[test]
 fn every_field_has_a_name_and_takes_the_value_it_has() {
     let json = serde_json::to_value(Settings::default()).expect("plain data");
-    let mut fields: Vec<&str> = json
-        .as_object()
-        .expect("a struct")
-        .keys()
-        .map(String::as_str)
-        .collect();
-    let mut names: Vec<&str> = Settings::names().map(|(name, _)| name).collect();
-    fields.sort_unstable();
-    names.sort_unstable();
-    assert_eq!(names, fields);
+    assert_names_are(fields_of(&json));
     let odd = Settings {
         threads: false,
         filter: 0.75,
@@ -45,7 +40,7 @@ fn every_field_has_a_name_and_takes_the_value_it_has() {
 
 #[test]
 fn a_value_out_of_range_states_the_range_and_changes_nothing() {
-    for (name, value) in [
+    assert_range_is_stated(&[
         ("threads", "yes"),
         ("filter", "1.1"),
         ("filter", "NaN"),
@@ -56,29 +51,8 @@ fn a_value_out_of_range_states_the_range_and_changes_nothing() {
         ("chunk_pages", "0"),
         ("max_placements", "0"),
         ("sharing_accesses_s", "-1"),
-    ] {
-        let mut settings = Settings::default();
-        let error = settings
-            .set(name, value)
-            .expect_err("out of range")
-            .to_string();
-        let (_, wanted) = Settings::names()
-            .find(|each| each.0 == name)
-            .expect("known");
-        assert!(
-            error.contains(name) && error.contains(wanted) && !error.contains('\n'),
-            "{error}"
-        );
-        assert_eq!(settings, Settings::default());
-    }
-    let error = Settings::default()
-        .set("filters", "1")
-        .expect_err("no such")
-        .to_string();
-    assert!(
-        error.contains("filters") && error.contains("filter, "),
-        "{error}"
-    );
+    ]);
+    assert_unknown_name_lists("filters", "filter");
 }
 
 #[test]

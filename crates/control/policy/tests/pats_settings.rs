@@ -1,19 +1,12 @@
 //! The settings of PATS by name.
 
+use crate::common::settings::{checks_of, fields_of};
+
 use egeria_admission::Request;
 use egeria_machine::AccessKind;
 use egeria_policy::pats::{Controller, Settings};
 
-fn refused(name: &str, value: &str) -> String {
-    let mut settings = Settings::default();
-    let error = settings.set(name, value).expect_err("out of range");
-    assert_eq!(
-        settings,
-        Settings::default(),
-        "a refused value changes nothing"
-    );
-    error.to_string()
-}
+checks_of!(Settings);
 
 #[test]
 fn defaults_are_the_papers() {
@@ -53,31 +46,17 @@ fn every_setting_takes_the_value_it_has() {
 #[test]
 fn every_field_has_a_name() {
     let json = serde_json::to_value(Settings::default()).expect("plain data");
-    let mut fields: Vec<&str> = json
-        .as_object()
-        .expect("a struct")
-        .keys()
-        .map(String::as_str)
-        .collect();
-    fields.sort_unstable();
-    let mut names: Vec<&str> = Settings::names().map(|(name, _)| name).collect();
-    names.sort_unstable();
-    assert_eq!(names, fields);
+    assert_names_are(fields_of(&json));
 }
 
 #[test]
 fn an_unknown_name_lists_the_names() {
-    let error = refused("t_mc", "0.2");
-    assert!(
-        error.contains("t_mc") && error.contains("tolerated_loss, "),
-        "{error}"
-    );
-    assert!(!error.contains('\n'));
+    assert_unknown_name_lists("t_mc", "tolerated_loss");
 }
 
 #[test]
 fn a_value_out_of_range_states_the_range() {
-    for (name, value) in [
+    assert_range_is_stated(&[
         ("controller", "pats"),
         ("tolerated_loss", "-0.1"),
         ("tolerated_loss", "1.01"),
@@ -94,13 +73,7 @@ fn a_value_out_of_range_states_the_range() {
         ("min_gain", "0"),
         ("probe_windows", "0"),
         ("probe_windows", ""),
-    ] {
-        let error = refused(name, value);
-        let (_, wanted) = Settings::names()
-            .find(|each| each.0 == name)
-            .expect("known");
-        assert!(error.contains(name) && error.contains(wanted), "{error}");
-    }
+    ]);
     assert!(Settings::default().set_pair("dimms").is_err());
 }
 

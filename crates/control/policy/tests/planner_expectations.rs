@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use clusters::{GB, process};
 use common::fluid::{Fluid, Worker};
-use common::{SECOND_NS, thread, window};
+use common::{SECOND_NS, ring, thread, window};
 use data::{World, file_on};
 use egeria_facts::{Facts, Measured, MediumFacts, Mix};
-use egeria_machine::{Link, Machine, NodeId};
+use egeria_machine::{Machine, NodeId};
 use egeria_policy::pats::Controller;
 use egeria_policy::planner::{
     Decision, DelegationPlan, DirectBecause, Planner, Relocate, Settings, System,
@@ -230,20 +230,6 @@ impl Unchanging {
         self.window += 1;
         decision
     }
-}
-
-/// Nodes in a ring; the link from each to the next carries so much both ways.
-fn ring(widths: &[f64]) -> Machine {
-    let mut machine = common::machine(widths.len());
-    let link = |(from, &bytes_s): (usize, &f64)| Link {
-        from: NodeId(from as u16),
-        to: NodeId(((from + 1) % widths.len()) as u16),
-        bytes_s,
-        back_bytes_s: Some(bytes_s),
-        latency_ns: 0.0,
-    };
-    machine.interconnect.links = widths.iter().enumerate().map(link).collect();
-    machine
 }
 
 #[test]

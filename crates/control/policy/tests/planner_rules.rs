@@ -4,12 +4,12 @@ use crate::clusters;
 use crate::common;
 
 use clusters::{GB, process};
-use common::{SECOND_NS, key, thread, window};
+use common::{SECOND_NS, key, ring, thread, window};
 use egeria_facts::ProcessAccesses;
 use egeria_facts::{Facts, FileFacts, MediumFacts};
 use egeria_facts::{FileKey, FileUse, ThreadFacts};
 use egeria_facts::{Measured, Mix};
-use egeria_machine::{Link, Machine, NodeId};
+use egeria_machine::{Machine, NodeId};
 use egeria_policy::asymsched::{self};
 use egeria_policy::nthread::{self, Configuration};
 use egeria_policy::planner::{
@@ -18,21 +18,6 @@ use egeria_policy::planner::{
 use egeria_policy::{KeptBecause, Reason};
 
 const MB: u64 = 1_000_000;
-
-/// Nodes in a ring; the link from each to the next carries so much both ways.
-fn ring(widths: &[f64]) -> Machine {
-    let mut machine = common::machine(widths.len());
-    let link = |(from, &bytes_s): (usize, &f64)| Link {
-        from: NodeId(from as u16),
-        to: NodeId(((from + 1) % widths.len()) as u16),
-        bytes_s,
-        back_bytes_s: Some(bytes_s),
-        latency_ns: 0.0,
-    };
-    machine.interconnect.links = widths.iter().enumerate().map(link).collect();
-    machine.paths().expect("every node reaches every other");
-    machine
-}
 
 fn decide(machine: &Machine, facts: &Facts, system: System) -> Decision {
     Planner::new(machine, system.settings()).decide(machine, facts)
@@ -525,16 +510,7 @@ fn limits_heed_the_machines_dimms() {
 fn a_node_without_cpus_does_not_lower_what_others_may_take() {
     let maxima = |cpuless: bool| {
         let mut machine = common::machine(3);
-        let emulated = machine.emulated.take().expect("emulated");
-        for (node, declared) in machine.nodes.iter_mut().zip(&emulated.nodes) {
-            node.bandwidth = Some(egeria_machine::AccessClass {
-                read_bytes_s: declared.read_bytes_s,
-                write_bytes_s: declared.write_bytes_s,
-                read_latency_ns: 100.0,
-                write_latency_ns: 100.0,
-                initiators: Vec::new(),
-            });
-        }
+        common::make_real(&mut machine);
         if cpuless {
             machine.nodes[2].cpus.clear();
         }

@@ -1,18 +1,11 @@
 //! Settings by name.
 
+use crate::common::settings::{checks_of, fields_of};
+
 use egeria_policy::nthread::{Configuration, Settings};
 use egeria_policy::planner::System;
 
-fn refused(name: &str, value: &str) -> String {
-    let mut settings = Settings::default();
-    let error = settings.set(name, value).expect_err("out of range");
-    assert_eq!(
-        settings,
-        Settings::default(),
-        "a refused value changes nothing"
-    );
-    error.to_string()
-}
+checks_of!(Settings);
 
 #[test]
 fn defaults_are_the_papers() {
@@ -41,33 +34,19 @@ fn every_setting_takes_the_value_it_has() {
 #[test]
 fn every_field_has_a_name() {
     let json = serde_json::to_value(Settings::default()).expect("plain data");
-    let fields = json.as_object().expect("a struct");
-    let stages = fields["stages"].as_object().expect("a struct");
-    let mut known: Vec<&str> = fields
-        .keys()
-        .chain(stages.keys())
-        .map(String::as_str)
-        .collect();
+    let mut known = [fields_of(&json), fields_of(&json["stages"])].concat();
     known.retain(|&name| name != "stages");
-    known.sort_unstable();
-    let mut names: Vec<&str> = Settings::names().map(|(name, _)| name).collect();
-    names.sort_unstable();
-    assert_eq!(names, known);
+    assert_names_are(known);
 }
 
 #[test]
 fn an_unknown_name_lists_the_names() {
-    let error = refused("cpu_limits", "1");
-    assert!(
-        error.contains("cpu_limits") && error.contains("cpu_limit, "),
-        "{error}"
-    );
-    assert!(!error.contains('\n'));
+    assert_unknown_name_lists("cpu_limits", "cpu_limit");
 }
 
 #[test]
 fn a_value_out_of_range_states_the_range() {
-    for (name, value) in [
+    assert_range_is_stated(&[
         ("cpu_limit", "0"),
         ("cpu_limit", "-1"),
         ("cpu_limit", "1001"),
@@ -80,13 +59,7 @@ fn a_value_out_of_range_states_the_range() {
         ("dimms", "65"),
         ("dimms", "1.5"),
         ("sharing", "yes"),
-    ] {
-        let error = refused(name, value);
-        let (_, wanted) = Settings::names()
-            .find(|each| each.0 == name)
-            .expect("known");
-        assert!(error.contains(name) && error.contains(wanted), "{error}");
-    }
+    ]);
     assert!(Settings::default().set_pair("cpu_limit").is_err());
 }
 

@@ -75,12 +75,7 @@ fn measure(threads: u64, seconds: u64) {
     let volume =
         Volume::attach(&path, AttachMode::CreateOrJoin, &AttachOptions::default()).expect("attach");
     for thread in 0..threads {
-        let new = NewInode {
-            mode: libc::S_IFREG | 0o644,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::of_root(libc::S_IFREG | 0o644);
         let name = format!("file{thread}");
         let made = volume
             .create_open(InodeNumber::ROOT, name.as_bytes(), &new)

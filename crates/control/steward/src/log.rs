@@ -56,7 +56,7 @@ pub enum Record {
 }
 
 /// One window: observations, actions, and results of earlier moves.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct WindowRecord {
     /// Counts from 0.
     pub number: u64,
@@ -315,12 +315,8 @@ mod tests {
     fn long_window(number: u64) -> Record {
         Record::Window(Box::new(WindowRecord {
             number,
-            start_ns: 0,
             duration_ns: 1,
             time_unix_ns: 1,
-            local_share: None,
-            nodes: Vec::new(),
-            threads_omitted: 0,
             threads: vec![ThreadRecord {
                 thread: ThreadKey::default(),
                 name: "n".repeat(MAX_BYTES as usize / 3),
@@ -330,12 +326,7 @@ mod tests {
                 cpu_share: 0.0,
                 is_shared: false,
             }],
-            pm_contended: None,
-            cpu_contended: None,
-            actions: Vec::new(),
-            kept: Vec::new(),
-            results: Vec::new(),
-            resting: Vec::new(),
+            ..WindowRecord::default()
         }))
     }
 

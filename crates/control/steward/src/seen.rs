@@ -20,17 +20,14 @@ impl WindowRecord {
             number: window.number,
             start_ns: window.start_ns,
             duration_ns: window.duration_ns,
-            time_unix_ns: 0,
             local_share: window.local_share(machine),
             nodes: nodes(machine, window, plan),
             threads_omitted: (active.count() - threads.len()) as u64,
             threads: threads.iter().map(|facts| thread(window, facts)).collect(),
             pm_contended: plan.pm_contended,
             cpu_contended: plan.cpu_contended,
-            actions: Vec::new(),
             kept: plan.kept.clone(),
-            results: Vec::new(),
-            resting: Vec::new(),
+            ..WindowRecord::default()
         }
     }
 }

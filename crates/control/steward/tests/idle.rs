@@ -18,12 +18,7 @@ const MODE: &str = "EGERIA_TEST_MODE";
 const PATIENCE: Duration = Duration::from_secs(60);
 const ENOUGH_BYTES: u64 = 1280 << 20;
 
-const PLAIN: NewInode = NewInode {
-    mode: libc::S_IFREG | 0o644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
+const PLAIN: NewInode = NewInode::of_root(libc::S_IFREG | 0o644);
 
 struct Folder(tempfile::TempDir);
 

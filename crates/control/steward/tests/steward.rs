@@ -2,6 +2,8 @@
 //!
 //! Workers and stewards to be killed are this test program again (`worker_process`, `steward_process`).
 
+mod common;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -9,23 +11,21 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, Once};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::{emulated, new_volume, wait_for};
 use egeria_engine::*;
 use egeria_facts::CpuSet;
+use egeria_harness::testing::session::{mapped_session, words};
 use egeria_machine::{CpuId, Machine};
 use egeria_policy::planner::System;
 use egeria_proc::LiveSource;
 use egeria_proc::task;
 use egeria_session::SessionSource;
-use egeria_steward::{LogReader, Record, Scope, Steward, StewardError, StewardOptions, Target};
+use egeria_steward::{Record, Scope, Steward, StewardError, StewardOptions, Target};
 
 const POOL: &str = "EGERIA_TEST_POOL";
 const ORDERS: &str = "EGERIA_TEST_ORDERS";
-/// ns of machine time: 80 ms here.
-const WINDOW_NS: u64 = 5_000_000;
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Where the stewards of this process keep their files. Gone with the last fixture that uses it.
 struct RuntimeDirectory;
 
@@ -62,10 +62,6 @@ impl Drop for RuntimeDirectory {
     }
 }
 
-fn emulated() -> Machine {
-    Machine::profile("optane-2s").unwrap()
-}
-
 /// Whether the two nodes stand on different CPUs here, as moving between them needs.
 fn has_two_cpus() -> bool {
     let machine = emulated();
@@ -88,18 +84,7 @@ impl Fixture {
             std::process::id()
         ));
         std::fs::create_dir_all(&folder).unwrap();
-        let pool = |node: u16| PoolRequest {
-            node,
-            path: folder.join(format!("pool{node}")),
-            bytes: Some(64 << 20),
-        };
-        create_volume(&[pool(0), pool(1)], &CreateOptions::default()).unwrap();
-        let options = AttachOptions {
-            machine: Some(emulated()),
-            ..AttachOptions::default()
-        };
-        let path = folder.join("pool0");
-        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).unwrap();
+        let volume = new_volume(&folder, None);
         volume.set_timing(false);
         let fixture = Fixture {
             volume,
@@ -116,12 +101,7 @@ impl Fixture {
     /// All data on node 0.
     fn write_file(&self, name: &str) {
         self.volume.set_allocation(AllocationPolicy::Pool(0));
-        let new = NewInode {
-            mode: libc::S_IFREG | 0o644,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::of_root(libc::S_IFREG | 0o644);
         let made = self
             .volume
             .create_open(InodeNumber::ROOT, name.as_bytes(), &new)
@@ -131,17 +111,7 @@ impl Fixture {
     }
 
     fn options(&self, policy: System) -> StewardOptions {
-        StewardOptions {
-            policy: policy.to_string(),
-            settings: policy.settings(),
-            window_ns: WINDOW_NS,
-            machine: emulated(),
-            scope: Scope::All,
-            memory_source: None,
-            measure_idle_pools: false,
-            record: None,
-            decision_log: Some(self.folder.join("decisions.jsonl")),
-        }
+        common::options(policy, &self.folder)
     }
 
     fn target(&self) -> Target {
@@ -153,8 +123,7 @@ impl Fixture {
     }
 
     fn records(&self) -> Vec<Record> {
-        let mut reader = LogReader::open(&self.folder.join("decisions.jsonl")).unwrap();
-        std::iter::from_fn(|| reader.next_record().unwrap()).collect()
+        common::records(&self.folder)
     }
 }
 
@@ -218,14 +187,6 @@ impl Drop for Worker {
     }
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < until, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn cpus_of_node(position: usize) -> CpuSet {
     emulated().nodes[position].cpus.iter().copied().collect()
 }
@@ -240,20 +201,18 @@ fn own_cpus() -> CpuSet {
 
 // --- what the other processes do ---
 
+/// The volume that the process which started this one has attached.
+fn joined() -> Option<Arc<Volume>> {
+    let pool = PathBuf::from(std::env::var_os(POOL)?);
+    Some(Volume::attach(&pool, AttachMode::Join, &AttachOptions::default()).unwrap())
+}
+
 /// Reads one file per word of the orders in a thread each: `a`, or `a!1` bound to node 1 by itself, or
 /// `a+` that starts another thread (reading `b`) once it is bound to one CPU, or `a-` that then ends.
 #[test]
 #[ignore = "a process of other tests"]
 fn worker_process() {
-    let Some(pool) = std::env::var_os(POOL) else {
-        return;
-    };
-    let volume = Volume::attach(
-        Path::new(&pool),
-        AttachMode::Join,
-        &AttachOptions::default(),
-    )
-    .unwrap();
+    let Some(volume) = joined() else { return };
     let orders = std::env::var(ORDERS).unwrap();
     let threads: Vec<_> = orders
         .split_whitespace()
@@ -303,25 +262,11 @@ fn read_on(volume: &Arc<Volume>, order: &str) {
 #[test]
 #[ignore = "a process of other tests"]
 fn steward_process() {
-    let Some(pool) = std::env::var_os(POOL) else {
-        return;
-    };
-    let volume = Volume::attach(
-        Path::new(&pool),
-        AttachMode::Join,
-        &AttachOptions::default(),
-    )
-    .unwrap();
+    let Some(volume) = joined() else { return };
     let options = StewardOptions {
-        policy: "rl".to_owned(),
-        settings: System::Rl.settings(),
-        window_ns: WINDOW_NS,
         machine: volume.declared_machine().unwrap(),
-        scope: Scope::All,
-        memory_source: None,
-        measure_idle_pools: false,
-        record: None,
         decision_log: None,
+        ..common::options(System::Rl, Path::new(""))
     };
     let steward = Steward::start(Target::Volume(volume), options).unwrap();
     println!("=started");
@@ -634,19 +579,7 @@ fn the_session_tells_its_machine_to_who_joins() {
 
 /// Writes into the session, as whoever may attach it can, that the threads of one process are another's.
 fn forge(volume: &Volume, from: u32, threads: &[u32], to: u32) {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let name = volume.uuid().simple().to_string();
-    // The memory of an emulated machine is mapped too, under the session's name with an ending.
-    let is_session = |line: &&str| {
-        line.contains(" rw-s ") && line.contains(&name) && !line.ends_with(".machine")
-    };
-    let line = maps.lines().find(is_session).unwrap();
-    let path = line.split_ascii_whitespace().nth(5).unwrap();
-    let file = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .unwrap();
+    let (_, file) = mapped_session(&volume.uuid().simple().to_string());
     let start = |process| task::began(process).unwrap();
     let (begun, to_begun) = (start(from), start(to));
     let mut forged = 0;
@@ -661,25 +594,6 @@ fn forge(volume: &Volume, from: u32, threads: &[u32], to: u32) {
         }
     }
     assert!(forged > threads.len(), "{forged} words");
-}
-
-/// Words of a sparse file that are not zero, with where they are and what follows.
-fn words(file: &std::fs::File) -> Vec<(u64, u64, u64)> {
-    const CHUNK: u64 = 1 << 16;
-    let length = file.metadata().unwrap().len();
-    let mut found = Vec::new();
-    let mut bytes = vec![0; CHUNK as usize];
-    for begin in (0..length).step_by(CHUNK as usize) {
-        let count = CHUNK.min(length - begin) as usize;
-        file.read_exact_at(&mut bytes[..count], begin).unwrap();
-        let pairs = bytes[..count].as_chunks::<8>().0.windows(2).enumerate();
-        let words = pairs.map(|(index, pair)| {
-            let [word, next] = [pair[0], pair[1]].map(u64::from_ne_bytes);
-            (begin + 8 * index as u64, word, next)
-        });
-        found.extend(words.filter(|(_, word, _)| *word != 0));
-    }
-    found
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub mod overhead;
 pub mod pats;
 mod programs;
 pub mod relocation;
+mod served;
 mod subjects;
 pub mod switches;
 

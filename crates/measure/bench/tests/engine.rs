@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use egeria_bench::datapath::{self, DatapathOptions};
 use egeria_bench::demo::{self, DemoOptions, Family};
 use egeria_bench::{Error, Progress, Watch};
-use egeria_harness::testing::{memory, nothing_is_left, preload_library, turn};
+use egeria_harness::testing::{memory, nothing_is_left, preload_library, strange_library, turn};
 use egeria_machine::Machine;
 use tempfile::TempDir;
 
@@ -39,10 +39,7 @@ fn figures_of_calls_that_the_kernel_served_are_refused() {
     let Some(_turn) = turn() else { return };
     let memory = memory();
     let mut options = small_datapath(&memory);
-    // A library that intercepts nothing, as a preload library that is switched off.
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let library = maps.lines().find(|line| line.contains("/libc.so")).unwrap();
-    options.preload_library = library[library.find('/').unwrap()..].into();
+    options.preload_library = strange_library();
     let error = datapath::run(&options).unwrap_err().to_string();
     assert!(
         error.starts_with("the preload library did not serve the calls itself"),

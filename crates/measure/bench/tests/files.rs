@@ -6,7 +6,7 @@ use egeria_bench::everyday::{self, Job, Source};
 use egeria_bench::names;
 use egeria_bench::names::plan::{Operation, Sharing, cases};
 use egeria_bench::{Error, PlacesOptions, Progress, Watch};
-use egeria_harness::testing::{memory, nothing_is_left, preload_library, turn};
+use egeria_harness::testing::{memory, nothing_is_left, preload_library, strange_library, turn};
 use tempfile::TempDir;
 
 fn options<'a>(memory: &TempDir) -> PlacesOptions<'a> {
@@ -57,6 +57,25 @@ fn every_operation_is_measured_on_every_place() {
     ];
     assert_eq!(fields, promised);
     assert!(report.table().contains("open_deep"));
+    nothing_is_left(&memory);
+}
+
+#[test]
+fn a_library_that_does_not_serve_the_volume_is_refused() {
+    let Some(_turn) = turn() else { return };
+    let memory = memory();
+    let mut options = options(&memory);
+    options.preload_library = strange_library();
+    let names = names::run(&options, &small_names()).map(|_| ());
+    let everyday = everyday::run(&options, &small_everyday()).map(|_| ());
+    for refused in [names, everyday] {
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.starts_with("the preload library did not serve the calls itself"),
+            "{error}"
+        );
+        assert!(!error.contains('\n'), "{error}");
+    }
     nothing_is_left(&memory);
 }
 

@@ -15,7 +15,7 @@ pub struct Beyond {
     pub figures: Vec<(&'static str, f64)>,
 }
 
-const COPY: &str = "a copy in DRAM beside 14 threads at persistent memory, bytes/s";
+const COPY: &str = "a copy in DRAM with 14 threads at persistent memory, bytes/s";
 const PERSISTENT: &str = "those 14 threads, bytes/s";
 const HOT: &str = "32 readers, all data on one node, operations/s";
 

@@ -7,27 +7,27 @@ use egeria_sim::Options;
 use crate::alike::{SIMILAR, farthest};
 use crate::experiment::asymsched::sets;
 use crate::experiment::managed;
-use crate::experiment::pats::{DEFAULT, MAX_THREADS, SIZES, Series, Who};
+use crate::experiment::pats::{Controller, DEFAULT, MAX_THREADS, SIZES, Series};
 use crate::results::Results;
 
 /// What the model gives: `None` when the experiment was not run.
 pub(crate) type Said = fn(&Results) -> Option<f64>;
 
 const SAID: [(&str, Said); 19] = [
-    ("four threads beside eight", four_beside_eight),
+    ("four threads compared with eight", four_of_eight),
     ("steadier with 1/3 than as a sum", steadiest),
     ("readers that leave the copy whole", still_whole),
     ("later knee of small writes", later_knee),
     ("copy with more DIMMs", more_dimms),
     ("range of the copy under PATS", copy_range),
-    ("copy beside scheduled sizes", beside_scheduled),
+    ("copy with scheduled sizes", with_scheduled),
     ("copy at the floor, GB/s", floor),
-    ("loads beside PATS", loads),
+    ("loads with PATS", loads),
     ("held peak of large writes", held_peak),
     ("writes of 14 threads, GB/s", writes),
     ("gap of one and two DIMMs", gap),
-    ("slowdown of persistent memory beside DRAM", slowdown),
-    ("OdinFS beside one thread at a time", odin),
+    ("slowdown of persistent memory compared with DRAM", slowdown),
+    ("OdinFS compared with one thread at a time", odin),
     ("fewer cycles than mean", |results| {
         fewer_cycles(results, "mean")
     }),
@@ -112,7 +112,7 @@ fn serving_threads(tolerated_loss: f64) -> f64 {
 }
 
 /// rl with 4 threads divided by rl with 8: the least of these mixes.
-fn four_beside_eight(results: &Results) -> Option<f64> {
+fn four_of_eight(results: &Results) -> Option<f64> {
     let mixes = ["read-only", "rw80", "rw60", "rw40", "rw20"];
     let ratio = |mix: &str| Some(results.bar("5a", mix, "rl")? / results.bar("5b", mix, "rl")?);
     smallest(mixes.into_iter().map(ratio).collect::<Option<_>>()?)
@@ -130,11 +130,11 @@ fn steadiest(results: &Results) -> Option<f64> {
 }
 
 const BYTES_PER_GB: f64 = 1e9;
-const ONE: Series = Series::writes(Who::Baseline, 4096);
+const ONE: Series = Series::writes(Controller::Baseline, 4096);
 const ONE_PATS: Series = Series::writes(DEFAULT, 4096);
-const TWO: Series = Series::on("optane-1s-2i", Who::Baseline, 0.0, 4096);
+const TWO: Series = Series::on("optane-1s-2i", Controller::Baseline, 0.0, 4096);
 const TWO_PATS: Series = Series::on("optane-1s-2i", DEFAULT, 0.0, 4096);
-const THREE: Series = Series::on("optane-1s-3i", Who::Baseline, 0.0, 4096);
+const THREE: Series = Series::on("optane-1s-3i", Controller::Baseline, 0.0, 4096);
 
 /// The copy with `threads` threads at persistent memory, compared with none.
 fn copy_left(results: &Results, series: &Series, threads: u32) -> Option<f64> {
@@ -156,7 +156,7 @@ fn smallest(values: Vec<f64>) -> Option<f64> {
 
 /// With how many threads the copy still has 95 % of what it has alone: its knee.
 fn still_whole(results: &Results) -> Option<f64> {
-    let readers = Series::on("optane-1s-dimc", Who::Baseline, 1.0, 4096);
+    let readers = Series::on("optane-1s-dimc", Controller::Baseline, 1.0, 4096);
     let curve = over_threads(|threads| copy_left(results, &readers, threads))?;
     Some(curve.iter().take_while(|left| **left >= 0.95).count() as f64)
 }
@@ -165,7 +165,7 @@ fn still_whole(results: &Results) -> Option<f64> {
 /// over the most of large ones.
 fn later_knee(results: &Results) -> Option<f64> {
     let knee = |bytes| {
-        let series = Series::writes(Who::Baseline, bytes);
+        let series = Series::writes(Controller::Baseline, bytes);
         let curve = over_threads(|threads| copy_left(results, &series, threads))?;
         let at = curve.iter().position(|left| *left < 0.5);
         Some(at.map_or(f64::from(MAX_THREADS) + 1.0, |at| at as f64 + 1.0))
@@ -195,7 +195,7 @@ fn copy_range(results: &Results) -> Option<f64> {
 }
 
 /// What is scheduled keeps more of the copy than what is not.
-fn beside_scheduled(results: &Results) -> Option<f64> {
+fn with_scheduled(results: &Results) -> Option<f64> {
     let of = |bytes| copy_left(results, &Series::writes(DEFAULT, bytes), MAX_THREADS);
     Some(of(512)? / of(256)?)
 }
@@ -240,14 +240,14 @@ fn gap(results: &Results) -> Option<f64> {
 
 /// How much slower one thread is on another node than on its data's, of both memories.
 fn slowdown(results: &Results) -> Option<f64> {
-    let beside = |kind| {
+    let slower = |kind| {
         let of = |memory| {
             let group = format!("{memory} {kind}");
             results.ratio("O one thread", &group, "local", "remote")
         };
         Some(of("persistent")? / of("DRAM")?)
     };
-    Some(f64::min(beside("read")?, beside("write")?))
+    Some(f64::min(slower("read")?, slower("write")?))
 }
 
 /// The path is not named. One thread at a time, most of them on other nodes, compared with locks on ranges.
@@ -268,8 +268,8 @@ fn largest_gain(results: &Results) -> Option<f64> {
 
 /// Close to the best, or better: at worst a tenth below.
 fn close(results: &Results) -> Option<f64> {
-    let beside = results.ratio("A6", "3 + 3 + 2 nodes", "asymsched", "best")?;
-    Some(beside / (1.0 - SIMILAR))
+    let of_best = results.ratio("A6", "3 + 3 + 2 nodes", "asymsched", "best")?;
+    Some(of_best / (1.0 - SIMILAR))
 }
 
 /// How long is.D runs is not given, but by the overhead of the system call.

@@ -16,7 +16,7 @@
 
 use crate::alike::farthest;
 use crate::code;
-use crate::experiment::pats::{DEFAULT, LESS, MORE, Series, Who};
+use crate::experiment::pats::{Controller, DEFAULT, LESS, MORE, Series};
 use crate::experiment::{MIXES, PERSONALITIES};
 use crate::results::Results;
 
@@ -236,12 +236,12 @@ fn pair(text: &str) -> Option<(Series, Series)> {
 /// A curve: machine, controller, and bytes of a write or `reads`.
 fn series(text: &str) -> Option<Series> {
     let words: Vec<&str> = text.split(' ').collect();
-    let [machine, who, request] = words[..] else {
+    let [machine, controller, request] = words[..] else {
         return None;
     };
     let machine = MACHINES.into_iter().find(|each| *each == machine)?;
-    let who = match who {
-        "none" => Who::Baseline,
+    let controller = match controller {
+        "none" => Controller::Baseline,
         "pats" => DEFAULT,
         "less" => LESS,
         "more" => MORE,
@@ -251,5 +251,5 @@ fn series(text: &str) -> Option<Series> {
         "reads" => (1.0, 4096),
         bytes => (0.0, bytes.parse().ok()?),
     };
-    Some(Series::on(machine, who, read_share, bytes))
+    Some(Series::on(machine, controller, read_share, bytes))
 }

@@ -10,7 +10,7 @@ fn brief() -> &'static Report {
     REPORT.get_or_init(|| egeria_papers::run(Extent::Brief, |_, _, _| ()).unwrap())
 }
 
-fn ids_told(report: &Report) -> BTreeSet<String> {
+fn answered(report: &Report) -> BTreeSet<String> {
     let rows = [&report.rows, &report.bound_rows, &report.settings];
     let rows = rows.into_iter().flatten().map(|row| &row.id);
     let orderings = report.ordering_rows.iter().map(|row| &row.id);
@@ -29,14 +29,14 @@ fn the_table_has_all_claims_of_all_papers_once() {
 }
 
 #[test]
-fn every_claim_is_told_and_in_one_way_only() {
+fn every_claim_is_answered_in_one_way_only() {
     let report = brief();
-    let told = ids_told(report);
+    let answered = answered(report);
     let claims = claims().unwrap();
-    let is_silent = |claim: &&egeria_papers::Claim| !told.contains(&claim.id);
+    let is_silent = |claim: &&egeria_papers::Claim| !answered.contains(&claim.id);
     let silent: Vec<_> = claims.iter().filter(is_silent).collect();
     assert!(silent.is_empty(), "{silent:?}");
-    assert_eq!(told.len(), claims.len());
+    assert_eq!(answered.len(), claims.len());
     let judged: BTreeSet<&str> = report.rows.iter().map(|row| row.id.as_str()).collect();
     for row in report.inputs.iter().chain(&report.unanswered) {
         assert!(!judged.contains(row.id.as_str()), "{} is counted", row.id);

@@ -1,4 +1,4 @@
-//! The model beside what profiles cite.
+//! The model compared with what profiles cite.
 
 use egeria_machine::{FactValue, Machine};
 

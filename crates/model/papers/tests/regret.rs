@@ -1,4 +1,4 @@
-//! Decisions that do not hurt: the whole planner beside deciding nothing, and beside each paper's system.
+//! Decisions that do not hurt: the whole planner compared with no decisions, and with each paper's system.
 
 use egeria_papers::regret::{Case, Regret, case, published, random};
 

@@ -1,7 +1,7 @@
 //! The validation set.
 
 #[test]
-fn the_set_is_large_enough_and_every_row_is_run_and_told_apart() {
+fn the_set_is_large_enough_and_every_row_is_counted_once() {
     let report = egeria_papers::validation().unwrap();
     assert!(report.predicted && report.all.rows >= 40);
     assert_eq!(report.rows.len(), report.all.rows);
@@ -15,7 +15,7 @@ fn the_set_is_large_enough_and_every_row_is_run_and_told_apart() {
 }
 
 #[test]
-fn orderings_are_counted_and_told() {
+fn orderings_are_counted_as_the_rows_say() {
     let report = egeria_papers::validation().unwrap();
     assert_eq!(report.orderings, report.ordering_rows.len());
     let held = report.ordering_rows.iter().filter(|each| each.model > 1.01);

@@ -1,6 +1,6 @@
 //! The report of `egeria sim`: systems side by side, where data went over time, which threads moved and why.
 
-use egeria_sim::{Outcome, Range, WindowOutcome, Workload};
+use egeria_sim::{Outcome, Range, WindowOutcome, Workload, used_lanes};
 use maud::{Markup, html};
 
 use crate::chart::{Bands, Color, Column, ColumnGroup, Columns, Line, Lines};
@@ -36,7 +36,9 @@ pub struct Prediction<'a> {
     pub outcome: &'a Outcome,
     /// Where four of five such predictions were right, bytes/s.
     pub bytes_s_range: Range,
-    /// The range of its operations/s, compared with those of the first system.
+    /// Its operations/s divided by those of the first system.
+    pub vs_first: f64,
+    /// The range of that in which four of five such predictions were right.
     pub vs_first_range: Range,
     /// Whether that leaves no doubt which of the two is faster.
     pub is_decided: bool,
@@ -71,11 +73,9 @@ fn describe_allocation(allocation: &str) -> String {
 
 /// All systems compared.
 fn compared(what: &WhatIf<'_>) -> Markup {
-    let Some(first) = what.systems.first() else {
+    if what.systems.is_empty() {
         return html! {};
-    };
-    let first_operations_s = first.outcome.operations_s.max(f64::MIN_POSITIVE);
-    let ratio = |each: &Prediction<'_>| each.outcome.operations_s / first_operations_s;
+    }
     let gb_s = |bytes_s: f64| format!("{:.2}", bytes_s / BYTES_PER_GB);
     let row = |(index, each): (usize, &Prediction<'_>)| {
         let (gain, speed) = (each.vs_first_range, each.bytes_s_range);
@@ -86,7 +86,7 @@ fn compared(what: &WhatIf<'_>) -> Markup {
         vec![
             text(each.name),
             number(format!("{:.0}", each.outcome.operations_s)),
-            number(format!("{:.2}x", ratio(each))),
+            number(format!("{:.2}x", each.vs_first)),
             number(gain),
             text(if each.is_decided { "" } else { "not decided" }),
             number(gb_s(each.outcome.bytes_s)),
@@ -112,7 +112,7 @@ fn compared(what: &WhatIf<'_>) -> Markup {
         columns: vec![Column {
             series: 2,
             name: each.name.to_owned(),
-            value: ratio(each),
+            value: each.vs_first,
             range: match index {
                 0 => None,
                 _ => Some((each.vs_first_range.low, each.vs_first_range.high)),
@@ -235,21 +235,13 @@ fn lanes(system: &str, windows: &[&WindowOutcome]) -> Markup {
     let Some(first) = windows.first().filter(|first| !first.lanes.is_empty()) else {
         return html! {};
     };
-    let peak = |lane: usize| {
-        let shares = windows.iter().map(|window| window.lanes[lane].share);
-        shares.fold(0.0, f64::max)
-    };
-    let mut used: Vec<(usize, f64)> = (0..first.lanes.len())
-        .map(|lane| (lane, peak(lane)))
-        .filter(|(_, peak)| *peak > 0.0)
-        .collect();
-    used.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    let mut used = used_lanes(windows);
     let more = used.len().saturating_sub(DRAWN_LANES);
     used.truncate(DRAWN_LANES);
     if used.is_empty() {
         return html! {};
     }
-    let name = |(lane, _): &(usize, f64)| {
+    let name = |lane: &usize| {
         let lane = &first.lanes[*lane];
         format!("{} to {}", lane.from.0, lane.to.0)
     };
@@ -258,7 +250,7 @@ fn lanes(system: &str, windows: &[&WindowOutcome]) -> Markup {
         &names,
         windows,
         "of what it carries, %",
-        |series, window| window.lanes[used[series].0].share * 100.0,
+        |series, window| window.lanes[used[series]].share * 100.0,
     );
     let svg = drawn.draw(&format!("Use of each link over time, {system}"));
     let below = html! { @if more > 0 { p.note { (more) " more carried less." } } };

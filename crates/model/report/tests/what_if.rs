@@ -20,6 +20,7 @@ fn prediction<'a>(
         name,
         outcome,
         bytes_s_range: around(outcome.bytes_s),
+        vs_first: gain,
         vs_first_range: around(gain),
         is_decided,
     }

@@ -27,7 +27,7 @@ pub use egeria_machine::costs::Pattern;
 pub use error::SimError;
 pub use outcome::{
     Allocation, GroupOutcome, GroupWindow, LaneOutcome, MemoryOutcome, MoveOutcome, NodeOutcome,
-    Options, Outcome, WindowOutcome,
+    Options, Outcome, WindowOutcome, used_lanes,
 };
 pub use run::run;
 pub use uncertainty::{Range, Uncertainty};

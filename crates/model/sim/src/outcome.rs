@@ -127,6 +127,21 @@ pub struct WindowOutcome {
     pub steps: Vec<String>,
 }
 
+/// The lanes that carry anything in these windows, the most used first: by the window in which each carries the most.
+pub fn used_lanes(windows: &[&WindowOutcome]) -> Vec<usize> {
+    let count = windows.first().map_or(0, |first| first.lanes.len());
+    let most = |lane: usize| {
+        let shares = windows.iter().map(|window| window.lanes[lane].share);
+        shares.fold(0.0, f64::max)
+    };
+    let mut used: Vec<(usize, f64)> = (0..count)
+        .map(|lane| (lane, most(lane)))
+        .filter(|(_, most)| *most > 0.0)
+        .collect();
+    used.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    used.into_iter().map(|(lane, _)| lane).collect()
+}
+
 /// One node in one window.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NodeOutcome {

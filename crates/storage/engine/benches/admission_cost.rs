@@ -10,9 +10,9 @@ mod common;
 use std::hint::black_box;
 use std::num::NonZeroU32;
 
-use common::{FILE, Scratch};
+use common::{Scratch, filled_file};
 use criterion::{Criterion, criterion_group, criterion_main};
-use egeria_engine::{InodeNumber, LimitedBy};
+use egeria_engine::LimitedBy;
 use egeria_media::PoolIndex;
 
 const BLOCKS: u64 = 16;
@@ -20,12 +20,8 @@ const BLOCKS: u64 = 16;
 fn alone(criterion: &mut Criterion) {
     let scratch = Scratch::new(1, 64 << 20);
     let volume = scratch.attach();
-    let made = volume.create_open(InodeNumber::ROOT, b"file", &FILE);
-    let file = volume.open(made.expect("create").ino, None).expect("open");
+    let file = filled_file(&volume, BLOCKS);
     let mut buffer = vec![7u8; 4096];
-    for block in 0..BLOCKS {
-        volume.write(file, block * 4096, &buffer).expect("fill");
-    }
     let mut group = criterion.benchmark_group("4 KiB of one thread");
     for (name, limit) in [("without a limit", None), ("limited", NonZeroU32::new(4))] {
         volume

@@ -10,10 +10,10 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{DIRECTORY, FILE, Scratch, set_checksums};
+use common::{DIRECTORY, FILE, Scratch, set_checksums, truncate};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
-use egeria_engine::{AttributeChange, FileReference, InodeNumber, Volume};
+use egeria_engine::{FileReference, InodeNumber, Volume};
 use egeria_stats::rng::Rng;
 
 const FILE_BYTES: u64 = 128 << 20;
@@ -85,21 +85,12 @@ impl<'v> Subject<'v> {
                         appended.expect("append");
                     }
                     taken += begin.elapsed();
-                    self.cut();
+                    truncate(self.volume, self.file.ino(), FILE_BYTES);
                     left -= now;
                 }
                 taken
             });
         });
-    }
-
-    fn cut(&self) {
-        let change = AttributeChange {
-            size_bytes: Some(FILE_BYTES),
-            ..AttributeChange::default()
-        };
-        let cut = self.volume.set_attributes(self.file.ino(), &change);
-        cut.expect("truncate");
     }
 }
 

@@ -9,21 +9,16 @@ mod common;
 
 use std::hint::black_box;
 
-use common::{FILE, Scratch};
+use common::{Scratch, filled_file};
 use criterion::{Criterion, criterion_group, criterion_main};
-use egeria_engine::InodeNumber;
 
 const BLOCKS: u64 = 16;
 
 fn cached_reads(criterion: &mut Criterion) {
     let scratch = Scratch::new(1, 64 << 20);
     let volume = scratch.attach();
-    let made = volume.create_open(InodeNumber::ROOT, b"file", &FILE);
-    let file = volume.open(made.expect("create").ino, None).expect("open");
+    let file = filled_file(&volume, BLOCKS);
     let mut buffer = vec![7u8; 4096];
-    for block in 0..BLOCKS {
-        volume.write(file, block * 4096, &buffer).expect("fill");
-    }
     let mut group = criterion.benchmark_group("cached read of 4 KiB");
     for (name, is_watched) in [("alone", false), ("watched", true)] {
         if is_watched {

@@ -7,10 +7,10 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{FILE, Scratch};
+use common::{FILE, Scratch, truncate};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use egeria_engine::{AttributeChange, FileReference, InodeNumber, Volume};
+use egeria_engine::{FileReference, InodeNumber, Volume};
 use egeria_stats::rng::Rng;
 
 const FILE_BYTES: u64 = 256 << 20;
@@ -58,15 +58,6 @@ impl<'v> Subject<'v> {
         }
     }
 
-    fn cut(&self) {
-        let change = AttributeChange {
-            size_bytes: Some(FILE_BYTES),
-            ..AttributeChange::default()
-        };
-        let cut = self.volume.set_attributes(self.file.ino(), &change);
-        cut.expect("truncate");
-    }
-
     fn append(&self, calls: u64, buffer: &[u8]) -> Duration {
         let mut left = calls;
         let mut taken = Duration::ZERO;
@@ -77,7 +68,7 @@ impl<'v> Subject<'v> {
                 self.volume.append(self.file, buffer).expect("append");
             }
             taken += begin.elapsed();
-            self.cut();
+            truncate(self.volume, self.file.ino(), FILE_BYTES);
             left -= now;
         }
         taken
@@ -135,7 +126,7 @@ fn beside_memcpy(criterion: &mut Criterion) {
         at_random(&mut group, "volume", bytes, |at| {
             volume.write(file, at, &buffer).expect("write");
         });
-        subject.cut();
+        truncate(volume, subject.file.ino(), FILE_BYTES);
         group.bench_function("append", |bencher| {
             bencher.iter_custom(|calls| subject.append(calls, &buffer));
         });

@@ -39,12 +39,7 @@ pub(crate) fn findings(pool: &Path) -> Vec<Finding> {
     }
 }
 
-pub(crate) const FILE: NewInode = NewInode {
-    mode: libc::S_IFREG | 0o600,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
+pub(crate) const FILE: NewInode = NewInode::of_root(libc::S_IFREG | 0o600);
 
 /// This process stops until it is continued.
 pub(crate) fn stop() {

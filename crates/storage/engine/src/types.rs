@@ -213,6 +213,18 @@ pub struct NewInode {
     pub rdev: u32,
 }
 
+impl NewInode {
+    /// An inode of root that is no device.
+    pub const fn of_root(mode: u32) -> NewInode {
+        NewInode {
+            mode,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+        }
+    }
+}
+
 /// `rename` flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RenameMode {

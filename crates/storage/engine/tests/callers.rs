@@ -18,12 +18,7 @@ fn volume(directory: &tempfile::TempDir) -> Arc<Volume> {
 }
 
 fn file(volume: &Volume) -> FileReference {
-    let new = NewInode {
-        mode: libc::S_IFREG | 0o600,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    let new = NewInode::of_root(libc::S_IFREG | 0o600);
     let made = volume.create_open(InodeNumber::ROOT, b"file", &new);
     let file = volume.open(made.expect("create").ino, None).expect("open");
     volume.write(file, 0, &[1; 4096]).expect("fill");

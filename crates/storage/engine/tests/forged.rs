@@ -278,30 +278,40 @@ fn a_symbolic_link_without_target_is_found() {
     assert_eq!(forged.attach().read_link(link), Err(DAMAGED));
 }
 
-#[test]
-fn blocks_that_two_own_are_told_in_runs() {
-    let (mut first, mut second) = (ROOT, ROOT);
-    let mut forged = Forged::new(|volume| {
-        for (ino, name) in [(&mut first, "first"), (&mut second, "second")] {
+/// A volume with the files `first` and `second`, each with this content.
+fn two_files(content: &[u8]) -> (Forged, [InodeNumber; 2]) {
+    let mut files = [ROOT; 2];
+    let forged = Forged::new(|volume| {
+        for (ino, name) in files.iter_mut().zip(["first", "second"]) {
             *ino = create(volume, name);
             let file = volume.open(*ino, None).expect("open");
-            assert_eq!(volume.write(file, 0, &[1; 5000]), Ok(5000));
+            assert_eq!(volume.write(file, 0, content), Ok(content.len()));
             volume.close(*ino);
         }
     });
+    (forged, files)
+}
+
+/// An entry that maps all data blocks of the pool, from this block of a file on.
+fn everything(forged: &Forged, file_block: u64) -> Entry<'static> {
     let geometry = Geometry::new(0, forged.pool.blocks());
+    Entry::Write(WriteEntry {
+        file_block,
+        count: geometry.blocks - geometry.data_block.0,
+        pool: PoolIndex(0),
+        block: BlockNumber(geometry.data_block.0),
+        size_bytes: 5000,
+        unwritten: false,
+        touches_mtime: false,
+        sums: &[],
+    })
+}
+
+#[test]
+fn blocks_that_two_own_are_told_in_runs() {
+    let (mut forged, [_, second]) = two_files(&[1; 5000]);
     for part in 0..40 {
-        let everything = Entry::Write(WriteEntry {
-            file_block: part << 40,
-            count: geometry.blocks - geometry.data_block.0,
-            pool: PoolIndex(0),
-            block: BlockNumber(geometry.data_block.0),
-            size_bytes: 5000,
-            unwritten: false,
-            touches_mtime: false,
-            sums: &[],
-        });
-        forged.append(second, &everything);
+        forged.append(second, &everything(&forged, part << 40));
     }
     let report = forged.check(false);
     let shared = report
@@ -353,27 +363,8 @@ fn a_repair_that_does_not_work_is_not_called_one() {
 
 #[test]
 fn what_two_own_is_given_to_no_third() {
-    let (mut first, mut second) = (ROOT, ROOT);
-    let mut forged = Forged::new(|volume| {
-        for (ino, name) in [(&mut first, "first"), (&mut second, "second")] {
-            *ino = create(volume, name);
-            let file = volume.open(*ino, None).expect("open");
-            assert_eq!(volume.write(file, 0, &[7; 4096]), Ok(4096));
-            volume.close(*ino);
-        }
-    });
-    let geometry = Geometry::new(0, forged.pool.blocks());
-    let everything = Entry::Write(WriteEntry {
-        file_block: 1,
-        count: geometry.blocks - geometry.data_block.0,
-        pool: PoolIndex(0),
-        block: BlockNumber(geometry.data_block.0),
-        size_bytes: 5000,
-        unwritten: false,
-        touches_mtime: false,
-        sums: &[],
-    });
-    forged.append(second, &everything);
+    let (mut forged, [first, second]) = two_files(&[7; 4096]);
+    forged.append(second, &everything(&forged, 1));
     let volume = forged.attach();
     volume.unlink(ROOT, b"second").expect("unlink");
     // Every block that is free is written to.

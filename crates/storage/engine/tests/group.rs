@@ -121,12 +121,7 @@ fn meet(volume: &Volume, own: &str) {
 }
 
 fn write(volume: &Volume, name: &str, data: &[u8]) {
-    let new = NewInode {
-        mode: libc::S_IFREG | 0o600,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    let new = NewInode::of_root(libc::S_IFREG | 0o600);
     let made = volume
         .create(InodeNumber::ROOT, name.as_bytes(), &new)
         .expect("create");

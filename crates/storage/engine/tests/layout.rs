@@ -105,17 +105,18 @@ fn entries() -> Vec<Entry<'static>> {
         mtime_ns: 6,
         parent: 0,
     };
+    let write = WriteEntry {
+        file_block: 2,
+        count: 3,
+        pool: PoolIndex(1),
+        block: BlockNumber(400),
+        size_bytes: 20_000,
+        unwritten: false,
+        touches_mtime: true,
+        sums: &[],
+    };
     vec![
-        Entry::Write(WriteEntry {
-            file_block: 2,
-            count: 3,
-            pool: PoolIndex(1),
-            block: BlockNumber(400),
-            size_bytes: 20_000,
-            unwritten: false,
-            touches_mtime: true,
-            sums: &[],
-        }),
+        Entry::Write(write),
         Entry::Hole {
             file_block: 1,
             count: 9,
@@ -138,14 +139,8 @@ fn entries() -> Vec<Entry<'static>> {
         Entry::XattrRemove { name: b"user.a" },
         Entry::Pad,
         Entry::Write(WriteEntry {
-            file_block: 2,
-            count: 3,
-            pool: PoolIndex(1),
-            block: BlockNumber(400),
-            size_bytes: 20_000,
-            unwritten: false,
-            touches_mtime: true,
             sums: b"\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc",
+            ..write
         }),
     ]
 }

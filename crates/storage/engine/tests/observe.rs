@@ -29,12 +29,7 @@ impl Fixture {
     }
 
     fn file(&self, name: &str) -> FileReference {
-        let new = NewInode {
-            mode: libc::S_IFREG | 0o644,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::of_root(libc::S_IFREG | 0o644);
         let made = self
             .volume
             .create_open(InodeNumber::ROOT, name.as_bytes(), &new)

@@ -17,16 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
-const FILE: NewInode = NewInode {
-    mode: libc::S_IFREG | 0o644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
-const DIRECTORY: NewInode = NewInode {
-    mode: libc::S_IFDIR | 0o755,
-    ..FILE
-};
+const FILE: NewInode = NewInode::of_root(libc::S_IFREG | 0o644);
+const DIRECTORY: NewInode = NewInode::of_root(libc::S_IFDIR | 0o755);
 
 #[test]
 fn names_and_attributes_are_asked_for_once() {

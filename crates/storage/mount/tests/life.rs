@@ -60,12 +60,7 @@ fn a_number_the_kernel_remembers_gets_no_other_life() {
     };
     let volume = &mounted.volume;
     let root = InodeNumber::ROOT;
-    let new = NewInode {
-        mode: libc::S_IFREG | 0o644,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    let new = NewInode::of_root(libc::S_IFREG | 0o644);
     let next_numbers = || -> Vec<u64> {
         let next = (0..400).map(|_| {
             let made = volume.create(root, b"next", &new).unwrap();

@@ -281,12 +281,7 @@ fn racing_creators_all_open_the_file() {
 #[test]
 fn a_creator_past_the_kernel_does_not_disturb_others() {
     let Some(mount) = Mounted::new() else { return };
-    let new = egeria_engine::NewInode {
-        mode: libc::S_IFREG | 0o644,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    let new = egeria_engine::NewInode::of_root(libc::S_IFREG | 0o644);
     for round in 0..300u64 {
         let name = format!("log-{round}");
         let start = std::sync::Barrier::new(2);

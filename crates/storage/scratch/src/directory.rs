@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::error::{Error, Result};
+use egeria_files::{Error, Result};
 
 /// Names of scratch directories and mount points begin with this; the process id follows.
 pub(super) const SCRATCH_PREFIX: &str = "egeria-run-";

@@ -2,12 +2,11 @@
 //! without trace whatever happens.
 
 mod directory;
-mod error;
 mod mount_point;
 mod pools;
 
 pub use directory::memory_directory;
-pub use error::{Error, Result};
+pub use egeria_files::{Error, Result};
 pub use mount_point::{MountPoint, detach};
 pub use pools::ScratchPools;
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::directory;
-use crate::error::{Error, Result};
+use egeria_files::{Error, Result};
 
 /// Takes a mount away even when it is busy or its process is dead; users of it get `ENOTCONN`.
 pub fn detach(directory: &Path) {

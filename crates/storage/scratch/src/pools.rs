@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::directory::{SCRATCH_PREFIX, memory_directory};
 use super::mount_point::detach;
-use crate::error::{Error, Result};
+use egeria_files::{Error, Result};
 
 /// What names of pools begin with.
 const POOL: &str = "pool";

@@ -5,7 +5,6 @@
 //! - [`program`]: where programs and libraries of this build are.
 //! - [`testing`]: what tests of whole programs need.
 
-mod error;
 pub mod fork;
 pub mod locks;
 pub mod memory;
@@ -14,5 +13,5 @@ pub mod program;
 mod progress;
 pub mod testing;
 
-pub use error::{Error, Result};
+pub use egeria_files::{Error, Result};
 pub use progress::{Progress, silent};

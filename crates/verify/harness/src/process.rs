@@ -18,7 +18,7 @@ use rustix::process::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use crate::error::{Error, Result};
+use egeria_files::{Error, Result};
 
 /// How often a waiting parent looks whether it should stop.
 const POLL_INTERVAL_MS: u64 = 50;

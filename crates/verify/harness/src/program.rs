@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use egeria_files::{Error, Result};
 
 /// The program: as given, as the environment's `variable` says, or beside this executable.
 pub fn find_beside(given: Option<&Path>, program: &str, variable: &str) -> Result<PathBuf> {

@@ -69,14 +69,7 @@ pub fn window(number: u64) -> WindowRecord {
         time_unix_ns: 1_000_000_000,
         local_share: Some(0.25),
         nodes: vec![node(0, 1.5e9, 0.5e9), node(1, 0.0, 0.0)],
-        threads_omitted: 0,
-        threads: Vec::new(),
-        pm_contended: None,
-        cpu_contended: None,
-        actions: Vec::new(),
-        kept: Vec::new(),
-        results: Vec::new(),
-        resting: Vec::new(),
+        ..WindowRecord::default()
     }
 }
 

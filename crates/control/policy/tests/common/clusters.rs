@@ -33,6 +33,15 @@ pub fn linked(nodes: usize, links: &[(usize, usize, f64)]) -> Machine {
     machine
 }
 
+/// Nodes 0-1 joined by 1 GB/s each way, 2-3 by 10; a slow ring around. Processes change places as their weights do.
+pub fn uneven() -> Machine {
+    let pairs = [(0, 1, 1e9), (2, 3, 10e9), (1, 2, 1e8), (3, 0, 1e8)];
+    let both = pairs
+        .iter()
+        .flat_map(|&(a, b, width)| [(a, b, width), (b, a, width)]);
+    linked(4, &both.collect::<Vec<_>>())
+}
+
 /// A process that has run so long that its budget is no matter, with 8 threads on each of these nodes. Each accesses
 /// the others' memory so often, and 1 GB lies on each.
 pub fn process(

@@ -7,10 +7,11 @@
 pub mod fluid;
 pub mod knee;
 pub mod scenes;
+pub(crate) mod settings;
 pub mod workloads;
 
 use egeria_facts::{CpuSet, ThreadFacts, ThreadKey, Window};
-use egeria_machine::{CpuId, EmulatedMachine, EmulatedNode, Machine, NodeId};
+use egeria_machine::{AccessClass, CpuId, EmulatedMachine, EmulatedNode, Link, Machine, NodeId};
 
 /// One second.
 pub const SECOND_NS: u64 = 1_000_000_000;
@@ -38,6 +39,35 @@ pub fn machine(nodes: usize) -> Machine {
             ..emulated.clone()
         }),
         ..optane
+    }
+}
+
+/// Nodes in a ring; the link from each to the next carries so much both ways.
+pub fn ring(widths: &[f64]) -> Machine {
+    let mut machine = machine(widths.len());
+    let link = |(from, &bytes_s): (usize, &f64)| Link {
+        from: NodeId(from as u16),
+        to: NodeId(((from + 1) % widths.len()) as u16),
+        bytes_s,
+        back_bytes_s: Some(bytes_s),
+        latency_ns: 0.0,
+    };
+    machine.interconnect.links = widths.iter().enumerate().map(link).collect();
+    machine.paths().expect("every node reaches every other");
+    machine
+}
+
+/// Makes nodes real that were emulated; they say how fast they are.
+pub fn make_real(machine: &mut Machine) {
+    let emulated = machine.emulated.take().expect("emulated so far");
+    for (node, declared) in machine.nodes.iter_mut().zip(&emulated.nodes) {
+        node.bandwidth = Some(AccessClass {
+            read_bytes_s: declared.read_bytes_s,
+            write_bytes_s: declared.write_bytes_s,
+            read_latency_ns: 100.0,
+            write_latency_ns: 100.0,
+            initiators: Vec::new(),
+        });
     }
 }
 

@@ -5,7 +5,7 @@ use egeria_machine::{Machine, NodeId};
 use egeria_policy::{Displaced, Plan};
 use proptest::prelude::*;
 
-use super::{SECOND_NS, key, machine, window};
+use super::{SECOND_NS, key, machine, make_real, window};
 
 const MAX_BYTES: u64 = 3_000_000_000;
 
@@ -63,16 +63,7 @@ pub fn scene() -> impl Strategy<Value = (Machine, Window)> {
 
 /// Real nodes that say how fast they are; the last has memory only.
 fn real_with_memory_only_node(machine: &mut Machine) {
-    let emulated = machine.emulated.take().expect("emulated so far");
-    for (node, declared) in machine.nodes.iter_mut().zip(&emulated.nodes) {
-        node.bandwidth = Some(egeria_machine::AccessClass {
-            read_bytes_s: declared.read_bytes_s,
-            write_bytes_s: declared.write_bytes_s,
-            read_latency_ns: 100.0,
-            write_latency_ns: 100.0,
-            initiators: Vec::new(),
-        });
-    }
+    make_real(machine);
     machine.nodes.last_mut().expect("a node").cpus.clear();
 }
 

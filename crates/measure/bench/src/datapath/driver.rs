@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use egeria_engine::{Counters, InodeNumber, XattrMode};
+use egeria_engine::{InodeNumber, XattrMode};
 use tempfile::TempDir;
 
 use super::options::DatapathOptions;
@@ -12,6 +12,7 @@ use super::plan::{self, Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS};
 use super::report::{DatapathReport, Row};
 use super::worker::{Reply, Request};
 use crate::programs::worker::Worker;
+use crate::served;
 use egeria_harness::program::{find_beside, loadable};
 use egeria_harness::{Error, Result};
 use egeria_scratch::{ScratchVolume, check_room, memory_directory};
@@ -189,7 +190,7 @@ impl<'a> Bench<'a> {
                     Reply::Ready {
                         prefaulted_bytes: 1..,
                     } => {}
-                    _ => return Err(not_direct("the worker never mapped the pool")),
+                    _ => return Err(served::not_direct("the worker never mapped the pool")),
                 }
             }
         }
@@ -238,27 +239,8 @@ impl<'a> Bench<'a> {
             ));
         };
         if let (Some(before), Some(after)) = (before, counters()) {
-            served_directly(&before, &after, calls + warm_calls, case)?;
+            served::check(&before, &after, calls + warm_calls, &case.name())?;
         }
         Ok(ops_s)
     }
-}
-
-/// Fails unless the session counted all these calls as served by the preload library itself.
-fn served_directly(before: &Counters, after: &Counters, calls: u64, case: &Case) -> Result<()> {
-    let direct = after.direct_calls.saturating_sub(before.direct_calls);
-    if direct >= calls {
-        return Ok(());
-    }
-    let passed = after.passed_calls.saturating_sub(before.passed_calls);
-    let name = case.name();
-    Err(not_direct(&format!(
-        "{name}: of {calls} calls {direct} were served directly, {passed} passed to the kernel"
-    )))
-}
-
-fn not_direct(how: &str) -> Error {
-    Error::failed(format!(
-        "the preload library did not serve the calls itself ({how}); unset EGERIA_PRELOAD and EGERIA_BYPASS, and is the library of this build?"
-    ))
 }

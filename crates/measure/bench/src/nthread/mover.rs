@@ -140,20 +140,10 @@ mod tests {
             sentence: String::new(),
         };
         WindowRecord {
-            number: 0,
             start_ns,
             duration_ns: 10,
-            time_unix_ns: 0,
-            local_share: None,
-            nodes: Vec::new(),
-            threads_omitted: 0,
-            threads: Vec::new(),
-            pm_contended: None,
-            cpu_contended: None,
             actions: threads.iter().map(line).collect(),
-            kept: Vec::new(),
-            results: Vec::new(),
-            resting: Vec::new(),
+            ..WindowRecord::default()
         }
     }
 

@@ -13,6 +13,7 @@ use egeria_scratch::{ScratchVolume, memory_directory};
 use tempfile::TempDir;
 
 use crate::experiment::Watch;
+use crate::served;
 use loopback::Loopback;
 
 /// Name of the program that is measured.
@@ -119,13 +120,29 @@ impl Places {
         for directory in &directories {
             make(directory)?;
         }
-        Ok(Places {
+        let places = Places {
             directories,
             library,
             _loopback: loopback,
             scratch,
             peers,
-        })
+        };
+        places.check_library(&options.find_worker()?)?;
+        Ok(places)
+    }
+
+    /// Fails if the preload library does not serve this volume, as one of another build.
+    fn check_library(&self, worker: &Path) -> Result<()> {
+        let before = self.scratch.volume().counters();
+        let mut list = self.command(Subject::Run, worker);
+        list.arg("print").arg(self.directory(Subject::Run));
+        let failed = |error| {
+            let doing = format!("cannot start {}", worker.display());
+            Error::io(doing, error, "build it again")
+        };
+        list.output().map_err(failed)?;
+        let after = self.scratch.volume().counters();
+        served::check(&before, &after, 1, "listing a directory")
     }
 
     /// The directory of this place.

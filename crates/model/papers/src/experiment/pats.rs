@@ -22,7 +22,7 @@ const FIO: usize = 1;
 
 /// Which controller decides, and how.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Who {
+pub(crate) enum Controller {
     /// No controller ("Baseline").
     Baseline,
     /// PATS with this `T_mc`.
@@ -30,15 +30,15 @@ pub(crate) enum Who {
 }
 
 /// `T_mc` as the paper sets it, and 0.1 less and more (Fig. 14).
-pub(crate) const DEFAULT: Who = Who::Pats(0.2);
-pub(crate) const LESS: Who = Who::Pats(0.1);
-pub(crate) const MORE: Who = Who::Pats(0.3);
+pub(crate) const DEFAULT: Controller = Controller::Pats(0.2);
+pub(crate) const LESS: Controller = Controller::Pats(0.1);
+pub(crate) const MORE: Controller = Controller::Pats(0.3);
 
 /// One curve over threads: on which machine, under which controller, and what is done with persistent memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Series {
     pub(crate) machine: &'static str,
-    pub(crate) who: Who,
+    pub(crate) controller: Controller,
     /// Share of reads at persistent memory.
     pub(crate) read_share: f64,
     pub(crate) bytes: u64,
@@ -46,14 +46,19 @@ pub(crate) struct Series {
 
 impl Series {
     /// On the machine of Table I.
-    pub(crate) const fn writes(who: Who, bytes: u64) -> Series {
-        Series::on("optane-1s", who, 0.0, bytes)
+    pub(crate) const fn writes(controller: Controller, bytes: u64) -> Series {
+        Series::on("optane-1s", controller, 0.0, bytes)
     }
 
-    pub(crate) const fn on(machine: &'static str, who: Who, read_share: f64, bytes: u64) -> Series {
+    pub(crate) const fn on(
+        machine: &'static str,
+        controller: Controller,
+        read_share: f64,
+        bytes: u64,
+    ) -> Series {
         Series {
             machine,
-            who,
+            controller,
             read_share,
             bytes,
         }
@@ -62,11 +67,11 @@ impl Series {
     fn key(&self, what: &str) -> String {
         let Series {
             machine,
-            who,
+            controller,
             read_share,
             bytes,
         } = self;
-        format!("{machine} {who:?} {read_share} {bytes} {what}")
+        format!("{machine} {controller:?} {read_share} {bytes} {what}")
     }
 
     /// The copy's throughput, bytes/s, with `threads` threads at persistent memory.
@@ -97,15 +102,15 @@ const FIGURE: &str = "PATS";
 fn all() -> Vec<Series> {
     let mut all = Vec::new();
     for bytes in SIZES {
-        all.push(Series::writes(Who::Baseline, bytes));
+        all.push(Series::writes(Controller::Baseline, bytes));
         all.push(Series::writes(DEFAULT, bytes));
     }
-    all.extend([LESS, MORE].map(|who| Series::writes(who, 512)));
+    all.extend([LESS, MORE].map(|controller| Series::writes(controller, 512)));
     for machine in ["optane-1s", "optane-1s-dimc"] {
-        all.push(Series::on(machine, Who::Baseline, 1.0, 4096));
+        all.push(Series::on(machine, Controller::Baseline, 1.0, 4096));
     }
     for machine in ["optane-1s-2i", "optane-1s-3i"] {
-        all.push(Series::on(machine, Who::Baseline, 0.0, 4096));
+        all.push(Series::on(machine, Controller::Baseline, 0.0, 4096));
     }
     all.push(Series::on("optane-1s-2i", DEFAULT, 0.0, 4096));
     all
@@ -159,9 +164,9 @@ fn one_load(mut workload: Workload) -> Workload {
 }
 
 fn options(series: &Series) -> Options {
-    match series.who {
-        Who::Baseline => Options::published(System::Off),
-        Who::Pats(tolerated_loss) => {
+    match series.controller {
+        Controller::Baseline => Options::published(System::Off),
+        Controller::Pats(tolerated_loss) => {
             let mut options = Options::published(System::Pats);
             options.planner.pats.tolerated_loss = tolerated_loss;
             // Fig. 10a leaves requests of 256 bytes alone.
@@ -186,7 +191,7 @@ fn workload(stage: &Stage, series: &Series, threads: u32) -> Result<Workload> {
 
 /// Fig. 3: what one load from DRAM takes next to readers of persistent memory, ns.
 fn latency(stage: &Stage, machine: &Machine, results: &mut Results) -> Result<()> {
-    let readers = Series::on("optane-1s", Who::Baseline, 1.0, 4096);
+    let readers = Series::on("optane-1s", Controller::Baseline, 1.0, 4096);
     let mut points = Vec::new();
     for threads in 0..=MAX_THREADS {
         let workload = one_load(workload(stage, &readers, threads)?);

@@ -52,7 +52,7 @@ impl Figure {
             @if self.has_points() { span { i.key.point {} "the paper" } }
         };
         let description = format!(
-            "{} {title}, predicted, beside the paper's points; the table below has the numbers.",
+            "{} {title}, predicted, with the paper's points; the table below has the numbers.",
             self.paper.name()
         );
         let picture = match &self.chart {
@@ -85,10 +85,10 @@ pub(crate) struct Facts<'a> {
 
 impl Facts<'_> {
     /// A number of the paper, as `data/figures.toml` names it.
-    pub(crate) fn told(&self, text: &str) -> Option<f64> {
-        if let Some((told, said)) = text.split_once(" times ") {
+    pub(crate) fn of_paper(&self, text: &str) -> Option<f64> {
+        if let Some((factor, said)) = text.split_once(" times ") {
             let model = Said::parse(said, Combine::Mean)?.of(self.results)?;
-            return Some(self.told(told)? * model);
+            return Some(self.of_paper(factor)? * model);
         }
         let (word, number) = text.split_once(' ').unwrap_or(("change", text));
         let reading = Reading::named(word)?;

@@ -117,7 +117,9 @@ impl SystemColumns {
                 name: format!("{group}, {system}"),
                 value: value(facts, &ratio)?,
                 range: None,
-                point: self.point(group, system).and_then(|text| facts.told(text)),
+                point: self
+                    .point(group, system)
+                    .and_then(|text| facts.of_paper(text)),
             })
         };
         let group = |name: &&str| {
@@ -160,7 +162,7 @@ impl NamedColumns {
                     name: name.to_owned(),
                     value: value(facts, cell(1))?,
                     range: None,
-                    point: facts.told(cell(2)),
+                    point: facts.of_paper(cell(2)),
                 }],
             })
         };
@@ -180,12 +182,12 @@ impl NamedLines {
             };
             let values = curve(text, facts.results)?;
             let point = |text: &String| {
-                let (x, told) = text.split_once(": ")?;
+                let (x, value) = text.split_once(": ")?;
                 let x = match x {
                     "last" => values.last()?.0,
                     x => x.parse().ok()?,
                 };
-                Some((x, facts.told(told)?))
+                Some((x, facts.of_paper(value)?))
             };
             Some(Line {
                 series,

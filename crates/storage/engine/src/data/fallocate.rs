@@ -222,14 +222,7 @@ impl Volume {
         )?;
         let sums_at = sums.count();
         sums.store_block(self, (taken.pool, taken.block), &bytes)?;
-        Ok(Some(Mapping {
-            file_block,
-            count: 1,
-            pool: taken.pool,
-            block: taken.block,
-            unwritten: false,
-            sums_at,
-        }))
+        Ok(Some(Mapping::to(taken, file_block, sums_at)))
     }
 
     fn commit_mappings(

@@ -179,18 +179,21 @@ mod tests {
         volume.write(file, at, &[3; BLOCK as usize])
     }
 
+    /// A process that stopped while it wrote the first blocks in place.
+    fn stopped_writer(volume: &Arc<Volume>, file: FileReference) -> Stopped {
+        Stopped::in_child(volume, |volume| {
+            let me = volume.me()?;
+            let ranges = volume.lock_ranges(me, file.ino().0, 0, 0)?;
+            let writing = volume.begin_in_place(me, file.ino().0, file.inode());
+            Ok((ranges, writing.ok_or(Errno(libc::EBUSY))?))
+        })
+    }
+
     #[test]
     fn other_ranges_do_not_wait_for_a_stopped_writer() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, file) = prepared(&directory);
-        let (ino, inode) = (file.ino().0, file.inode());
-        let stopped = Stopped::in_child(&volume, |volume| {
-            let me = volume.me()?;
-            let ranges = volume.lock_ranges(me, ino, 0, 0)?;
-            let writing = volume.begin_in_place(me, ino, inode);
-            let writing = writing.ok_or(Errno(libc::EBUSY))?;
-            Ok((ranges, writing))
-        });
+        let stopped = stopped_writer(&volume, file);
         let soon =
             |body: &dyn Fn() -> Outcome<usize>| within_patience(Duration::from_millis(20), body);
         let mut block = [0; BLOCK as usize];
@@ -218,22 +221,15 @@ mod tests {
     fn other_ranges_are_free_beside_a_stopped_writer() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, file) = prepared(&directory);
-        let (ino, inode) = (file.ino().0, file.inode());
         // Now the time of the change is logged and stays valid for some time.
         volume.write(file, 0, &[2; BLOCK as usize]).expect("write");
-        let stopped = Stopped::in_child(&volume, |volume| {
-            let me = volume.me()?;
-            let ranges = volume.lock_ranges(me, ino, 0, 0)?;
-            let writing = volume.begin_in_place(me, ino, inode);
-            let writing = writing.ok_or(Errno(libc::EBUSY))?;
-            Ok((ranges, writing))
-        });
+        let stopped = stopped_writer(&volume, file);
         // If the second ends during the write, the write must log the time, and waits: not for long.
         let written = within_patience(Duration::from_millis(20), || {
             volume.write(file, 32 * BLOCK, &[3; BLOCK as usize])
         });
         let is_logged = written == Some(Ok(BLOCK as usize));
-        assert!(is_logged || !inode.is_time_logged(volume.now_ns()));
+        assert!(is_logged || !file.inode().is_time_logged(volume.now_ns()));
         stopped.kill();
     }
 

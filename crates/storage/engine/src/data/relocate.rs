@@ -183,14 +183,7 @@ impl Volume {
                     copied.sums.extend(index.sum(block + next));
                 }
             }
-            copied.mappings.push(Mapping {
-                file_block: block,
-                count: taken.count,
-                pool: taken.pool,
-                block: taken.block,
-                unwritten: false,
-                sums_at,
-            });
+            copied.mappings.push(Mapping::to(taken, block, sums_at));
             copied.blocks += taken.count;
             block += taken.count;
         }

@@ -100,12 +100,7 @@ mod tests {
     fn commit_that_is_not_applied_keeps_its_pages() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, path) = new_volume(&directory);
-        let new = NewInode {
-            mode: libc::S_IFREG | 0o644,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::of_root(libc::S_IFREG | 0o644);
         let file = volume.create(InodeNumber::ROOT, b"file", &new);
         let ino = file.expect("create").ino;
         let before = volume.space(None).free_blocks;

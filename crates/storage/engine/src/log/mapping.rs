@@ -1,6 +1,6 @@
 //! Runs of a file's blocks, and the log entries that map them.
 
-use crate::format::{Entry, MAX_SUMS, WriteEntry};
+use crate::format::{Entry, Extent, MAX_SUMS, WriteEntry};
 use egeria_media::{BlockNumber, PoolIndex};
 
 /// A run of a file's blocks, as an entry maps it.
@@ -16,6 +16,19 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
+    /// Of new blocks that have been written.
+    #[inline]
+    pub(crate) fn to(new: Extent, file_block: u64, sums_at: usize) -> Mapping {
+        Mapping {
+            file_block,
+            count: new.count,
+            pool: new.pool,
+            block: new.block,
+            unwritten: false,
+            sums_at,
+        }
+    }
+
     /// Of an entry that was read; its checksums are in the entry.
     pub(crate) fn of(write: &WriteEntry<'_>) -> Mapping {
         Mapping {

@@ -137,14 +137,7 @@ impl Volume {
             .pool_for(locked.ino, file_block);
         let taken = operation.take(locked.ino, file_block, 1, prefer, Need::Freeing)?;
         sums.store_block(self, (taken.pool, taken.block), &bytes)?;
-        Ok(Some(Mapping {
-            file_block,
-            count: 1,
-            pool: taken.pool,
-            block: taken.block,
-            unwritten: false,
-            sums_at: 0,
-        }))
+        Ok(Some(Mapping::to(taken, file_block, 0)))
     }
 
     /// Set an extended attribute.

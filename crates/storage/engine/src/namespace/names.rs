@@ -249,14 +249,7 @@ impl Volume {
         let mut bytes = [0u8; BLOCK];
         bytes[..target.len()].copy_from_slice(target);
         sums.store_block(self, (block.pool, block.block), &bytes)?;
-        let mapping = Mapping {
-            file_block: 0,
-            count: 1,
-            pool: block.pool,
-            block: block.block,
-            unwritten: false,
-            sums_at: 0,
-        };
+        let mapping = Mapping::to(block, 0, 0);
         let size_bytes = target.len() as u64;
         child.add_mapping(operation, &mapping, sums.of(&mapping), size_bytes, time_ns)
     }

@@ -8,6 +8,7 @@ use crate::data::verified::BadBlocks;
 use crate::format::*;
 use crate::log::staging::Staged;
 use crate::requests::*;
+use crate::session::inode::Locked;
 use crate::session::volume::{Origin, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
@@ -384,16 +385,22 @@ impl Check<'_> {
         let found = volume
             .find_name(&locked, name)?
             .ok_or(Errno(libc::ENOENT))?;
-        let mut operation = Operation::new(volume, locked.me);
-        let mut staged = Staged::begin(&locked, Need::Freeing)?;
-        let time_ns = volume.now_ns();
         let entry = Entry::NameRemove {
             added: found.position,
         };
-        let at = staged.add(&mut operation, &entry, time_ns)?;
+        self.change(&locked, Need::Freeing, &entry)
+    }
+
+    /// Commits an entry to the log of an inode, and applies it.
+    fn change(&self, locked: &Locked<'_>, need: Need, entry: &Entry<'_>) -> Outcome<()> {
+        let volume = self.volume;
+        let mut operation = Operation::new(volume, locked.me);
+        let mut staged = Staged::begin(locked, need)?;
+        let time_ns = volume.now_ns();
+        let at = staged.add(&mut operation, entry, time_ns)?;
         operation.commit(&[&staged])?;
-        volume.apply_commit(&locked, &staged, || {
-            volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
+        volume.apply_commit(locked, &staged, || {
+            volume.apply_entry(locked, &mut operation, at, entry, time_ns, false)
         })?;
         operation.finish();
         Ok(())
@@ -480,12 +487,7 @@ impl Check<'_> {
 
     /// Give an inode a name. On failure the inode stays unchanged.
     fn rescue(&self, ino: u64, nlink: u32) -> Outcome<()> {
-        let new = NewInode {
-            mode: libc::S_IFDIR | 0o700,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-        };
+        let new = NewInode::of_root(libc::S_IFDIR | 0o700);
         let directory = match self.volume.create(InodeNumber::ROOT, LOST_AND_FOUND, &new) {
             Ok(made) => made.ino,
             Err(Errno(libc::EEXIST)) => self.volume.lookup(InodeNumber::ROOT, LOST_AND_FOUND)?.ino,
@@ -501,21 +503,11 @@ impl Check<'_> {
     }
 
     fn set_links(&self, ino: u64, names: u32) -> Outcome<()> {
-        let volume = self.volume;
-        let locked = volume.lock(ino)?;
-        let mut operation = Operation::new(volume, locked.me);
-        let mut staged = Staged::begin(&locked, Need::Ordinary)?;
-        let time_ns = volume.now_ns();
+        let locked = self.volume.lock(ino)?;
         let entry = Entry::Attributes(AttributeState {
             nlink: names,
             ..locked.attribute_state()
         });
-        let at = staged.add(&mut operation, &entry, time_ns)?;
-        operation.commit(&[&staged])?;
-        volume.apply_commit(&locked, &staged, || {
-            volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
-        })?;
-        operation.finish();
-        Ok(())
+        self.change(&locked, Need::Ordinary, &entry)
     }
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use egeria_engine::*;
+use egeria_media::recorder::{CrashImages, Recorder};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -78,18 +79,43 @@ pub fn segments(volume: uuid::Uuid) -> Vec<PathBuf> {
         .collect()
 }
 
-pub const FILE: NewInode = NewInode {
-    mode: libc::S_IFREG | 0o644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
-pub const DIRECTORY: NewInode = NewInode {
-    mode: libc::S_IFDIR | 0o755,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
+pub const FILE: NewInode = NewInode::of_root(libc::S_IFREG | 0o644);
+pub const DIRECTORY: NewInode = NewInode::of_root(libc::S_IFDIR | 0o755);
+
+/// A new file with so many blocks of data, open.
+pub fn filled_file(volume: &Volume, blocks: u64) -> FileReference {
+    let made = volume.create_open(InodeNumber::ROOT, b"file", &FILE);
+    let file = volume.open(made.expect("create").ino, None).expect("open");
+    for block in 0..blocks {
+        let written = volume.write(file, block * 4096, &[7; 4096]);
+        written.expect("fill");
+    }
+    file
+}
+
+/// Cuts a file to this size, or extends it.
+pub fn truncate(volume: &Volume, ino: InodeNumber, size_bytes: u64) {
+    let change = AttributeChange {
+        size_bytes: Some(size_bytes),
+        ..AttributeChange::default()
+    };
+    volume.set_attributes(ino, &change).expect("truncate");
+}
+
+/// How many marks a recording has; at each, no store is pending.
+pub fn durable_marks(recorder: &Recorder) -> usize {
+    let mut images = CrashImages::new(recorder.take()).expect("a recording");
+    let points = images.recording().points().collect::<Vec<_>>();
+    let mut marks = 0;
+    for point in points {
+        if images.recording().marks_before(point).count() > marks {
+            marks += 1;
+            let pending = images.state_at(point).pending();
+            assert!(pending.is_empty(), "mark {marks} left {pending:?}");
+        }
+    }
+    marks
+}
 
 /// What is made here from now on has checksums of data, or with `off` none.
 pub fn set_checksums(volume: &Volume, directory: InodeNumber, value: &[u8]) -> Outcome<()> {

@@ -161,12 +161,7 @@ fn fill_striped(volume: &Volume, directory: InodeNumber) {
     }
 }
 
-const FIFO: NewInode = NewInode {
-    mode: libc::S_IFIFO | 0o644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
+const FIFO: NewInode = NewInode::of_root(libc::S_IFIFO | 0o644);
 
 /// What `stat`, `readdir`, `read` and `getxattr` say of an inode, whoever reads it.
 type Seen = (Inode, BTreeMap<Vec<u8>, (u64, u8)>, Vec<u8>);

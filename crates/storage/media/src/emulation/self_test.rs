@@ -60,28 +60,35 @@ impl Row {
     }
 }
 
-/// Mean time of an access by the profile, machine ns, when `threads` threads run on
+/// What a row measures: threads, kind, whether the memory is remote, bytes.
+pub(super) type Point = (u32, AccessKind, bool, u64);
+
+/// Mean time of an access by the profile, machine ns, when the threads run on
 /// `cores` virtual cores: no more than `cores` of them access at once, the others queue.
-pub(super) fn expected_ns(machine: &Machine, row: &Row, cores: u32) -> f64 {
-    let at_once = row.threads.min(cores).max(1);
+pub(super) fn expected_ns(
+    machine: &Machine,
+    (threads, kind, remote, bytes): Point,
+    cores: u32,
+) -> f64 {
+    let at_once = threads.min(cores).max(1);
     let costs = AccessCosts::of(machine);
     let access = costs::Access {
-        kind: row.kind,
-        home: if row.remote { costs.cores.len() - 1 } else { 0 },
+        kind,
+        home: if remote { costs.cores.len() - 1 } else { 0 },
         place: 0,
-        bytes: row.bytes,
+        bytes,
         pattern: Pattern::Sequential,
         at_once: false,
     };
     let beside = Beside {
         accessors: f64::from(at_once),
-        written_share: f64::from(u8::from(row.kind == AccessKind::Write)),
+        written_share: f64::from(u8::from(kind == AccessKind::Write)),
         shared_reads: false,
     };
     let service_ns = costs.service_ns(&access, beside);
     let access_ns = costs.access_ns(&access, beside.accessors, 0.0);
     let operation_ns = access_ns.max(service_ns * f64::from(at_once));
-    operation_ns * f64::from(row.threads) / f64::from(at_once)
+    operation_ns * f64::from(threads) / f64::from(at_once)
 }
 
 /// Measures the memory of the first node from its own threads and from those of the last
@@ -103,12 +110,8 @@ pub fn self_test(machine: &Machine, test: &SelfTest) -> Result<Vec<Row>, Emulati
             }
             for &bytes in &test.bytes {
                 for &threads in test.threads.iter().filter(|&&threads| threads > 0) {
-                    rows.push(measure(
-                        &state,
-                        machine,
-                        test.row,
-                        (threads, kind, remote, bytes),
-                    ));
+                    let point = (threads, kind, remote, bytes);
+                    rows.push(measure(&state, machine, test.row, point));
                 }
             }
         }
@@ -116,25 +119,11 @@ pub fn self_test(machine: &Machine, test: &SelfTest) -> Result<Vec<Row>, Emulati
     Ok(rows)
 }
 
-fn measure(
-    state: &Emulation,
-    machine: &Machine,
-    duration: Duration,
-    (threads, kind, remote, bytes): (u32, AccessKind, bool, u64),
-) -> Row {
-    let mut row = Row {
-        threads,
-        kind,
-        remote,
-        bytes,
-        expected_ns: 0.0,
-        measured_ns: 0.0,
-        expected_bytes_s: 0.0,
-        measured_bytes_s: 0.0,
-    };
+fn measure(state: &Emulation, machine: &Machine, duration: Duration, point: Point) -> Row {
+    let (threads, kind, remote, bytes) = point;
     let home = if remote { state.node_count() - 1 } else { 0 };
-    row.expected_ns = expected_ns(machine, &row, state.nodes()[home].cores().len() as u32);
-    row.expected_bytes_s = f64::from(threads) * bytes as f64 / row.expected_ns * 1e9;
+    let cores = state.nodes()[home].cores().len() as u32;
+    let expected_ns = expected_ns(machine, point, cores);
     let access = Access {
         place: 0,
         bytes,
@@ -156,9 +145,17 @@ fn measure(
             .sum()
     });
     // Rates before dilation.
-    row.measured_ns = f64::from(threads) / (accesses_per_ns * state.dilation());
-    row.measured_bytes_s = accesses_per_ns * state.dilation() * bytes as f64 * 1e9;
-    row
+    let accesses_per_ns = accesses_per_ns * state.dilation();
+    Row {
+        threads,
+        kind,
+        remote,
+        bytes,
+        expected_ns,
+        measured_ns: f64::from(threads) / accesses_per_ns,
+        expected_bytes_s: f64::from(threads) * bytes as f64 / expected_ns * 1e9,
+        measured_bytes_s: accesses_per_ns * bytes as f64 * 1e9,
+    }
 }
 
 /// One thread of a node: accesses per ns, not dilated, over the middle of the time.

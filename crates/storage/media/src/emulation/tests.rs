@@ -3,7 +3,6 @@
 use egeria_machine::costs::{Beside, Pattern};
 use egeria_machine::{AccessKind, Machine};
 
-use super::Row;
 use super::access::{Access, Cost};
 use super::charge::{blocked, sleep};
 use super::clock;
@@ -20,6 +19,21 @@ pub(super) fn machine() -> Machine {
 
 pub(super) fn configured() -> Emulation {
     Emulation::private(&machine()).unwrap()
+}
+
+/// An access at random places, not cached, by a thread that computes nothing before it.
+pub(super) fn random(place: usize, bytes: u64, kind: AccessKind) -> Access<'static> {
+    Access {
+        place,
+        bytes,
+        kind,
+        cached_bytes: 0,
+        computed_ns: 0,
+        owed_ns: 0,
+        pattern: Pattern::Random,
+        at_once: false,
+        rest: &[],
+    }
 }
 
 /// A thread that does nothing but compute and access, in virtual time.
@@ -140,17 +154,7 @@ pub(super) fn assert_close(measured: f64, expected: f64, share: f64, what: &str)
 /// Cost of a local access without contention.
 fn alone(bytes: u64, kind: AccessKind) -> Cost {
     let state = configured();
-    let access = Access {
-        place: 0,
-        bytes,
-        kind,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let access = random(0, bytes, kind);
     state.cost(state.costs().unwrap(), 0, access, (Beside::ALONE, 0.0))
 }
 
@@ -165,17 +169,7 @@ fn costs_of_tables_are_what_the_tables_declare() {
         for kind in KINDS {
             for (remote, threads) in [(false, 1), (false, 3), (true, 1), (true, 8), (true, 60)] {
                 for bytes in [128u64, 4096, 1 << 16, 2 << 20, 1 << 30] {
-                    let access = Access {
-                        place,
-                        bytes,
-                        kind,
-                        cached_bytes: 0,
-                        computed_ns: 0,
-                        owed_ns: 0,
-                        pattern: Pattern::Random,
-                        at_once: false,
-                        rest: &[],
-                    };
+                    let access = random(place, bytes, kind);
                     let home = if remote { 1 - memory_node } else { memory_node };
                     let beside = Beside {
                         accessors: f64::from(threads),
@@ -203,30 +197,15 @@ fn bandwidth_and_latency_are_the_profiles_for_1_to_8_threads() {
                 .into_iter()
                 .flat_map(|(remote, bytes)| (1..=8).map(move |threads| (remote, bytes, threads)))
         {
-            let access = Access {
-                place: 0,
-                bytes,
-                kind,
-                cached_bytes: 0,
-                computed_ns: 0,
-                owed_ns: 0,
-                pattern: Pattern::Random,
-                at_once: false,
-                rest: &[],
-            };
+            let access = random(0, bytes, kind);
             let measured = operation_ns(threads, usize::from(remote), access, |_| 0);
-            let row = Row {
-                threads,
-                kind,
-                remote,
-                bytes,
-                expected_ns: 0.0,
-                measured_ns: 0.0,
-                expected_bytes_s: 0.0,
-                measured_bytes_s: 0.0,
-            };
             let what = format!("{kind:?} remote {remote} {bytes} bytes {threads} threads");
-            assert_close(measured, expected_ns(&machine, &row, 4), 0.02, &what);
+            assert_close(
+                measured,
+                expected_ns(&machine, (threads, kind, remote, bytes), 4),
+                0.02,
+                &what,
+            );
         }
     }
 }
@@ -241,17 +220,7 @@ fn waking_late_does_not_slow_the_machine() {
         (4, AccessKind::Write),
         (7, AccessKind::Write),
     ] {
-        let access = Access {
-            place: 0,
-            bytes: 65_536,
-            kind,
-            cached_bytes: 0,
-            computed_ns: 0,
-            owed_ns: 0,
-            pattern: Pattern::Random,
-            at_once: false,
-            rest: &[],
-        };
+        let access = random(0, 65_536, kind);
         let punctual = operation_ns(threads, 0, access, |_| 0);
         assert_close(
             operation_ns(threads, 0, access, late),
@@ -266,15 +235,8 @@ fn waking_late_does_not_slow_the_machine() {
 fn computing_is_dilated_and_occupies_a_core() {
     // Reads of 64 bytes: the medium is idle, the cores are not.
     let access = Access {
-        place: 0,
-        bytes: 64,
-        kind: AccessKind::Read,
-        cached_bytes: 0,
         computed_ns: 3_000,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
+        ..random(0, 64, AccessKind::Read)
     };
     let read_ns = alone(64, AccessKind::Read).undisturbed_ns;
     let alone = 3_000.0 + read_ns;
@@ -290,17 +252,7 @@ fn computing_is_dilated_and_occupies_a_core() {
 
 #[test]
 fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
-    let access = Access {
-        place: 0,
-        bytes: 64,
-        kind: AccessKind::Read,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let access = random(0, 64, AccessKind::Read);
     let state = configured();
     let arrival_ns = |idle_ns: u64, was_blocked: bool| {
         let mut one = Loop::new(&state, 0, access);
@@ -323,17 +275,7 @@ fn time_spent_blocked_counts_and_the_hosts_scheduling_does_not() {
 
 #[test]
 fn clock_stands_still_while_a_thread_lags() {
-    let access = Access {
-        place: 0,
-        bytes: 64,
-        kind: AccessKind::Read,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let access = random(0, 64, AccessKind::Read);
     let state = configured();
     let arrival_ns = |idle_ns: u64| {
         let mut one = Loop::new(&state, 0, access);
@@ -363,17 +305,7 @@ fn clock_stands_still_while_a_thread_lags() {
 #[test]
 fn what_others_take_of_the_hosts_cpus_slows_no_thread() {
     // In each 40 ms, a thread gets no CPU for 25: each at another time.
-    let access = Access {
-        place: 0,
-        bytes: 4096,
-        kind: AccessKind::Write,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let access = random(0, 4096, AccessKind::Write);
     let late = |now_ns: u64| match now_ns / 1_000_000 % 40 {
         0 => 25_000_000,
         _ => 0,
@@ -403,17 +335,7 @@ fn sleeps_of_ours_are_told_from_others() {
 fn long_computing_leaves_the_medium_to_others() {
     // One thread computes for 1 ms per access; the other has the medium for itself.
     let state = configured();
-    let busy = Access {
-        place: 0,
-        bytes: 65_536,
-        kind: AccessKind::Write,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let busy = random(0, 65_536, AccessKind::Write);
     let mut loops = [
         Loop::new(
             &state,
@@ -435,17 +357,7 @@ fn accessors_of_all_nodes_share_the_medium_and_its_curve() {
     let machine = machine();
     let node = &machine.emulated.as_ref().unwrap().nodes[0];
     let state = configured();
-    let access = Access {
-        place: 0,
-        bytes: 65_536,
-        kind: AccessKind::Write,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let access = random(0, 65_536, AccessKind::Write);
     let mut loops: Vec<Loop> = (0..8)
         .map(|index| Loop::new(&state, index / 4, access))
         .collect();
@@ -464,17 +376,7 @@ fn accessors_of_all_nodes_share_the_medium_and_its_curve() {
 
 #[test]
 fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
-    let access = Access {
-        place: 0,
-        bytes: 4096,
-        kind: AccessKind::Write,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let access = random(0, 4096, AccessKind::Write);
     let state = configured();
     for home in [0, 0, 0, 1, 1, 1, 1] {
         // Never released, as if killed in the middle.
@@ -490,15 +392,8 @@ fn a_thread_that_vanishes_is_forgotten_after_its_last_access() {
 #[test]
 fn waiting_for_a_core_is_no_busy_time() {
     let access = Access {
-        place: 0,
-        bytes: 64,
-        kind: AccessKind::Read,
-        cached_bytes: 0,
         computed_ns: 2_000,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
+        ..random(0, 64, AccessKind::Read)
     };
     let state = configured();
     let mut loops: Vec<Loop> = (0..8).map(|_| Loop::new(&state, 0, access)).collect();

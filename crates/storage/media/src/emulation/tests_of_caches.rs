@@ -3,7 +3,6 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, Machine};
 
 use super::Readers;
@@ -11,7 +10,7 @@ use super::access::Access;
 use super::machine::Emulation;
 use super::sharing::{Course, expected_ns};
 use super::state::EmulatedThread;
-use super::tests::{Loop, assert_close, run};
+use super::tests::{Loop, assert_close, random, run};
 use crate::{BLOCK_BYTES, PoolIndex, PoolOffset};
 
 const READ: AccessKind = AccessKind::Read;
@@ -180,16 +179,10 @@ fn threads_that_race_leave_only_what_was_read() {
 
 fn cached_read(memory_node: usize, cached_bytes: u64) -> Access<'static> {
     let places = configured(1 << 20);
+    let place = places.place_of(memory_node, None).unwrap();
     Access {
-        place: places.place_of(memory_node, None).unwrap(),
-        bytes: 65_536,
-        kind: READ,
         cached_bytes,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
+        ..random(place, 65_536, READ)
     }
 }
 

@@ -1,13 +1,12 @@
 //! Cost of having too few cores, and when moving a thread takes effect; in virtual time.
 
-use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, Machine};
 
 use super::access::Access;
 use super::clock;
 use super::machine::Emulation;
 use super::state::EmulatedThread;
-use super::tests::{Loop, assert_close, run};
+use super::tests::{Loop, assert_close, random, run};
 
 fn configured() -> Emulation {
     Emulation::private(&Machine::profile("optane-2s").unwrap()).unwrap()
@@ -30,15 +29,8 @@ fn speed(homes: &[usize], access: Access<'static>) -> f64 {
 /// A read of 64 bytes: the medium is idle, so only cores can be short.
 fn small_read(computed_ns: u64) -> Access<'static> {
     Access {
-        place: 0,
-        bytes: 64,
-        kind: AccessKind::Read,
-        cached_bytes: 0,
         computed_ns,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
+        ..random(0, 64, AccessKind::Read)
     }
 }
 

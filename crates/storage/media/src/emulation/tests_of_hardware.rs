@@ -5,7 +5,7 @@ use egeria_machine::{AccessKind, Machine, MemoryKind};
 
 use super::access::{Access, Part};
 use super::machine::Emulation;
-use super::tests::{Loop, assert_close, run};
+use super::tests::{Loop, assert_close, random, run};
 
 const LENGTH_NS: u64 = 400_000_000;
 
@@ -20,16 +20,10 @@ fn access(
     kind: MemoryKind,
     what: (AccessKind, u64),
 ) -> Access<'static> {
+    let place = state.place_of(node, Some(kind)).unwrap();
     Access {
-        place: state.place_of(node, Some(kind)).unwrap(),
-        bytes: what.1,
-        kind: what.0,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
         pattern: Pattern::Sequential,
-        at_once: false,
-        rest: &[],
+        ..random(place, what.1, what.0)
     }
 }
 
@@ -169,17 +163,7 @@ fn nodes_without_cores_run_no_threads_and_hold_data() {
     });
     let (node, place) = expander.expect("an expander");
     assert_eq!(state.costs().unwrap().cores[node], 0);
-    let reads = Access {
-        place,
-        bytes: 4096,
-        kind: AccessKind::Read,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let reads = random(place, 4096, AccessKind::Read);
     let mut loops = [Loop::new(&state, 0, reads)];
     assert!(run(&state, &mut loops, LENGTH_NS, |_| 0)[0] > 0.0);
     let threads: Vec<_> = (0..32).map(|_| super::EmulatedThread::default()).collect();

@@ -3,14 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use egeria_machine::AccessKind;
-use egeria_machine::costs::Pattern;
 
 use super::EmulationError;
-use super::access::Access;
 use super::machine::Emulation;
 use super::place::allowed_nodes;
 use super::state::{CPU_WORDS, EmulatedThread, EmulationState, SLOTS};
-use super::tests::{Loop, configured, machine};
+use super::tests::{Loop, configured, machine, random};
 
 #[test]
 fn threads_spread_over_the_nodes_and_make_room_when_they_end() {
@@ -73,17 +71,7 @@ fn more_threads_than_slots_are_still_charged() {
     for thread in &threads {
         assert!(state.place(thread, 1, 0b11) < 2);
     }
-    let access = Access {
-        place: 1,
-        bytes: 4096,
-        kind: AccessKind::Read,
-        cached_bytes: 0,
-        computed_ns: 0,
-        owed_ns: 0,
-        pattern: Pattern::Random,
-        at_once: false,
-        rest: &[],
-    };
+    let access = random(1, 4096, AccessKind::Read);
     let mut extra = Loop::new(&state, 0, access);
     extra.go(&state, 0);
     assert_eq!(extra.thread.accesses(), 1);

@@ -320,8 +320,8 @@ fn deadlocks_are_noticed() {
     other.join();
 }
 
-fn locks_go_with_their_process() {
-    let f = make(c"f");
+/// A process that holds all locks of `f`, until it is killed.
+fn holder() -> Child {
     let (told, tell) = pipe().unwrap();
     let holder = Child::begin(|| {
         let own = reopened();
@@ -331,6 +331,12 @@ fn locks_go_with_their_process() {
         call::pause();
     });
     assert_eq!(read(told.0, &mut [0; 1]), Ok(1));
+    holder
+}
+
+fn locks_go_with_their_process() {
+    let f = make(c"f");
+    let holder = holder();
     refused(set(f.0, F_WRLCK, 0, 0));
     fails(EAGAIN, flock(f.0, LOCK_SH | LOCK_NB));
     holder.kill();
@@ -366,15 +372,7 @@ fn read_locks_need_readers() {
 fn signals_end_the_waiting() {
     extern "C" fn wake(_: i32) {}
     let f = make(c"f");
-    let (told, tell) = pipe().unwrap();
-    let holder = Child::begin(|| {
-        let own = reopened();
-        set(own.0, F_WRLCK, 0, 0).unwrap();
-        flock(own.0, LOCK_EX).unwrap();
-        put(tell.0, b"!");
-        call::pause();
-    });
-    assert_eq!(read(told.0, &mut [0; 1]), Ok(1));
+    let holder = holder();
     let waits: [&dyn Fn() -> Answer<()>; 2] = [
         &|| fcntl_lock(f.0, F_SETLKW, &mut range(F_WRLCK, 0, 1)),
         &|| flock(f.0, LOCK_SH),

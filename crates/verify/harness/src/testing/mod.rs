@@ -3,6 +3,7 @@
 mod background;
 mod command;
 pub mod html;
+pub mod session;
 pub mod usage;
 
 pub use background::{Background, eventually, kill};
@@ -89,6 +90,17 @@ pub fn preload_library() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     let build = || built("egeria-preload", "libegeria_preload.so");
     LIBRARY.get_or_init(build).clone()
+}
+
+/// A library that can be preloaded and serves nothing, as a preload library that is switched off, or of another build.
+///
+/// # Panics
+/// When this process has no libc.
+pub fn strange_library() -> PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the own mappings");
+    let libc = maps.lines().find(|line| line.contains("/libc.so"));
+    let libc = libc.expect("libc");
+    libc[libc.find('/').expect("a path")..].into()
 }
 
 /// Lets tests that take memory and processors run one at a time. `None`, said loudly, where nothing can be mounted.

@@ -225,12 +225,7 @@ fn take_inodes(actor: &mut Actor<'_>) -> Outcome<()> {
 
 /// Until no block is free.
 fn take_blocks(volume: &Volume) -> Outcome<()> {
-    let new = NewInode {
-        mode: libc::S_IFREG | 0o644,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    let new = NewInode::of_root(libc::S_IFREG | 0o644);
     let made = volume.create(InodeNumber::ROOT, b"filler", &new)?;
     let file = volume.open(made.ino, None)?;
     let mut at = 1 << 30;

@@ -244,12 +244,7 @@ fn probe(volume: &Volume, before: &Snapshot) -> Result<(), String> {
 }
 
 fn write_and_remove(volume: &Volume) -> Outcome<()> {
-    const PROBE: NewInode = NewInode {
-        mode: libc::S_IFREG | 0o644,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-    };
+    const PROBE: NewInode = NewInode::of_root(libc::S_IFREG | 0o644);
     let made = volume.create_open(InodeNumber::ROOT, b"probe", &PROBE)?;
     let file = volume.open(made.ino, None)?;
     let bytes = [0xA5; 9000];

@@ -6,17 +6,9 @@ use egeria_engine::*;
 use egeria_media::PoolIndex;
 
 /// What new files are.
-pub const FILE: NewInode = NewInode {
-    mode: libc::S_IFREG | 0o644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
+pub const FILE: NewInode = NewInode::of_root(libc::S_IFREG | 0o644);
 /// What new directories are.
-pub const DIRECTORY: NewInode = NewInode {
-    mode: libc::S_IFDIR | 0o755,
-    ..FILE
-};
+pub const DIRECTORY: NewInode = NewInode::of_root(libc::S_IFDIR | 0o755);
 
 /// An attached volume as a tree of files.
 pub struct Engine<'a>(pub &'a Volume);

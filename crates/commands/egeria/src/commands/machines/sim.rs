@@ -178,6 +178,7 @@ fn page(machine: &Machine, workload: &Workload, allocation: &str, runs: &[Run]) 
         name: run.configuration,
         outcome: &run.outcome,
         bytes_s_range: run.bytes_s_range,
+        vs_first: run.vs_first,
         vs_first_range: run.vs_first_range,
         is_decided: run.is_decided,
     });

@@ -50,14 +50,7 @@ impl Write<'_, '_> {
         let after = within + bytes as u64;
         self.keep_old(word, new, after, kept)?;
         zero(self.volume, new, after.max(kept), BLOCK as u64)?;
-        self.mappings.push(Mapping {
-            file_block,
-            count: 1,
-            pool: taken.pool,
-            block: taken.block,
-            unwritten: false,
-            sums_at: 0,
-        });
+        self.mappings.push(Mapping::to(taken, file_block, 0));
         Ok(())
     }
 
@@ -115,14 +108,7 @@ impl Write<'_, '_> {
         self.access.run(run, |_| {
             sums.store_block(volume, (taken.pool, taken.block), &block)
         })?;
-        self.mappings.push(Mapping {
-            file_block,
-            count: 1,
-            pool: taken.pool,
-            block: taken.block,
-            unwritten: false,
-            sums_at,
-        });
+        self.mappings.push(Mapping::to(taken, file_block, sums_at));
         Ok(())
     }
 

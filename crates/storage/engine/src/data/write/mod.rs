@@ -429,14 +429,7 @@ impl<'a> Write<'a, '_> {
                 .after((block * BLOCK as u64 - self.offset) as usize);
             let sums_at = self.sums.count();
             self.copy_run(taken, from.first(taken.count as usize * BLOCK))?;
-            self.mappings.push(Mapping {
-                file_block: block,
-                count: taken.count,
-                pool: taken.pool,
-                block: taken.block,
-                unwritten: false,
-                sums_at,
-            });
+            self.mappings.push(Mapping::to(taken, block, sums_at));
             block += taken.count;
         }
         if self.access.settle() {

@@ -7,10 +7,7 @@ use std::time::Duration;
 const ROOT: InodeNumber = InodeNumber::ROOT;
 const REPLACE: RenameMode = RenameMode::Replace;
 
-const DIRECTORY: NewInode = NewInode {
-    mode: libc::S_IFDIR | 0o755,
-    ..FILE
-};
+const DIRECTORY: NewInode = NewInode::of_root(libc::S_IFDIR | 0o755);
 
 fn directory(volume: &Volume, parent: InodeNumber, name: &[u8]) -> InodeNumber {
     let made = volume.create(parent, name, &DIRECTORY);

@@ -15,16 +15,8 @@ const MANY: usize = 100_000;
 /// Most inodes that are changed.
 const MAX_CHANGED: u64 = 12;
 const CLOCK_NS: i64 = 1_000_000_000;
-const FILE: NewInode = NewInode {
-    mode: libc::S_IFREG | 0o644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
-const DIRECTORY: NewInode = NewInode {
-    mode: libc::S_IFDIR | 0o755,
-    ..FILE
-};
+const FILE: NewInode = NewInode::of_root(libc::S_IFREG | 0o644);
+const DIRECTORY: NewInode = NewInode::of_root(libc::S_IFDIR | 0o755);
 
 /// A volume under trial.
 pub(super) struct Exercise<'a> {

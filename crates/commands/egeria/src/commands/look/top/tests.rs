@@ -58,14 +58,11 @@ fn window() -> WindowRecord {
         time_unix_ns: u64::MAX,
         local_share: Some(0.75),
         nodes: vec![node(0, 1.5e9, 0.5e9, 0.5), node(1, 0.0, 0.001e9, 0.0)],
-        threads_omitted: 0,
         threads: vec![
             thread(4711, 0, [1.2e9, 0.0]),
             thread(4712, 1, [9e8, 0.0]),
             thread(4713, 1, [0.0, 3e9]),
         ],
-        pm_contended: None,
-        cpu_contended: None,
         actions: vec![ActionLine {
             record: ActionRecord {
                 action: Action::MigrateThread(Move {
@@ -80,9 +77,7 @@ fn window() -> WindowRecord {
             name: "fio".to_owned(),
             sentence: String::new(),
         }],
-        kept: Vec::new(),
-        results: Vec::new(),
-        resting: Vec::new(),
+        ..WindowRecord::default()
     }
 }
 

@@ -112,19 +112,11 @@ mod tests {
         };
         WindowRecord {
             number,
-            start_ns: 0,
             duration_ns: 1,
             time_unix_ns: time_ms * 1_000_000,
             local_share: Some(1.0),
             nodes: vec![node],
-            threads_omitted: 0,
-            threads: Vec::new(),
-            pm_contended: None,
-            cpu_contended: None,
-            actions: Vec::new(),
-            kept: Vec::new(),
-            results: Vec::new(),
-            resting: Vec::new(),
+            ..WindowRecord::default()
         }
     }
 

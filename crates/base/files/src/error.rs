@@ -1,9 +1,9 @@
-//! What can go wrong in a measurement: one line with cause and hint each.
+//! What can go wrong with scratch volumes, processes and measurements: one line with cause and hint each.
 
 use std::fmt::Display;
 use std::io;
 
-/// Why a measurement could not be made.
+/// Why something could not be made, run or measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Programs this machine lacks, and the Debian packages that have them.
@@ -27,7 +27,7 @@ pub enum Error {
     /// The engine or the mount refused, or a measured program failed; the text says why and what to do.
     #[error("{0}")]
     Failed(String),
-    /// Somebody asked to stop; everything was cleaned up.
+    /// A signal asked to stop; everything was cleaned up.
     #[error("interrupted; mounts and scratch files are removed")]
     Interrupted,
 }
@@ -48,12 +48,5 @@ impl Error {
     }
 }
 
-#[cfg(feature = "volumes")]
-impl From<egeria_scratch::Error> for Error {
-    fn from(error: egeria_scratch::Error) -> Error {
-        Error::failed(error)
-    }
-}
-
-/// Result of everything here.
+/// The result of what fails so.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
