@@ -1,7 +1,6 @@
 //! The common way of things: what is written is read, also after a new session.
 
-mod common;
-use common::*;
+use crate::common::*;
 use egeria_engine::*;
 
 #[test]

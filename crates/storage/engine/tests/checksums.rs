@@ -1,8 +1,6 @@
 //! Checksums of data: damage on media is never given out as data, and is named (invariant 4).
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use egeria_engine::format::BLOCK;
 use egeria_engine::*;
 use std::ops::ControlFlow;

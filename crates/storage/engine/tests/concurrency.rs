@@ -1,8 +1,6 @@
 //! Sessions that come and go beside each other.
 
-mod common;
-
-use common::{Scratch, segments};
+use crate::common::{FILE, Scratch, segments};
 use egeria_engine::*;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -21,7 +19,7 @@ fn part() {
     let volume = Volume::attach(Path::new(&pool), AttachMode::Join, &options)
         .unwrap_or_else(|error| panic!("{error}"));
     volume
-        .create(InodeNumber::ROOT, b"joined", &common::FILE)
+        .create(InodeNumber::ROOT, b"joined", &FILE)
         .expect("create");
 }
 
@@ -32,7 +30,7 @@ fn this_program(part: &str) -> Command {
 }
 
 fn join(pool: &Path) -> Output {
-    this_program("part")
+    this_program("concurrency::part")
         .env(ROLE, pool)
         .output()
         .expect("start a process")
@@ -71,7 +69,7 @@ fn part_that_becomes_another() {
     let volume = Volume::attach(Path::new(pool), AttachMode::Join, &options).expect("attach");
     if let Ok(ino) = inode.parse() {
         volume.open(InodeNumber(ino), None).expect("open");
-        let error = this_program("part_that_becomes_another")
+        let error = this_program("concurrency::part_that_becomes_another")
             .env(EXEC_ROLE, format!("{pool}#"))
             .exec();
         panic!("{error}");
@@ -86,9 +84,9 @@ fn what_a_process_held_before_it_became_another_program_goes() {
     let scratch = Scratch::new(1, 16 << 20);
     let volume = scratch.attach();
     let root = InodeNumber::ROOT;
-    let ino = volume.create(root, b"held", &common::FILE).expect("create");
+    let ino = volume.create(root, b"held", &FILE).expect("create");
     let ino = ino.ino;
-    let mut process = this_program("part_that_becomes_another")
+    let mut process = this_program("concurrency::part_that_becomes_another")
         .env(
             EXEC_ROLE,
             format!("{}#{}", scratch.pools[0].display(), ino.0),
@@ -113,7 +111,7 @@ fn two_attachments_of_a_process_see_each_other_alive() {
     let scratch = Scratch::new(1, 16 << 20);
     let volume = scratch.attach();
     let root = InodeNumber::ROOT;
-    let ino = volume.create(root, b"held", &common::FILE).expect("create");
+    let ino = volume.create(root, b"held", &FILE).expect("create");
     let options = AttachOptions::default();
     let read_only = AttachMode::ReadOnly;
     let other = Volume::attach(&scratch.pools[0], read_only, &options).expect("attach");
@@ -185,7 +183,7 @@ fn a_copy_of_an_attached_volume_is_refused() {
     }
     assert_joins(&scratch.pools[0], &volume);
     volume
-        .create(InodeNumber::ROOT, b"original", &common::FILE)
+        .create(InodeNumber::ROOT, b"original", &FILE)
         .expect("create");
     drop(volume);
     for copy in [&before, &during] {
@@ -223,11 +221,8 @@ fn read_only_refuses_changes_beside_an_attach_for_changes() {
     let options = AttachOptions::default();
     let look =
         || Volume::attach(&scratch.pools[0], AttachMode::ReadOnly, &options).expect("attach");
-    let create = |volume: &Volume, name: &[u8]| {
-        volume
-            .create(InodeNumber::ROOT, name, &common::FILE)
-            .map(drop)
-    };
+    let create =
+        |volume: &Volume, name: &[u8]| volume.create(InodeNumber::ROOT, name, &FILE).map(drop);
     let refused = Err(Errno(libc::EROFS));
     let changing = scratch.attach();
     let looking = look();
@@ -276,7 +271,7 @@ fn threads_that_come_and_go_give_everything_back() {
                 scope.spawn(move || {
                     let name = format!("{turn}-{thread}").into_bytes();
                     let made = volume
-                        .create_open(InodeNumber::ROOT, &name, &common::FILE)
+                        .create_open(InodeNumber::ROOT, &name, &FILE)
                         .expect("create");
                     let file = volume.open(made.ino, None).expect("open");
                     volume.append(file, &vec![1; 100_000]).expect("append");

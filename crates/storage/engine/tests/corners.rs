@@ -1,7 +1,6 @@
 //! Corners that once went wrong, one small test each.
 
-mod common;
-use common::*;
+use crate::common::*;
 use egeria_engine::failpoint::{Resource, with_failures};
 use egeria_engine::*;
 use egeria_harness::testing::pages_in_use;

@@ -3,20 +3,17 @@
 //!
 //! `EGERIA_TEST_CASES` sets how many damaged images each random test looks at.
 
-mod common;
-mod corrupted {
-    pub mod damage;
-    pub mod exercise;
-    pub mod forge;
-    pub mod steps;
-}
+mod damage;
+mod exercise;
+mod forge;
+mod steps;
 
-use common::*;
-use corrupted::damage::{Random, damage};
-use corrupted::exercise::{Sample, answers, exercise};
-use corrupted::forge::forge;
+use crate::common::*;
+use damage::{Random, damage};
 use egeria_engine::format::*;
 use egeria_engine::*;
+use exercise::{Sample, answers, exercise};
+use forge::forge;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -102,7 +99,7 @@ fn a_pool_truncated_while_attached_gives_errors() {
     egeria_media::guard::install().expect("guard");
     let scratch = Scratch::new(1, 8 << 20);
     let volume = scratch.attach();
-    corrupted::steps::small_tree(&volume);
+    steps::small_tree(&volume);
     let file = std::fs::File::options()
         .write(true)
         .open(&scratch.pools[0])

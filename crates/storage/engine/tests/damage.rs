@@ -1,8 +1,6 @@
 //! Invariant 4: damage in one log costs that file, not others.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use egeria_engine::*;
 use std::os::unix::fs::FileExt;
 

@@ -1,9 +1,7 @@
 //! Which reads the engine tells the emulated machine's caches of: told by what accesses are charged, which is
 //! time of the declared machine, not of this one.
 
-mod common;
-
-use common::{FILE, Scratch};
+use crate::common::{FILE, Scratch};
 use egeria_engine::*;
 use egeria_machine::Machine;
 use std::sync::Arc;

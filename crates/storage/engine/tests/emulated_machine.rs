@@ -1,8 +1,6 @@
 //! Volumes of one emulated machine meet at its memories.
 
-mod common;
-
-use common::{Scratch, sessions};
+use crate::common::{Scratch, sessions};
 use egeria_engine::*;
 use egeria_machine::{Machine, MemoryKind};
 use std::path::PathBuf;

@@ -1,14 +1,11 @@
 //! Room that runs out at every place where something is taken: the right error, nothing changed, nothing
 //! leaked, and the volume goes on.
 
-#[path = "failpoints/acts.rs"]
-mod acts;
-mod common;
-#[path = "failpoints/picture.rs"]
+pub mod acts;
 mod picture;
 
+use crate::common::*;
 use acts::{ACTS, Act, prepare};
-use common::*;
 use egeria_engine::failpoint::{Resource, with_failures};
 use egeria_engine::*;
 use picture::{Picture, picture};

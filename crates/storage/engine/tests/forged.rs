@@ -1,9 +1,7 @@
 //! Logs with entries that are sealed as they should be and say what no engine writes: what `egeria-torture fuzz`
 //! found, each as the smallest volume that shows it.
 
-mod common;
-
-use common::{DIRECTORY, FILE, names};
+use crate::common::{DIRECTORY, FILE, names};
 use egeria_engine::failpoint::{Resource, with_failures};
 use egeria_engine::format::*;
 use egeria_engine::*;

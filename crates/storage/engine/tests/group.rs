@@ -1,8 +1,6 @@
 //! A volume that several users share directly, by a setting that root alone can write. Needs root, to be several users.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use egeria_engine::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -56,7 +54,7 @@ impl Shared {
 
     /// A process of a user, in the group or not, that plays a part. Its `/etc` is ours, for itself alone.
     fn start(&self, user: u32, group: u32, part: &str) -> Child {
-        let script = "mount --make-rprivate / && mount --bind \"$1\" /etc && exec setpriv --reuid=$2 --regid=$3 --clear-groups -- \"$4\" part --exact --nocapture";
+        let script = "mount --make-rprivate / && mount --bind \"$1\" /etc && exec setpriv --reuid=$2 --regid=$3 --clear-groups -- \"$4\" group::part --exact --nocapture";
         Command::new("unshare")
             .args(["--mount", "sh", "-c", script, "sh"])
             .arg(&self.etc)

@@ -2,12 +2,8 @@
 //! what damage is refused, and a reader of its own (`layout/reader.rs`) that understands what the
 //! engine wrote.
 
-mod common;
-#[path = "layout/document.rs"]
 mod document;
-#[path = "layout/reader.rs"]
 mod reader;
-#[path = "layout/volumes.rs"]
 mod volumes;
 
 use egeria_engine::FileKind;

@@ -1,12 +1,7 @@
 //! Media that fail: `EIO`, no signal, and everything that can still be had is.
 
-#[allow(dead_code)]
-#[path = "failpoints/acts.rs"]
-mod acts;
-mod common;
-
-use acts::{ACTS, data, prepare};
-use common::*;
+use crate::common::*;
+use crate::failpoints::acts::{ACTS, data, prepare};
 use egeria_engine::format::BLOCK;
 use egeria_engine::*;
 use std::fs::File;

@@ -3,23 +3,18 @@
 //!
 //! `EGERIA_TEST_CASES` sets how many sequences are tried, `EGERIA_TEST_OPERATIONS` how long they are.
 
-#[path = "common/clock.rs"]
-mod clock;
-mod common;
-mod reference {
-    pub mod compare;
-    pub mod content;
-    pub mod data;
-    pub mod generate;
-    pub mod harness;
-    pub mod model;
-    pub mod walks;
-}
+mod compare;
+mod content;
+mod data;
+mod generate;
+mod harness;
+mod model;
+mod walks;
 
+use generate::{Operation, Weights, operation};
+use harness::Harness;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
-use reference::generate::{Operation, Weights, operation};
-use reference::harness::Harness;
 
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name)

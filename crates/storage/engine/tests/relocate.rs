@@ -1,8 +1,6 @@
 //! Data moves between pools while files are in use: nothing is lost, nothing looks different.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use egeria_engine::format::BLOCK;
 use egeria_engine::*;
 use egeria_media::PoolIndex;

@@ -1,8 +1,6 @@
 //! Reading a volume in use: damage is found and named, and nothing else is.
 
-mod common;
-
-use common::Scratch;
+use crate::common::{DIRECTORY, FILE, Scratch};
 use egeria_engine::failpoint::{Resource, with_failures};
 use egeria_engine::*;
 use std::ops::ControlFlow;
@@ -16,9 +14,7 @@ fn scrub(volume: &Volume) -> ScrubReport {
 }
 
 fn write(volume: &Volume, directory: InodeNumber, name: &[u8], bytes: usize) -> InodeNumber {
-    let made = volume
-        .create_open(directory, name, &common::FILE)
-        .expect("create");
+    let made = volume.create_open(directory, name, &FILE).expect("create");
     let file = volume.open(made.ino, None).expect("open");
     volume.write(file, 0, &vec![0xA5; bytes]).expect("write");
     volume.close(made.ino);
@@ -31,16 +27,12 @@ fn filled() -> (Scratch, std::sync::Arc<Volume>, InodeNumber) {
     let scratch = Scratch::new(2, 32 << 20);
     let volume = scratch.attach();
     let root = InodeNumber::ROOT;
-    let make = |name| {
-        volume
-            .create(root, name, &common::DIRECTORY)
-            .expect("mkdir")
-    };
+    let make = |name| volume.create(root, name, &DIRECTORY).expect("mkdir");
     let (small, large) = (make(b"small").ino, make(b"large").ino);
     for index in 0..3000u32 {
         let name = format!("a name that takes two lines of the log, number {index}");
         volume
-            .create(large, name.as_bytes(), &common::FILE)
+            .create(large, name.as_bytes(), &FILE)
             .expect("create");
     }
     write(&volume, small, b"file", 300_000);
@@ -248,7 +240,7 @@ fn fill_and_empty(volume: &Volume, directory: InodeNumber) {
     let name = |index: u32| format!("comes and goes {index}").into_bytes();
     for index in 0..2000 {
         volume
-            .create(directory, &name(index), &common::FILE)
+            .create(directory, &name(index), &FILE)
             .expect("create");
     }
     for index in 0..2000 {
@@ -259,7 +251,7 @@ fn fill_and_empty(volume: &Volume, directory: InodeNumber) {
 /// Makes, overwrites (so that logs are compacted), renames and deletes.
 fn churn(volume: &Volume, directory: InodeNumber, thread: u32, turn: u32) {
     let name = |kind: &str| format!("{kind}{thread}-{}", turn % 5).into_bytes();
-    let made = volume.create_open(directory, &name("new"), &common::FILE);
+    let made = volume.create_open(directory, &name("new"), &FILE);
     if let Ok(made) = made {
         let file = volume.open(made.ino, None).expect("open");
         for round in 0..400u64 {

@@ -1,18 +1,12 @@
 //! docs/reference/semantics.md, statement by statement: each test bears the number of the statement it holds.
 //! Statements about the mount and the preload library are held by their own tests, named there.
 
-#[path = "common/clock.rs"]
-mod clock;
-mod common;
-#[path = "semantics/document.rs"]
 mod document;
-#[path = "semantics/limits.rs"]
 mod limits;
-#[path = "semantics/space.rs"]
 mod space;
 
-use clock::coarse_now_ns;
-use common::*;
+use crate::common::clock::coarse_now_ns;
+use crate::common::*;
 use egeria_engine::format::*;
 use egeria_engine::*;
 use egeria_media::recorder::{Event, Recorder};

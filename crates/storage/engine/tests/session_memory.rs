@@ -2,9 +2,7 @@
 //!
 //! Each part runs in a process of its own that sees a /dev/shm of its own.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use egeria_engine::*;
 use egeria_harness::process::separate_mounts;
 use rustix::mount::{MountFlags, mount, mount_remount};
@@ -25,7 +23,12 @@ fn part(name: &str) {
     // Pools must not lie in the /dev/shm that is full.
     let directory = tempfile::tempdir().expect("scratch directory");
     let output = Command::new(std::env::current_exe().expect("path of the test"))
-        .args(["--exact", "parts", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "session_memory::parts",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(PART, format!("{name};{}", directory.path().display()))
         .stdin(Stdio::null())
         .output()
@@ -100,7 +103,7 @@ fn nothing_at_all(pool: &Path) {
                 "{error}"
             ),
         }
-        let left = std::fs::read_dir(common::sessions()).into_iter().flatten();
+        let left = std::fs::read_dir(sessions()).into_iter().flatten();
         assert_eq!(left.count(), 0, "a segment is left behind");
     }
     panic!("4 MiB are not enough for a session");

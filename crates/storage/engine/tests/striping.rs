@@ -1,8 +1,6 @@
 //! Files in stripes over all pools: where their data goes, who says so, and that they are files like others.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use egeria_engine::format::*;
 use egeria_engine::*;
 use proptest::prelude::*;

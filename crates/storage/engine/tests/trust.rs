@@ -1,8 +1,6 @@
 //! Pools and sessions of other users: never believed, never changed. Needs root, to be several users.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use egeria_engine::format::*;
 use egeria_engine::*;
 use std::io::{BufRead, BufReader};
@@ -28,7 +26,7 @@ fn is_root(test: &str) -> bool {
 fn as_user(user: u32, part: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
-        .args(["part_of_another_user", "--exact", "--nocapture"])
+        .args(["trust::part_of_another_user", "--exact", "--nocapture"])
         .env(ROLE, part)
         .uid(user)
         .gid(user)
@@ -58,7 +56,7 @@ fn part_of_another_user() {
             let pool = make_volume(&[directory.path().join("pool")]);
             let first = attach(&pool, AttachMode::CreateOrJoin).expect("attach");
             let joined = Command::new(std::env::current_exe().expect("this program"))
-                .args(["part_of_another_user", "--exact"])
+                .args(["trust::part_of_another_user", "--exact"])
                 .env(ROLE, format!("join#{}", pool.display()))
                 .output()
                 .expect("a process");

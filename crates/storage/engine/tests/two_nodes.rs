@@ -1,9 +1,7 @@
 //! Two declared nodes: data goes to the node of the thread that writes it, or where the policy says; a full
 //! pool sends it to the other; and the counters say what was local.
 
-mod common;
-
-use common::{FILE, Scratch};
+use crate::common::{FILE, Scratch};
 use egeria_engine::*;
 use egeria_machine::{CpuId, Machine};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -1,8 +1,6 @@
 //! Checks leave the pools alone; repairs can be taken back.
 
-mod common;
-
-use common::Scratch;
+use crate::common::{FILE, Scratch};
 use egeria_engine::format::checksum::crc32c;
 use egeria_engine::*;
 use std::path::{Path, PathBuf};
@@ -23,7 +21,7 @@ fn with_dangling_names() -> Scratch {
     let mut lost = Vec::new();
     for index in 0..40u32 {
         let name = format!("file{index}").into_bytes();
-        let made = volume.create(InodeNumber::ROOT, &name, &common::FILE);
+        let made = volume.create(InodeNumber::ROOT, &name, &FILE);
         if index % 8 == 0 {
             lost.push(made.expect("create").ino);
         }
@@ -74,7 +72,7 @@ fn a_check_changes_no_byte_of_the_pools() {
     let volume = scratch.attach();
     // An orphan that an attach would drop, as a crash leaves it.
     let made = volume
-        .create_open(InodeNumber::ROOT, b"orphan", &common::FILE)
+        .create_open(InodeNumber::ROOT, b"orphan", &FILE)
         .expect("create");
     volume.unlink(InodeNumber::ROOT, b"orphan").expect("unlink");
     let copy = scratch.directory.path().join("copy");
@@ -139,7 +137,7 @@ fn a_repair_is_not_taken_back_from_a_volume_used_since() {
     let (scratch, undo, _) = repaired();
     let volume = scratch.attach();
     volume
-        .create(InodeNumber::ROOT, b"new", &common::FILE)
+        .create(InodeNumber::ROOT, b"new", &FILE)
         .expect("create");
     drop(volume);
     let now = content(&scratch);

@@ -1,7 +1,6 @@
 //! `stat` and what it shows.
 
-mod common;
-use common::*;
+use crate::common::*;
 use rustix::fs::{AtFlags, CWD, StatxFlags, Timespec, Timestamps, statx, utimensat};
 use std::fs::{self, File};
 use std::io::{Read, Write};

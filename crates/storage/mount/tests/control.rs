@@ -1,7 +1,6 @@
 //! The control call, and calls that are refused.
 
-mod common;
-use common::*;
+use crate::common::*;
 use egeria_engine::control::{
     CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST,
 };

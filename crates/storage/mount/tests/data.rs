@@ -1,7 +1,6 @@
 //! Reading and writing through the mount.
 
-mod common;
-use common::*;
+use crate::common::*;
 use egeria_mount::MountOptions;
 use rustix::fs::{FlockOperation, OFlags, copy_file_range, flock};
 use std::fs::{self, File};

@@ -1,7 +1,6 @@
 //! Names: making, finding, listing, moving and removing them.
 
-mod common;
-use common::*;
+use crate::common::*;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, RenameFlags, mknodat, openat, renameat_with};
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -1,7 +1,6 @@
 //! Owners, permission bits, set-user-id bits: as the kernel's own file systems do it.
 
-mod common;
-use common::*;
+use crate::common::*;
 use rustix::fs::{Access, CWD, Mode};
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,10 +1,7 @@
 //! Directories that others rename past the mount: descriptors, working directories and paths of them go on.
 
-#[path = "common/child.rs"]
-mod child;
-mod common;
-use child::Served;
-use common::errno;
+use crate::child::Served;
+use crate::common::errno;
 use egeria_engine::{InodeNumber, RenameMode};
 use std::fs::{self, File};
 use std::io;

@@ -1,7 +1,6 @@
 //! Extended attributes.
 
-mod common;
-use common::*;
+use crate::common::*;
 use rustix::fs::{llistxattr, llistxattr_query, lremovexattr};
 use std::fs::{self, File};
 use std::path::Path;

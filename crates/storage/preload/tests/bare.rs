@@ -1,8 +1,6 @@
 //! Descriptors that are closed or replaced past the library: no call acts on a file that the number does not mean.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, finish, keeps, program, shared_object};
+use crate::common::{Mounted, assert_ended_well, finish, keeps, program, shared_object};
 
 #[test]
 fn closed_by_an_instruction() {

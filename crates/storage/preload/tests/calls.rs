@@ -1,8 +1,6 @@
 //! Each call of the data path in all of its forms, copies, streams and maps.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, finish, is_root, keeps, program};
+use crate::common::{Mounted, assert_ended_well, finish, is_root, keeps, program};
 
 #[test]
 fn vectors() {

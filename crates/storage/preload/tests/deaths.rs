@@ -3,13 +3,10 @@
 //!
 //! `EGERIA_TEST_CASES` sets how often a program dies in each kind of call.
 
-mod common;
-#[path = "deaths/mount.rs"]
 mod mount;
-#[path = "deaths/scene.rs"]
 mod scene;
 
-use common::{Mounted, finish, program};
+use crate::common::{Mounted, finish, program};
 use egeria_stats::rng::Rng;
 use mount::MountProcess;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -135,7 +132,7 @@ fn outlives_its_mount(call: &Call, waits: bool, random: &mut Rng) {
     }
     let begun = Instant::now();
     mount.kill();
-    let status = common::wait(&mut child);
+    let status = crate::common::wait(&mut child);
     let took = begun.elapsed();
     assert!(took < PATIENCE, "{}: {took:?}", call.rule);
     assert_eq!(status.signal(), None, "{}", call.rule);

@@ -1,8 +1,6 @@
 //! Programs whose long accesses are made by delegates in their own process.
 
-mod common;
-
-use common::Mounted;
+use crate::common::Mounted;
 use egeria_engine::{DelegationRule, InodeNumber, XattrMode};
 use std::num::NonZeroU8;
 

@@ -1,8 +1,6 @@
 //! What each descriptor number is, however it is closed, copied and used again.
 
-mod common;
-
-use common::keeps;
+use crate::common::keeps;
 
 #[test]
 fn reused_numbers_meet_no_stale_entry() {

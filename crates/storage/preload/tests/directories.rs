@@ -1,8 +1,6 @@
 //! Directories read without the kernel, and what the kernel must see of them.
 
-mod common;
-
-use common::{Mounted, NOBODY, assert_ended_well, finish, is_root, keeps, program};
+use crate::common::{Mounted, NOBODY, assert_ended_well, finish, is_root, keeps, program};
 use egeria_mount::MountOptions;
 use std::os::unix::fs::{PermissionsExt, chown};
 

@@ -1,8 +1,6 @@
 //! Programs that are difficult for an interposed library, and readers that run at the same time.
 
-mod common;
-
-use common::{
+use crate::common::{
     Mounted, assert_ended_well, finish, library, preload, program, thread_sanitized, wait,
 };
 use std::io::{Read, Write};
@@ -27,7 +25,7 @@ fn static_program() {
         return;
     };
     let before = mounted.volume.counters();
-    let mut command = mounted.command(common::static_program("position"));
+    let mut command = mounted.command(crate::common::static_program("position"));
     assert_ended_well(&finish(command.arg("appends_at_the_end")), "static");
     assert_eq!(
         std::fs::read(mounted.path("f")).unwrap(),

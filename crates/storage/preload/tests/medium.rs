@@ -1,8 +1,6 @@
 //! Media that fail under a program: `EIO`, from the library and from the mount, and no signal.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, finish, program};
+use crate::common::{Mounted, assert_ended_well, finish, program};
 
 /// A rule of `medium.c`, which is told where the pools are.
 fn keeps(rule: &str, direct: u64) {

@@ -1,8 +1,8 @@
 //! Names and attributes by paths.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, cost_no_requests, finish, is_root, keeps, program};
+use crate::common::{
+    Mounted, assert_ended_well, cost_no_requests, finish, is_root, keeps, program,
+};
 
 #[test]
 fn names_cost_no_requests() {

@@ -1,8 +1,6 @@
 //! Files opened without the kernel, and what the kernel must see of them.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, cost_no_requests, finish, keeps, program};
+use crate::common::{Mounted, assert_ended_well, cost_no_requests, finish, keeps, program};
 use std::process::Output;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,6 @@
 //! Where read, write and lseek are: alone, and shared by dup, fork, exec and sockets.
 
-mod common;
-
-use common::keeps;
+use crate::common::keeps;
 
 #[test]
 fn follows_read_write_and_seek() {

@@ -1,8 +1,6 @@
 //! Descriptors across fork, vfork, exec, spawn and daemon.
 
-mod common;
-
-use common::keeps;
+use crate::common::keeps;
 
 #[test]
 fn fork_then_exec() {

@@ -1,8 +1,6 @@
 //! Pools are closed to stores of the program, where the CPU has protection keys.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, finish, program};
+use crate::common::{Mounted, assert_ended_well, finish, program};
 
 const RULE: &str = "stray_stores_fault";
 

@@ -1,8 +1,6 @@
 //! Handlers run outside of the engine, bad buffers are errors, cancelled threads end.
 
-mod common;
-
-use common::keeps;
+use crate::common::keeps;
 
 #[test]
 fn handler_writes_while_main_writes() {

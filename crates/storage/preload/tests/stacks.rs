@@ -1,8 +1,6 @@
 //! How much of the caller's stack the calls need.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, finish, keeps, program};
+use crate::common::{Mounted, assert_ended_well, finish, keeps, program};
 use std::collections::BTreeMap;
 
 /// What every call may need, whatever libc's own needs.

@@ -1,8 +1,6 @@
 //! Programs that are stopped (Ctrl-Z) hold nobody up, and notice nothing.
 
-mod common;
-
-use common::{Mounted, keeps, program};
+use crate::common::{Mounted, keeps, program};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,8 +1,6 @@
 //! Streams of libc (`FILE`) over files of a volume.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, finish, keeps, program};
+use crate::common::{Mounted, assert_ended_well, finish, keeps, program};
 use std::process::Output;
 
 #[test]

@@ -1,8 +1,6 @@
 //! What watchers hear under the library: what they hear on tmpfs.
 
-mod common;
-
-use common::{Mounted, assert_ended_well, finish, is_root, program, temporary};
+use crate::common::{Mounted, assert_ended_well, finish, is_root, program, temporary};
 use std::process::{Command, Stdio};
 
 /// What a rule prints on tmpfs, and on a mount under the library.

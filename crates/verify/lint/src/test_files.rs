@@ -1,8 +1,9 @@
-//! Names of tests that are too long to read as a claim, and files of tests that no test program has. A crate with `autotests = false` names its test programs, and `tests/all.rs` the
-//! modules of the one that has most of them: a file that is in neither would never run.
+//! Names of tests that are too long to read as a claim, and tests that no test program has. A crate with `autotests = false`
+//! names its test programs, and `tests/all.rs` the modules of the one that has most of them: a file that is in neither would
+//! never run. Nor would a test in the source of a program with `test = false`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -11,8 +12,21 @@ use crate::files;
 #[derive(Deserialize)]
 struct Manifest {
     package: Package,
+    lib: Option<Program>,
+    #[serde(default)]
+    bin: Vec<Program>,
     #[serde(default)]
     test: Vec<Target>,
+}
+
+/// A library or a command.
+#[derive(Deserialize)]
+struct Program {
+    path: Option<PathBuf>,
+    test: Option<bool>,
+    /// Given where it is for programs in other languages. Those can be no test programs.
+    #[serde(rename = "crate-type")]
+    kinds: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -49,13 +63,22 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             };
             wrong.extend(unknown(path, is_known)?);
         }
+        let untested = untested(path, &manifest);
         let sources = files::below(path).map_err(|error| format!("{}: {error}", path.display()))?;
         for source in sources {
             if source
                 .extension()
                 .is_some_and(|extension| extension == "rs")
             {
-                let found = long_names(&read(&source)?);
+                let text = read(&source)?;
+                if text.contains("#[test]") && untested.iter().any(|root| source.starts_with(root))
+                {
+                    let file = source.display();
+                    wrong.push(format!(
+                        "{file} has tests that never run; remove `test = false` of its program"
+                    ));
+                }
+                let found = long_names(&text);
                 wrong.extend(found.into_iter().map(|name| {
                     let (file, length) = (source.display(), name.len());
                     format!("{file}: test {name} has {length} letters; shorten it to {MAX_NAME}")
@@ -76,6 +99,24 @@ fn long_names(text: &str) -> Vec<String> {
     };
     let names = tests.filter_map(name);
     names.filter(|name| name.len() > MAX_NAME).collect()
+}
+
+/// Files and folders of source that cargo builds no test program from.
+fn untested(path: &Path, manifest: &Manifest) -> Vec<PathBuf> {
+    let programs = manifest.lib.iter().chain(&manifest.bin);
+    let untested =
+        programs.filter(|program| program.test == Some(false) && program.kinds.is_none());
+    let source = |program: &Program| {
+        let root = path.join(program.path.as_deref().unwrap_or("src/lib.rs".as_ref()));
+        let has_folder = root.ends_with("lib.rs")
+            || root.ends_with("main.rs") && !root.with_file_name("lib.rs").exists();
+        if has_folder {
+            root.with_file_name("")
+        } else {
+            root
+        }
+    };
+    untested.map(source).collect()
 }
 
 fn unknown(path: &Path, is_known: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {

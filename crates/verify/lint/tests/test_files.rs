@@ -32,6 +32,32 @@ fn a_file_that_no_program_has_is_found() {
 }
 
 #[test]
+fn tests_of_programs_that_are_not_tested_are_found() {
+    let root = tempfile::tempdir().unwrap();
+    let of_crate = root.path().join("crates/layer/x");
+    fs::create_dir_all(of_crate.join("src/bin/tool")).unwrap();
+    let sources = [
+        "lib.rs",
+        "part.rs",
+        "main.rs",
+        "bin/tool/main.rs",
+        "bin/tool/part.rs",
+    ];
+    for source in sources {
+        fs::write(of_crate.join("src").join(source), "#[test]\nfn t() {}\n").unwrap();
+    }
+    let found = |programs: &str| {
+        let manifest = format!("[package]\n{programs}test = false\n");
+        fs::write(of_crate.join("Cargo.toml"), manifest).unwrap();
+        egeria_lint::test_files::check(root.path()).unwrap().len()
+    };
+    assert_eq!(found("[lib]\n"), sources.len());
+    assert_eq!(found("[[bin]]\npath = \"src/main.rs\"\n"), 1);
+    assert_eq!(found("[[bin]]\npath = \"src/bin/tool/main.rs\"\n"), 2);
+    assert_eq!(found("[lib]\ncrate-type = [\"cdylib\"]\n"), 0);
+}
+
+#[test]
 fn a_long_name_of_a_test_is_found() {
     let root = tempfile::tempdir().unwrap();
     let of_crate = root.path().join("crates/layer/x");

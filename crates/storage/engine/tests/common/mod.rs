@@ -1,6 +1,8 @@
 //! A scratch volume for tests.
 #![allow(dead_code)]
 
+pub mod clock;
+
 use egeria_engine::*;
 use egeria_media::recorder::{CrashImages, Recorder};
 use std::path::PathBuf;

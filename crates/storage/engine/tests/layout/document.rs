@@ -1,6 +1,6 @@
 //! The bytes shown in docs/reference/format.md are those the engine makes.
 
-use crate::{certificate, encoded, entries, position, superblock};
+use super::{certificate, encoded, entries, position, superblock};
 use egeria_engine::format::*;
 use egeria_media::{PoolIndex, PoolOffset};
 

@@ -1,7 +1,7 @@
 //! Volumes the engine made, read by the reader that knows docs/reference/format.md only, and the other way round.
 
+use super::reader::{Inode, Reader, crc32c, seal};
 use crate::common::*;
-use crate::reader::{Inode, Reader, crc32c, seal};
 use egeria_engine::*;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;

@@ -7,8 +7,8 @@ use super::model::{
     Answer, Body, CHECKSUM, CRC32C, Directory, LAYOUT, Model, NO_LAYOUTS, Node, ROOT,
 };
 use super::walks::Walk;
-use crate::clock::coarse_now_ns;
 use crate::common::Scratch;
+use crate::common::clock::coarse_now_ns;
 use egeria_engine::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Statements about limits, and what happens beyond them.
 
+use super::{ROOT, failed, open_new};
 use crate::common::*;
-use crate::{ROOT, failed, open_new};
 use egeria_engine::*;
 use std::sync::Barrier;
 use std::sync::mpsc::channel;

@@ -1,7 +1,7 @@
 //! Statements about space: what needs it, what is counted, what happens when there is none.
 
+use super::{ROOT, commits, failed, open_new};
 use crate::common::*;
-use crate::{ROOT, commits, failed, open_new};
 use egeria_engine::format::*;
 use egeria_engine::*;
 

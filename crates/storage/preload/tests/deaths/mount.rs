@@ -59,7 +59,7 @@ impl MountProcess {
         create_volume(&[request], &CreateOptions::default()).unwrap();
         let volume = attach(&pool);
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "mount::serves_until_killed"])
+            .args(["--ignored", "--exact", "deaths::mount::serves_until_killed"])
             .stdout(Stdio::null())
             .env(POOL, &pool)
             .env(POINT, point.path())

@@ -1,0 +1,13 @@
+//! Tests that run beside others, in one program: it is built and linked once. Those that fork, or count what the kernel asks
+//! for in a time, are programs of their own.
+
+mod attributes;
+#[path = "common/child.rs"]
+mod child;
+mod common;
+mod control;
+mod data;
+mod names;
+mod permissions;
+mod renames;
+mod xattr;

@@ -1,0 +1,21 @@
+//! Tests that run beside others, in one program: it is built and linked once.
+
+mod bare;
+mod calls;
+mod common;
+mod deaths;
+mod delegates;
+mod descriptors;
+mod directories;
+mod hosts;
+mod medium;
+mod names;
+mod opens;
+mod position;
+mod processes;
+mod protection;
+mod signals;
+mod stacks;
+mod stops;
+mod streams;
+mod watches;
