@@ -77,6 +77,19 @@ impl EmulationState {
         outcome
     }
 
+    /// As [`EmulationState::wait`], for threads that work on the machine meanwhile: what the thread computes before or
+    /// after does not overlap with the wait.
+    pub fn wait_for_delegates<T>(&self, thread: &EmulatedThread, wait: impl FnOnce() -> T) -> T {
+        if !self.is_on() {
+            return wait();
+        }
+        let begun_ns = self.now_ns();
+        let outcome = self.wait(thread, wait);
+        let waited_ns = self.now_ns().saturating_sub(begun_ns);
+        thread.waited_ns.fetch_add(waited_ns, Relaxed);
+        outcome
+    }
+
     /// A thread has handed over this many pieces since a time of [`EmulationState::now_ns`], and waited for delegates
     /// meanwhile. If handing over takes longer on the machine, its next access is charged for the rest.
     pub fn hand_over(&self, thread: &EmulatedThread, pieces: u64, since_ns: u64) {
@@ -276,6 +289,7 @@ impl EmulationState {
             return false;
         }
         thread.ended_ns.store(self.at_ns(host_ns), Relaxed);
+        thread.waited_ns.store(0, Relaxed);
         self.wake(thread, host_ns);
         true
     }
@@ -335,16 +349,17 @@ impl EmulationState {
         blocked: impl FnOnce() -> bool,
     ) -> u64 {
         let ended_ns = thread.ended_ns.load(Relaxed);
+        let waited_ns = thread.waited_ns.swap(0, Relaxed);
         let since_ns = self
             .at_ns(host_ns)
-            .saturating_sub(thread.woke_ns.load(Relaxed));
+            .saturating_sub(thread.woke_ns.load(Relaxed) + waited_ns);
         let idle_ns = since_ns as f64 - computing_ns;
         let idle_ns = if idle_ns > UNNOTICED_IDLE_NS * self.dilation() && blocked() {
             idle_ns as u64
         } else {
             0
         };
-        let ready_ns = ended_ns + idle_ns;
+        let ready_ns = ended_ns + waited_ns + idle_ns;
         if computing_ns >= MAX_COMPUTING_NS as f64 * self.dilation() {
             // It computed for longer than is charged, so this is not lag.
             return ready_ns.max(self.at_ns(host_ns).saturating_sub(computing_ns as u64));

@@ -171,7 +171,9 @@ pub struct EmulatedThread {
     pub(super) is_touched: AtomicU32,
     /// Steps between threads that the next access is charged for, machine ns.
     pub(super) owed_ns: AtomicU64,
-    _reserved: [AtomicU64; 4],
+    /// How long it has waited for delegates since its last access, host ns.
+    pub(super) waited_ns: AtomicU64,
+    _reserved: [AtomicU64; 3],
 }
 
 const _: () = assert!(size_of::<EmulatedThread>() == 256);

@@ -1,5 +1,7 @@
 //! The emulation's arithmetic, in virtual time: no clock, no sleep.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use egeria_machine::costs::{Beside, Pattern};
 use egeria_machine::{AccessKind, Machine};
 
@@ -41,6 +43,8 @@ pub(super) struct Loop {
     pub(super) thread: EmulatedThread,
     pub(super) home: usize,
     pub(super) access: Access<'static>,
+    /// How long it waits for delegates before each access, host ns.
+    pub(super) waited_ns: u64,
     /// Host time of its next access.
     pub(super) next_ns: u64,
     pub(super) accesses: u64,
@@ -54,6 +58,7 @@ impl Loop {
             thread,
             home,
             access,
+            waited_ns: 0,
             next_ns: START_NS,
             accesses: 0,
         }
@@ -63,6 +68,12 @@ impl Loop {
     pub(super) fn go(&mut self, state: &Emulation, late_ns: u64) {
         let now_ns = self.next_ns;
         state.restart(&self.thread, now_ns);
+        let waited_ns = if self.accesses == 0 {
+            0
+        } else {
+            self.waited_ns
+        };
+        self.thread.waited_ns.store(waited_ns, Relaxed);
         let on_core = state.take_core(
             state.costs().unwrap(),
             &self.thread,
@@ -83,7 +94,7 @@ impl Loop {
         let woke_ns = (ended_ns + state.stalled_ns()).max(now_ns) + late_ns;
         state.wake(&self.thread, woke_ns);
         // Real computing takes its own time before the next access, undilated.
-        self.next_ns = woke_ns + self.access.computed_ns;
+        self.next_ns = woke_ns + self.access.computed_ns + self.waited_ns;
         self.accesses += 1;
     }
 }

@@ -125,6 +125,27 @@ fn a_delegated_access_takes_both_copies_and_the_handing_over() {
 }
 
 #[test]
+fn computing_does_not_overlap_with_waiting_for_delegates() {
+    let state = emulated("odin-8s");
+    let read = access(&state, 0, MemoryKind::Dram, (AccessKind::Read, 4096));
+    let access_ns = {
+        let mut loops = [Loop::new(&state, 0, read)];
+        1.0 / run(&state, &mut loops, LENGTH_NS, |_| 0)[0]
+    };
+    let (computed_ns, waited_ns) = (3_000, 5_000);
+    let state = emulated("odin-8s");
+    let computes = Access {
+        computed_ns,
+        ..read
+    };
+    let mut one = Loop::new(&state, 0, computes);
+    one.waited_ns = waited_ns * state.dilation() as u64;
+    let rate = run(&state, &mut [one], LENGTH_NS, |_| 0)[0];
+    let expected_ns = access_ns + (computed_ns + waited_ns) as f64;
+    assert_close(1.0 / rate, expected_ns, 0.02, "one after the other");
+}
+
+#[test]
 fn accessors_lose_what_the_curve_takes() {
     let state = emulated("odin-8s");
     let costs: &AccessCosts = state.costs().unwrap();

@@ -221,7 +221,7 @@ impl DelegatedCopy for Delegation<'_> {
     /// Wait for all posted jobs. Afterwards no delegate uses the caller's memory.
     fn settle(&self) -> bool {
         let emulation = self.volume.session.emulation();
-        emulation.wait(&self.me.slot.emulated, || self.settle_now())
+        emulation.wait_for_delegates(&self.me.slot.emulated, || self.settle_now())
     }
 
     fn start_over(&self) {
