@@ -13,7 +13,7 @@ MEASURING := -p egeria-lab -p egeria-bench -p egeria-preload
 
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test memcheck whole-programs guest lint book bench install uninstall python deb package-test tarball tarball-test \
-	container-test python-test clean help
+	container-test python-test clean help test-guest test-memcheck
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -30,8 +30,13 @@ demo: ## build what it runs, run real programs on a scratch volume, write target
 test: setup lint ## check format and lints, run all tests
 	$(CARGO) build --workspace --lib --bins --tests --examples
 	$(CARGO) test --workspace --no-fail-fast
-	scripts/memcheck --short
+	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target test-guest test-memcheck
+
+# Both leave a processor idle and measure no time, so they run at once.
+test-guest:
 	scripts/guest --parts short "$(TARGET)/debug" "$(TARGET)/guest"
+test-memcheck:
+	scripts/memcheck --short
 
 memcheck: setup ## run tests of several processes under valgrind (some minutes)
 	scripts/memcheck
@@ -46,12 +51,12 @@ guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without C
 lint: ## check format, lints, links, layers, cycles of modules and lock files; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) run --quiet -p egeria-lint -- links
-	$(CARGO) run --quiet -p egeria-lint -- modules
-	$(CARGO) run --quiet -p egeria-lint -- layers
-	$(CARGO) run --quiet -p egeria-lint -- words
-	$(CARGO) run --quiet -p egeria-lint -- tests
-	$(CARGO) run --quiet -p egeria-lint -- locks
+	$(CARGO) run --quiet --bin egeria-lint -- links
+	$(CARGO) run --quiet --bin egeria-lint -- modules
+	$(CARGO) run --quiet --bin egeria-lint -- layers
+	$(CARGO) run --quiet --bin egeria-lint -- words
+	$(CARGO) run --quiet --bin egeria-lint -- tests
+	$(CARGO) run --quiet --bin egeria-lint -- locks
 
 book: ## build the manual (target/book/index.html); needs mdbook
 	@scripts/book "$(TARGET)/book"
