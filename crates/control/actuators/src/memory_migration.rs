@@ -386,11 +386,7 @@ mod tests {
             eprintln!("SKIPPED: this kernel has no /proc/PID/numa_maps");
             return;
         }
-        let process_id = std::process::id();
-        let process = ProcessKey {
-            process_id,
-            start_ticks: egeria_proc::task::began(process_id).unwrap(),
-        };
+        let process = egeria_proc::task::process(std::process::id()).unwrap();
         let times = MigrationTimes::default();
         let mut actuator = actuator(&times);
         let hour = facts(process, 3_600_000_000_000);
@@ -422,11 +418,7 @@ mod tests {
 
     #[test]
     fn memory_left_without_known_use_wants_another_look() {
-        let process_id = std::process::id();
-        let process = ProcessKey {
-            process_id,
-            start_ticks: egeria_proc::task::began(process_id).unwrap(),
-        };
+        let process = egeria_proc::task::process(std::process::id()).unwrap();
         for (left_bytes, is_wanted) in [(1 << 30, true), (1 << 20, false)] {
             let times = MigrationTimes::default();
             let mut actuator = actuator(&times);

@@ -16,12 +16,7 @@ const FROM_MEMORY: u64 = 0x2 | (0x80 | 0x2) << 5 | 0xd << 33;
 const FROM_CACHE: u64 = 0x2 | (0x8 | 0x2) << 5 | 0x1 << 33;
 
 fn own() -> ProcessKey {
-    let process_id = std::process::id();
-    let start_ticks = task::began(process_id).unwrap();
-    ProcessKey {
-        process_id,
-        start_ticks,
-    }
+    task::process(std::process::id()).unwrap()
 }
 
 fn now_ns() -> u64 {

@@ -366,7 +366,7 @@ impl LiveSource for ProcessSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egeria_facts::{CpuSet, ProcessKey};
+    use egeria_facts::CpuSet;
     use std::process::{Child, Command};
 
     struct Sleeping(Vec<Child>);
@@ -378,10 +378,10 @@ mod tests {
         }
 
         fn scope(&self) -> Scope {
-            let keys = self.0.iter().map(|child| ProcessKey {
-                process_id: child.id(),
-                start_ticks: task::began(child.id()).unwrap(),
-            });
+            let keys = self
+                .0
+                .iter()
+                .map(|child| task::process(child.id()).unwrap());
             Scope::Trees(keys.collect())
         }
     }

@@ -48,7 +48,7 @@ impl Scope {
                 let is_root = |found| {
                     let mut named = roots.iter();
                     let root = named.find(|root| root.process_id == found);
-                    root.is_some_and(|root| lives(*root))
+                    root.is_some_and(|root| task::lives(*root))
                 };
                 descends(process_id, is_root, parent)
             }
@@ -60,14 +60,10 @@ impl Scope {
     pub fn is_there(&self) -> bool {
         match self {
             Scope::All | Scope::Tree(_) => true,
-            Scope::Trees(roots) => roots.iter().any(|root| lives(*root)),
+            Scope::Trees(roots) => roots.iter().any(|root| task::lives(*root)),
             Scope::ControlGroup(path) => control_group(Path::new(path)).is_some(),
         }
     }
-}
-
-fn lives(process: ProcessKey) -> bool {
-    task::began(process.process_id) == Some(process.start_ticks)
 }
 
 /// Whether a process or one it descends from is a root.

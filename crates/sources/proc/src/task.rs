@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use egeria_facts::{CpuSet, ThreadKey, printable_name};
+use egeria_facts::{CpuSet, ProcessKey, ThreadKey, printable_name};
 use egeria_machine::CpuId;
 use procfs::FromRead;
 use procfs::process::Status;
@@ -23,6 +23,20 @@ pub fn start_ticks(process_id: u32, thread_id: u32) -> Option<u64> {
 /// When a process began, in the same clock ticks; `None` when it is gone.
 pub fn began(process_id: u32) -> Option<u64> {
     start_ticks(process_id, process_id)
+}
+
+/// The process that has this id now.
+pub fn process(process_id: u32) -> Option<ProcessKey> {
+    let start_ticks = began(process_id)?;
+    Some(ProcessKey {
+        process_id,
+        start_ticks,
+    })
+}
+
+/// Whether a process is still there: ids are reused.
+pub fn lives(key: ProcessKey) -> bool {
+    process(key.process_id) == Some(key)
 }
 
 /// Whether a thread is still the same as when its start was looked up: ids are reused.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use egeria_cli::failure::{Failure, Outcome};
-use egeria_facts::ProcessKey;
 use egeria_proc::processes::reaches_all_users;
 use egeria_proc::{control_group, hierarchy, task};
 use egeria_steward::Scope;
@@ -76,12 +75,10 @@ impl ScopeArguments {
             )));
         }
         if !self.pid.is_empty() {
-            let keys = self.pid.iter().filter_map(|process| {
-                Some(ProcessKey {
-                    process_id: *process,
-                    start_ticks: task::began(*process)?,
-                })
-            });
+            let keys = self
+                .pid
+                .iter()
+                .filter_map(|process| task::process(*process));
             return Ok(Scope::Trees(keys.collect()));
         }
         match &self.cgroup {

@@ -88,13 +88,12 @@ impl Referenced {
 impl Sampler for Referenced {
     fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample> {
         let begin = Instant::now();
-        let cleared = processes.iter().filter_map(|process| {
-            let is_it = task::began(process.process_id) == Some(process.start_ticks);
-            (is_it && clear(process.process_id).is_ok()).then(|| Cleared {
-                process: *process,
-                since: Instant::now(),
-                ran: task::ran(process.process_id),
-            })
+        let clears =
+            |process: &&ProcessKey| task::lives(**process) && clear(process.process_id).is_ok();
+        let cleared = processes.iter().filter(clears).map(|process| Cleared {
+            process: *process,
+            since: Instant::now(),
+            ran: task::ran(process.process_id),
         });
         let cleared: Vec<Cleared> = cleared.collect();
         for moment in 1..=PARTS {
@@ -267,7 +266,7 @@ fn pages_on(
         let range: Range<usize> = at..end.min(area.range.end);
         at = range.end;
         let pages = present::pages(&pagemap, range, area.page_bytes)?;
-        if task::began(process.process_id) != Some(process.start_ticks) {
+        if !task::lives(process) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         let status = calls::nodes_of(process.process_id, &pages)?;
@@ -302,11 +301,7 @@ mod tests {
         }
         let idle = vec![1_u8; 64 << 20];
         let mut used = vec![1_u8; 16 << 20];
-        let own = std::process::id();
-        let process = ProcessKey {
-            process_id: own,
-            start_ticks: task::began(own).unwrap(),
-        };
+        let process = task::process(std::process::id()).unwrap();
         let mut sampler = Referenced::default();
         let stop = std::sync::atomic::AtomicBool::new(false);
         let samples = std::thread::scope(|scope| {
@@ -365,10 +360,7 @@ mod tests {
         }
 
         fn key(&self) -> ProcessKey {
-            ProcessKey {
-                process_id: self.0.id(),
-                start_ticks: task::began(self.0.id()).unwrap(),
-            }
+            task::process(self.0.id()).unwrap()
         }
 
         fn stop(&self) {

@@ -247,7 +247,6 @@ impl HotPages for HotSamples {
 /// The nodes of those pages that are there.
 fn nodes_of(process: ProcessKey, addresses: &[usize]) -> Option<HashMap<usize, NodeId>> {
     let mut found = HashMap::with_capacity(addresses.len());
-    let is_it = || task::began(process.process_id) == Some(process.start_ticks);
     for batch in addresses.chunks(BATCH_PAGES) {
         let status = calls::nodes_of(process.process_id, batch).ok()?;
         found.extend(
@@ -258,7 +257,7 @@ fn nodes_of(process: ProcessKey, addresses: &[usize]) -> Option<HashMap<usize, N
         );
     }
     // Its number may be another's by now.
-    is_it().then_some(found)
+    task::lives(process).then_some(found)
 }
 
 fn now_ns(clock: ClockId) -> u64 {

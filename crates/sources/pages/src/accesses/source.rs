@@ -68,17 +68,8 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         let mut busy: Vec<(u64, ProcessKey)> = Vec::new();
         for (process_id, threads) in &threads {
             let ran_ns = ran(threads);
-            let began = task::began(*process_id).filter(|_| ran_ns >= busy_ns.max(1));
-            busy.extend(began.map(|start_ticks| {
-                let process_id = *process_id;
-                (
-                    ran_ns,
-                    ProcessKey {
-                        process_id,
-                        start_ticks,
-                    },
-                )
-            }));
+            let process = task::process(*process_id).filter(|_| ran_ns >= busy_ns.max(1));
+            busy.extend(process.map(|process| (ran_ns, process)));
         }
         busy.sort_by(|one, other| other.cmp(one));
         busy.truncate(MAX_PROCESSES);
@@ -275,12 +266,7 @@ mod tests {
     }
 
     fn own() -> ProcessKey {
-        let process_id = std::process::id();
-        let start_ticks = task::began(process_id).unwrap();
-        ProcessKey {
-            process_id,
-            start_ticks,
-        }
+        task::process(std::process::id()).unwrap()
     }
 
     #[test]
