@@ -16,9 +16,9 @@ Examples:
   egeria-lab bench emulation --json | jq '.worst'
 
 Real fio on emulated machines, from one node to eight, beside what `egeria sim`
-predicts of the same. The model is told what the programs compute between two
-accesses, as measured, and nothing else. Takes about four minutes; a busy host
-makes it longer. JSON: median, worst (of the errors), rows (scenario, program,
+predicts of the same; also with delegates, of one, four and twelve per node. The
+model is told what the programs compute between two accesses, as measured, and
+nothing else. Takes a quarter of an hour; a busy host makes it longer. JSON: median, worst (of the errors), rows (scenario, program,
 machine, nodes, threads, request_bytes, read_share, think_ns, dilation,
 emulated_bytes_s, predicted_bytes_s, error).
 Needs the Debian packages fio and fuse3: `make setup`.")]
