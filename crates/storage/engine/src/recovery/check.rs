@@ -7,6 +7,7 @@ use crate::attach::private::PrivateMemory;
 use crate::data::verified::BadBlocks;
 use crate::format::*;
 use crate::log::staging::Staged;
+use crate::recovery::Recovery;
 use crate::requests::*;
 use crate::session::volume::{Origin, Volume};
 use crate::space::free_space::Need;
@@ -44,7 +45,7 @@ pub fn check_volume<'a>(
     if let Repair::Yes { undo } = repair
         && report.repaired > 0
     {
-        volume.keep_changes(undo)?;
+        Recovery::of(&volume).keep_changes(undo)?;
     }
     Ok(report)
 }
@@ -65,16 +66,6 @@ pub fn check_private(
     let volume = Volume::attach_private(pools, memory, &AttachOptions::default())?;
     volume.set_clock(clock_ns);
     check_contents(&volume, repair, report, &damaged, &mut |_, _| {})
-}
-
-impl Volume {
-    /// Verify the content of this private volume, as [`crate::check_volume`] does.
-    ///
-    /// # Errors
-    /// `EIO` when a pool cannot be read.
-    pub fn check_contents(self: &Arc<Volume>) -> Result<CheckReport, VolumeError> {
-        check_contents(self, false, CheckReport::default(), &[], &mut |_, _| {})
-    }
 }
 
 /// Verify the content of an attached volume that collects its findings; with `repair`, repair it in place.
@@ -402,7 +393,7 @@ impl Check<'_> {
     /// Compare the records in use with the inodes reached from the tree.
     fn match_records(&mut self) {
         let mut records = Vec::new();
-        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        Recovery::of(self.volume).for_each_record(&mut |ino, _| records.push(ino));
         for ino in records {
             let Ok(attributes) = self.volume.attributes(InodeNumber(ino)) else {
                 continue;
@@ -428,7 +419,7 @@ impl Check<'_> {
     /// Read the files that have checksums.
     fn verify_data(&mut self, progress: &mut dyn FnMut(u64, u64)) {
         let mut records = Vec::new();
-        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        Recovery::of(self.volume).for_each_record(&mut |ino, _| records.push(ino));
         for (done, ino) in records.iter().enumerate() {
             progress(done as u64, records.len() as u64);
             let path = self.path_of(*ino);

@@ -113,6 +113,26 @@ pub struct Volume {
     pub(crate) clock_ns: AtomicI64,
 }
 
+/// A type for the methods on one subject. It borrows the volume and costs what the reference costs. It lives in the
+/// folder of its subject: floors below cannot name it.
+macro_rules! of_volume {
+    ($(#[$about:meta])+ $name:ident) => {
+        $(#[$about])+
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name<'v> {
+            volume: &'v $crate::session::volume::Volume,
+        }
+
+        impl<'v> $name<'v> {
+            #[inline(always)]
+            pub(crate) fn of(volume: &'v $crate::session::volume::Volume) -> $name<'v> {
+                $name { volume }
+            }
+        }
+    };
+}
+pub(crate) use of_volume;
+
 /// How a volume got its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {

@@ -10,7 +10,7 @@
 use crate::format::LayoutWord;
 use crate::session::exclusion::{WritingInPlace, is_writing, say_before_looking};
 use crate::session::inode::Locked;
-use crate::session::layout::{LOADED, RANGE_LOCKS, SessionInode, THREAD_SLOTS};
+use crate::session::layout::{LOADED, ProcessSlot, RANGE_LOCKS, SessionInode, THREAD_SLOTS};
 use crate::session::owner_word::OwnerWord;
 use crate::session::patience;
 use crate::session::slots::Me;
@@ -214,7 +214,7 @@ impl Volume {
         let owner = self.session.threads()[slot].owner.load(Ordering::Acquire) as usize;
         let process = owner.checked_sub(1);
         let process = process.and_then(|process| self.session.processes().get(process));
-        process.is_none_or(|process| self.is_dead(process))
+        process.is_none_or(ProcessSlot::is_dead)
     }
 }
 

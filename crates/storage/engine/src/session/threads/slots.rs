@@ -4,9 +4,12 @@
 use crate::session::current;
 use crate::session::late::Late;
 use crate::session::layout::*;
+use crate::session::map::Session;
 use crate::session::owner_word::{Era, OwnerWord};
+use crate::session::segments::mappings_here;
 use crate::session::slot_ownership::SlotOwnership;
 use crate::session::volume::{Origin, Volume};
+use crate::sync::atomic::AtomicU32;
 use crate::types::{Errno, Outcome};
 use rustix::process::{Pid, test_kill_process};
 use std::cell::RefCell;
@@ -96,12 +99,74 @@ fn life_of_stat(text: &str) -> Option<Life> {
     }
 }
 
+impl ProcessSlot {
+    /// Whether the slot's process is gone. A process hidden by another pid namespace counts as alive.
+    pub(crate) fn is_dead(&self) -> bool {
+        let pid = self.pid.load(Ordering::Acquire);
+        if pid == 0 || self.pid_namespace.load(Ordering::Relaxed) != pid_namespace() {
+            return false;
+        }
+        let known = self.start_ticks.load(Ordering::Relaxed);
+        match process_life(pid) {
+            Life::Running(start_ticks) => known != 0 && start_ticks != known,
+            Life::Over => true,
+            Life::Unknown => false,
+        }
+    }
+}
+
 /// Inode of this process's pid namespace; 0 when /proc does not show it.
 pub(crate) fn pid_namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self/ns/pid")
         .map(|metadata| metadata.ino())
         .unwrap_or(0)
+}
+
+/// A start time that no process has: what held the slot is gone, whatever its pid says.
+const BEFORE_EXEC: u64 = u64::MAX;
+
+impl Session {
+    /// Leave to the reaper what this process took before it became another program by `exec`: pid and start time do
+    /// not change, so it looks alive. Called before this attachment has a slot, which
+    /// `process` would name.
+    ///
+    /// A user of this process that holds a slot keeps the segment mapped: another attachment, another copy of this
+    /// library, or a process that shares our memory (`vfork`). So if the only mapping is ours, the other slots of this
+    /// process belong to a program replaced by `exec`, and all its threads are gone.
+    fn disown_slots_before_exec(&self, process: &AtomicU32, pid: u64, start_ticks: u64) {
+        let namespace = pid_namespace();
+        if start_ticks == 0 || namespace == 0 {
+            return;
+        }
+        let ours = |slot: &ProcessSlot| {
+            slot.pid.load(Ordering::Acquire) == pid
+                && slot.start_ticks.load(Ordering::Relaxed) == start_ticks
+                && slot.pid_namespace.load(Ordering::Relaxed) == namespace
+        };
+        let header = self.header();
+        let high = (header.process_high.load(Ordering::Acquire) as usize).min(PROCESS_SLOTS);
+        for slot in &self.processes()[..high] {
+            // A slot that is being taken belongs to a live attachment.
+            if ours(slot)
+                && let Ok(acquired) = slot.taking.try_lock()
+            {
+                // Excludes other takers of the slot, also other threads of this attachment.
+                slot.taking.run_locked(
+                    acquired,
+                    || (),
+                    || {
+                        let before_exec = process.load(Ordering::Acquire) == 0
+                            && ours(slot)
+                            && mappings_here(self.path()) == Some(1);
+                        if before_exec {
+                            slot.start_ticks.store(BEFORE_EXEC, Ordering::Release);
+                        }
+                    },
+                );
+            }
+        }
+    }
 }
 
 impl Volume {
@@ -222,7 +287,8 @@ impl Volume {
             }
         };
         if !private {
-            self.disown_slots_before_exec(pid, start_ticks);
+            self.session
+                .disown_slots_before_exec(&self.process, pid, start_ticks);
         }
         let namespace = if private { 0 } else { pid_namespace() };
         for (index, slot) in self.session.processes().iter().enumerate() {
