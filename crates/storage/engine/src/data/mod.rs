@@ -4,6 +4,7 @@ pub(crate) mod delegation;
 pub(crate) mod fallocate;
 pub(crate) mod in_place;
 pub(crate) mod overwrite;
+pub(crate) mod patient;
 pub(crate) mod prefetch;
 pub(crate) mod read;
 pub(crate) mod relocate;

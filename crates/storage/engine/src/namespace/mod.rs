@@ -1,12 +1,33 @@
 //! Names and attributes: directories, the inodes of their names, and the numbers and leases given to kernels.
 
+mod api;
 pub(crate) mod attributes;
 pub(crate) mod directory;
 pub(crate) mod extended;
-pub(crate) mod layout_attribute;
-pub(crate) mod name_hash;
 pub(crate) mod named;
 pub(crate) mod names;
 pub(crate) mod path;
 pub(crate) mod rename;
 pub(crate) mod unlocked;
+
+use crate::session::volume::of_volume;
+
+of_volume! {
+    /// Reading attributes, names and listings without waiting for other threads.
+    Lookups
+}
+
+of_volume! {
+    /// Changes of attributes.
+    Metadata
+}
+
+of_volume! {
+    /// Making and removing names.
+    Naming
+}
+
+of_volume! {
+    /// Changes of names between or within directories.
+    Renaming
+}

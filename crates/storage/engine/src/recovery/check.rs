@@ -7,6 +7,7 @@ use crate::attach::private::PrivateMemory;
 use crate::data::verified::BadBlocks;
 use crate::format::*;
 use crate::log::staging::Staged;
+use crate::namespace::Naming;
 use crate::recovery::Recovery;
 use crate::requests::*;
 use crate::session::volume::{Origin, Volume};
@@ -371,7 +372,7 @@ impl Check<'_> {
 
     fn remove_dangling(&self, directory: u64, name: &[u8]) -> Outcome<()> {
         let volume = self.volume;
-        let locked = volume.lock_for_change(InodeNumber(directory))?;
+        let locked = Naming::of(volume).lock_for_change(InodeNumber(directory))?;
         let found = volume
             .find_name(&locked, name)?
             .ok_or(Errno(libc::ENOENT))?;

@@ -190,6 +190,15 @@ impl Volume {
         self.read_only
     }
 
+    /// Refuse changes on a read-only attachment.
+    pub(crate) fn writable(&self) -> Outcome<()> {
+        if self.is_read_only() {
+            Err(Errno(libc::EROFS))
+        } else {
+            Ok(())
+        }
+    }
+
     /// Whether this attach made the session: then its [`crate::AttachOptions`] apply to all processes.
     pub fn made_session(&self) -> bool {
         self.origin != Origin::Joined

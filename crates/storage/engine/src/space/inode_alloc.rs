@@ -1,16 +1,14 @@
 //! Inode numbers: which are in use (the session's bit maps), and the blocks that hold their records.
 
 use crate::failpoint::{Resource, should_fail};
-use crate::format::place::LogPlace;
 use crate::format::*;
-use crate::session::inode::Locked;
 use crate::session::late::Late;
 use crate::session::layout::{LOSING_USE, NUMBER_PARTS, Numbers, ThreadSlot};
 use crate::session::lock::LockFailure;
 use crate::session::slots::Me;
 use crate::session::volume::Volume;
 use crate::space::free_space::{GIVING_BACK, Need, TURN, Wait};
-use crate::space::operation::{Operation, note_pages};
+use crate::space::operation::Operation;
 use crate::types::{Errno, Outcome};
 use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -275,65 +273,6 @@ impl Volume {
             slot.pending_inode.store(0, Ordering::Release);
             self.later(Late::Number(ino));
         }
-    }
-
-    /// Delete an inode without names and opens: its data, its log, its record.
-    pub(crate) fn delete_inode(&self, locked: &Locked<'_>) -> Outcome<()> {
-        let me = locked.me;
-        me.slot.pending_inode.store(locked.ino, Ordering::Release);
-        let mut operation = Operation::new(self, me);
-        // The orphan mark is durable: recovery would delete the inode too, so its blocks may be freed one by one.
-        if locked.kind() == crate::FileKind::Directory {
-            self.drop_table(locked.inode);
-        } else {
-            self.apply_hole(
-                locked,
-                &mut operation,
-                0,
-                crate::session::index::MAX_FILE_BLOCKS,
-                false,
-            );
-            operation.settle_replaced();
-        }
-        let pages = self.log_pages(locked).unwrap_or_default();
-        let (pool, at) = self.record_place(locked.ino)?;
-        let media = self.pool(pool)?;
-        let free_record = || {
-            media
-                .commit_u64(at + COMMIT_WORD_AT, 0)
-                .map_err(|_| Errno(libc::EIO))
-        };
-        // Pages are noted while the record still names them, so that none is lost if their owner dies; pages that do
-        // not fit in the notes are freed after the record.
-        let noted = operation.can_note(pages.len());
-        if !noted {
-            free_record()?;
-        }
-        note_pages(locked.ino, &mut operation, &pages);
-        if noted && let Err(errno) = free_record() {
-            operation.forget_replaced();
-            return Err(errno);
-        }
-        operation.settle_replaced();
-        locked.inode.nlink.store(0, Ordering::Relaxed);
-        self.unload(locked);
-        self.free_inode(me.slot, locked.ino);
-        Ok(())
-    }
-
-    /// All pages of an inode's log.
-    pub(crate) fn log_pages(&self, locked: &Locked<'_>) -> Outcome<Vec<LogPosition>> {
-        let record = self.read_record(locked.ino)?;
-        let place = LogPlace {
-            generation: record.certificate.generation,
-            ..locked.log_place()
-        };
-        let mut pages = Vec::new();
-        self.walk_pages(place, record.commit, &mut |page| {
-            pages.push(page);
-            Ok(())
-        })?;
-        Ok(pages)
     }
 
     /// Store a new inode's certificate; its commit word stays zero until the commit.

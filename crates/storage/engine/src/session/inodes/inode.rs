@@ -7,6 +7,7 @@ use crate::session::index::Index;
 use crate::session::layout::*;
 use crate::session::lease_words;
 use crate::session::lock::{Acquired, LockFailure};
+use crate::session::map::Session;
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
 use crate::session::volume::{Reported, Volume};
@@ -257,7 +258,7 @@ impl Volume {
         if locked.inode.state.load(Ordering::Acquire) != UNLOADED {
             locked.index().unload(|| {
                 if locked.kind() == FileKind::Directory {
-                    self.drop_table(locked.inode);
+                    self.session.drop_name_table(locked.inode);
                 }
             });
         }
@@ -272,7 +273,8 @@ impl Volume {
             .store(self.record_place(locked.ino)?.1.0, Ordering::Relaxed);
         locked.index().clear();
         inode.set_birth(&record.certificate);
-        self.note_stripes(record.certificate.mode, record.certificate.layout);
+        self.session
+            .note_stripes(record.certificate.mode, record.certificate.layout);
         inode.applied.store(
             CommitWord {
                 tail: LogPosition::NONE,
@@ -288,6 +290,16 @@ impl Volume {
         }
         locked.index().mark_loaded();
         Ok(())
+    }
+}
+
+impl Session {
+    /// Note that the session has a striped file.
+    pub(crate) fn note_stripes(&self, mode: u32, layout: LayoutWord) {
+        let is_file = FileKind::from_mode(mode) == Some(FileKind::Regular);
+        if is_file && layout.stripe_blocks().is_some() {
+            self.header().striped_files.store(1, Ordering::Relaxed);
+        }
     }
 }
 

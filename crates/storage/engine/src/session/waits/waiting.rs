@@ -112,7 +112,7 @@ impl Volume {
                 Ok(outcome) => return outcome,
                 Err(Obstacle::Inode(ino)) => self.wait_for_inode(InodeNumber(ino))?,
                 Err(Obstacle::Names(ino)) => self.recall_names(ino)?,
-                Err(Obstacle::Renames) => self.wait_for_renames()?,
+                Err(Obstacle::Renames) => self.session.wait_for_renames()?,
             }
         }
     }

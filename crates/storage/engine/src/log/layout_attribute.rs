@@ -86,19 +86,9 @@ impl Volume {
         let layout = layout.filter(|_| may_have);
         let layout = layout.ok_or_else(|| self.damaged(locked.ino, "the layout attribute"))?;
         locked.inode.layout.store(layout.0, Ordering::Relaxed);
-        self.note_stripes(locked.inode.mode.load(Ordering::Relaxed), layout);
+        self.session
+            .note_stripes(locked.inode.mode.load(Ordering::Relaxed), layout);
         Ok(())
-    }
-
-    /// Note that the session has a striped file.
-    pub(crate) fn note_stripes(&self, mode: u32, layout: LayoutWord) {
-        let is_file = FileKind::from_mode(mode) == Some(FileKind::Regular);
-        if is_file && layout.stripe_blocks().is_some() {
-            self.session
-                .header()
-                .striped_files
-                .store(1, Ordering::Relaxed);
-        }
     }
 
     /// Whether this session has ever loaded a striped file.
