@@ -12,13 +12,14 @@
 use crate::data::delegation::Delegation;
 use crate::data::read::continues;
 use crate::data::write_rules::WriteRules;
+use crate::data::{Reading, Writing};
 use crate::format::*;
 use crate::session::access::{Access, Run};
 use crate::session::in_place::MAX_IN_PLACE_BLOCKS;
 use crate::session::index::Index;
 use crate::session::layout::SessionInode;
 use crate::session::slots::Me;
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
 use crate::types::*;
 use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
@@ -37,11 +38,11 @@ impl SessionInode {
     }
 }
 
-impl Volume {
+impl Writing<'_> {
     /// Overwrite blocks in place. Returns the bytes written, fewer when the caller's memory ends early. `None`: use
     /// the ordinary path, which writes all of it.
     pub(crate) fn overwrite_in_place(
-        &self,
+        self,
         file: FileReference,
         offset: u64,
         source: CallerSource<'_>,
@@ -52,26 +53,26 @@ impl Volume {
         let bytes = source.bytes();
         let end = offset.checked_add(bytes as u64)?;
         let blocks = (offset / BLOCK as u64, end.checked_sub(1)? / BLOCK as u64);
-        let time_ns = self.stamp_ns(inode);
+        let time_ns = self.volume.stamp_ns(inode);
         let usual = bytes != 0
             && blocks.1 - blocks.0 < MAX_IN_PLACE_BLOCKS
             && inode.is_written_in_place()
-            && !self.is_read_only()
+            && !self.volume.is_read_only()
             && inode.is_time_logged(time_ns)
             // Its blocks may also belong to another file.
-            && self.session.header().shared_blocks.load(Ordering::Relaxed) == 0;
+            && self.volume.session.header().shared_blocks.load(Ordering::Relaxed) == 0;
         if !usual {
             return None;
         }
-        let me = self.me().ok()?;
-        let ranges = match self.lock_ranges(me, file.ino.0, blocks.0, blocks.1) {
+        let me = self.volume.me().ok()?;
+        let ranges = match self.volume.lock_ranges(me, file.ino.0, blocks.0, blocks.1) {
             Ok(ranges) => ranges,
             Err(errno) => return Some(Err(errno)),
         };
-        let writing = self.begin_in_place(me, file.ino.0, inode)?;
+        let writing = self.volume.begin_in_place(me, file.ino.0, inode)?;
         // Where the kernel has pages, mounts detect a change by the inode's sequence, which is not changed here.
         let is_cached = || inode.kernel_cached.load(Ordering::Acquire) != 0;
-        let index = self.index_of(inode);
+        let index = Reading::of(self.volume).index_of(inode);
         let is_written = |block| index.load(block).has_data();
         if end > inode.size_bytes.load(Ordering::Acquire)
             || is_cached()
@@ -79,13 +80,13 @@ impl Volume {
         {
             return None;
         }
-        let mut access = Access::begin_long(self, me, AccessKind::Write, delegation);
+        let mut access = Access::begin_long(self.volume, me, AccessKind::Write, delegation);
         let (mut done, mut fault) = copy_in_place(&mut access, index, offset, source);
         if !access.settle() {
             (done, fault) = copy_in_place(&mut access, index, offset, source);
         }
         // Durable before the call returns, and before checking which pages the kernel got.
-        if let Ok(pool) = self.pool(egeria_media::PoolIndex(0)) {
+        if let Ok(pool) = self.volume.pool(egeria_media::PoolIndex(0)) {
             pool.fence();
         }
         fence(Ordering::SeqCst);
@@ -100,7 +101,7 @@ impl Volume {
     }
 
     fn end_in_place(
-        &self,
+        self,
         me: Me<'_>,
         file: FileReference,
         access: Access<'_>,
@@ -108,7 +109,8 @@ impl Volume {
         fault: Option<Errno>,
     ) -> Outcome<usize> {
         access.end();
-        self.note_use(me, file, done as u64, AccessKind::Write);
+        self.volume
+            .note_use(me, file, done as u64, AccessKind::Write);
         match fault {
             Some(errno) if done == 0 => Err(errno),
             _ => Ok(done),

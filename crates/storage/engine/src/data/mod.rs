@@ -1,5 +1,6 @@
 //! File data: where it is, reading and writing it, its checksums.
 
+mod api;
 pub(crate) mod delegation;
 pub(crate) mod fallocate;
 pub(crate) mod in_place;
@@ -12,3 +13,30 @@ pub(crate) mod verified;
 pub(crate) mod write;
 pub(crate) mod write_back;
 pub(crate) mod write_rules;
+
+use crate::session::volume::of_volume;
+
+of_volume! {
+    /// Reading the data of files, and verifying it.
+    Reading
+}
+
+of_volume! {
+    /// Writing the data of files.
+    Writing
+}
+
+of_volume! {
+    /// Allocating and freeing ranges of files, and finding holes.
+    Reserving
+}
+
+of_volume! {
+    /// Moving the data of files between pools.
+    Relocating
+}
+
+of_volume! {
+    /// Having long accesses done by other threads.
+    Delegating
+}

@@ -1,21 +1,23 @@
 //! Reading data of an inode that another thread changes all the time, or that a stopped thread has locked.
 
+use crate::data::Reading;
 use crate::data::read::copy_run;
 use crate::format::*;
+use crate::log::Log;
 use crate::log::committed::CommittedBlocks;
 use crate::session::access::Access;
 use crate::session::patience::{self, LOOKING_PATIENCE};
 use crate::session::slots::Me;
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
 use crate::types::*;
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 
-impl Volume {
+impl Reading<'_> {
     /// Read under the lock, or from the log if the lock is not free soon.
     #[cold]
     pub(crate) fn read_patiently(
-        &self,
+        self,
         me: Me<'_>,
         file: FileReference,
         offset: u64,
@@ -29,8 +31,8 @@ impl Volume {
             if self.has_sums(file)? {
                 return self.read_with_sums(file, offset, to);
             }
-            let copied = self.with_committed_blocks(file.ino.0, |blocks| {
-                let mut access = Access::again(self, me, AccessKind::Read);
+            let copied = Log::of(self.volume).with_committed_blocks(file.ino.0, |blocks| {
+                let mut access = Access::again(self.volume, me, AccessKind::Read);
                 let bytes = copy_committed(&mut access, blocks, offset, to)?;
                 Ok((bytes, access))
             });

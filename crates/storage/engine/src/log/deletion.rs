@@ -1,35 +1,21 @@
 //! Deleting inodes that have neither names nor opens.
 
-use crate::format::place::LogPlace;
 use crate::format::*;
+use crate::log::Log;
 use crate::session::inode::Locked;
-use crate::session::volume::Volume;
 use crate::space::operation::{Operation, note_pages};
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 
-impl Volume {
-    /// Delete an inode that has neither names nor opens.
-    pub(crate) fn delete_if_unused(&self, locked: &Locked<'_>) -> Outcome<()> {
-        if locked.inode.nlink.load(Ordering::Relaxed) == 0
-            && !self.is_open_anywhere(locked.ino, locked.inode)
-        {
-            // The name is gone in any case; recovery would finish the deletion.
-            if self.delete_inode(locked).is_err() {
-                self.inode_settled(locked.me);
-            }
-        }
-        Ok(())
-    }
-
+impl Log<'_> {
     /// Delete an inode without names and opens: its data, its log, its record.
-    pub(crate) fn delete_inode(&self, locked: &Locked<'_>) -> Outcome<()> {
+    pub(crate) fn delete_inode(self, locked: &Locked<'_>) -> Outcome<()> {
         let me = locked.me;
         me.slot.pending_inode.store(locked.ino, Ordering::Release);
-        let mut operation = Operation::new(self, me);
+        let mut operation = Operation::new(self.volume, me);
         // The orphan mark is durable: recovery would delete the inode too, so its blocks may be freed one by one.
         if locked.kind() == crate::FileKind::Directory {
-            self.session.drop_name_table(locked.inode);
+            self.volume.session.drop_name_table(locked.inode);
         } else {
             self.apply_hole(
                 locked,
@@ -40,9 +26,9 @@ impl Volume {
             );
             operation.settle_replaced();
         }
-        let pages = self.log_pages(locked).unwrap_or_default();
-        let (pool, at) = self.record_place(locked.ino)?;
-        let media = self.pool(pool)?;
+        let pages = self.volume.log_pages(locked).unwrap_or_default();
+        let (pool, at) = self.volume.record_place(locked.ino)?;
+        let media = self.volume.pool(pool)?;
         let free_record = || {
             media
                 .commit_u64(at + COMMIT_WORD_AT, 0)
@@ -61,23 +47,8 @@ impl Volume {
         }
         operation.settle_replaced();
         locked.inode.nlink.store(0, Ordering::Relaxed);
-        self.unload(locked);
-        self.free_inode(me.slot, locked.ino);
+        self.volume.unload(locked);
+        self.volume.free_inode(me.slot, locked.ino);
         Ok(())
-    }
-
-    /// All pages of an inode's log.
-    pub(crate) fn log_pages(&self, locked: &Locked<'_>) -> Outcome<Vec<LogPosition>> {
-        let record = self.read_record(locked.ino)?;
-        let place = LogPlace {
-            generation: record.certificate.generation,
-            ..locked.log_place()
-        };
-        let mut pages = Vec::new();
-        self.walk_pages(place, record.commit, &mut |page| {
-            pages.push(page);
-            Ok(())
-        })?;
-        Ok(pages)
     }
 }

@@ -1,5 +1,6 @@
 //! Logs of inodes: staging and committing entries, reading them, applying them to the session, compaction.
 
+mod api;
 pub(crate) mod apply;
 pub(crate) mod checksums;
 pub(crate) mod commit;
@@ -15,3 +16,15 @@ pub(crate) mod staging;
 pub(crate) mod unlocked;
 pub(crate) mod walk;
 pub(crate) mod xattrs;
+
+use crate::session::volume::of_volume;
+
+of_volume! {
+    /// Logs of inodes.
+    Log
+}
+
+of_volume! {
+    /// Tables of directories: where the log has a name.
+    NameTable
+}

@@ -5,11 +5,11 @@ use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::found_names::{FoundName, kind_of};
 use crate::log::name_hash::hash_name;
+use crate::log::{Log, NameTable};
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
 use crate::session::name_table::{NEXT_COOKIE, SUBDIRECTORIES, USED};
 use crate::session::seqlock::WriteSection;
-use crate::session::volume::Volume;
 use crate::types::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,16 +19,17 @@ pub(crate) const POSITION_MASK: u64 = (1 << TAG_SHIFT) - 1;
 /// Cookies on media are below this: large enough for all names ever added, and positive in every `off_t`.
 const END_OF_COOKIES: u64 = 1 << 62;
 
-impl Volume {
-    fn hash(&self, name: &[u8]) -> u64 {
-        hash_name(self.hash_seed, name)
+impl NameTable<'_> {
+    fn hash(self, name: &[u8]) -> u64 {
+        hash_name(self.volume.hash_seed, name)
     }
 
     /// Reserve room for `more` names, so that applying them cannot fail.
-    pub(crate) fn reserve_names(&self, locked: &Locked<'_>, more: u64) -> Outcome<()> {
+    pub(crate) fn reserve_names(self, locked: &Locked<'_>, more: u64) -> Outcome<()> {
         let inode = locked.inode;
         let used = inode.inline_words[USED].load(Ordering::Relaxed);
         let size = self
+            .volume
             .session
             .name_table(inode)
             .map_or(0, |table| table.len() as u64);
@@ -38,9 +39,9 @@ impl Volume {
         self.grow_table(locked, more)
     }
 
-    fn grow_table(&self, locked: &Locked<'_>, more: u64) -> Outcome<()> {
+    fn grow_table(self, locked: &Locked<'_>, more: u64) -> Outcome<()> {
         let inode = locked.inode;
-        let arena = self.session.arena();
+        let arena = self.volume.session.arena();
         let words = ((locked.name_count() + more) * 2)
             .max(512)
             .next_power_of_two();
@@ -49,12 +50,12 @@ impl Volume {
         let new = arena.run(page, class).ok_or(Errno(libc::EIO))?;
         let mut used = 0;
         let mut bytes = [0u8; BLOCK];
-        for word in self.session.name_table(inode).unwrap_or(&[]) {
+        for word in self.volume.session.name_table(inode).unwrap_or(&[]) {
             let word = word.load(Ordering::Relaxed);
             if word <= TOMBSTONE {
                 continue;
             }
-            let (_, entry, _) = self.read_entry(
+            let (_, entry, _) = Log::of(self.volume).read_entry(
                 locked.log_place(),
                 LogPosition(word & POSITION_MASK),
                 &mut bytes,
@@ -72,24 +73,24 @@ impl Volume {
         if let Some(changing) = changing {
             changing.end();
         }
-        self.session.free_name_table(old);
+        self.volume.session.free_name_table(old);
         Ok(())
     }
 
     /// Find a name in a locked directory.
-    pub(crate) fn find_name(&self, locked: &Locked<'_>, name: &[u8]) -> Outcome<Option<FoundName>> {
+    pub(crate) fn find_name(self, locked: &Locked<'_>, name: &[u8]) -> Outcome<Option<FoundName>> {
         self.find_in_table(locked.inode, locked.log_place(), name)
     }
 
     /// Find a name in the table of a loaded directory. Without the lock, the result, also an error, is valid only if
     /// nothing changed during the call.
     pub(crate) fn find_in_table(
-        &self,
+        self,
         inode: &SessionInode,
         place: LogPlace,
         name: &[u8],
     ) -> Outcome<Option<FoundName>> {
-        let Some(table) = self.session.name_table(inode) else {
+        let Some(table) = self.volume.session.name_table(inode) else {
             return Ok(None);
         };
         let hash = self.hash(name);
@@ -104,7 +105,7 @@ impl Volume {
                 continue;
             }
             let position = LogPosition(word & POSITION_MASK);
-            let (_, entry, _) = self.read_entry(place, position, &mut bytes)?;
+            let (_, entry, _) = Log::of(self.volume).read_entry(place, position, &mut bytes)?;
             if let Entry::NameAdd {
                 ino,
                 kind,
@@ -113,7 +114,8 @@ impl Volume {
             } = entry
                 && found == name
             {
-                let kind = kind_of(kind).ok_or_else(|| self.damaged_in(place, "kind of a name"))?;
+                let kind =
+                    kind_of(kind).ok_or_else(|| self.volume.damaged_in(place, "kind of a name"))?;
                 return Ok(Some(FoundName {
                     ino,
                     kind,
@@ -126,7 +128,7 @@ impl Volume {
 
     /// Apply a `NameAdd` or `NameRemove` to the table. If two entries add one name, the later one counts.
     pub(crate) fn apply_name(
-        &self,
+        self,
         locked: &Locked<'_>,
         position: LogPosition,
         entry: &Entry<'_>,
@@ -137,18 +139,23 @@ impl Volume {
             Entry::NameAdd {
                 kind, cookie, name, ..
             } => {
-                let kind =
-                    kind_of(kind).ok_or_else(|| self.damaged(locked.ino, "kind of a name"))?;
+                let kind = kind_of(kind)
+                    .ok_or_else(|| self.volume.damaged(locked.ino, "kind of a name"))?;
                 if cookie >= END_OF_COOKIES || loading && cookie < locked.next_cookie() {
-                    return Err(self.damaged(locked.ino, "place of a name"));
+                    return Err(self.volume.damaged(locked.ino, "place of a name"));
                 }
                 // An existing name is never added, but media may be forged.
                 if loading && let Some(found) = self.find_name(locked, name)? {
-                    self.damaged(locked.ino, "a name that is there twice");
+                    self.volume
+                        .damaged(locked.ino, "a name that is there twice");
                     self.remove_position(locked, found.position)?;
                 }
                 self.reserve_names(locked, 1)?;
-                let table = self.session.name_table(inode).ok_or(Errno(libc::EIO))?;
+                let table = self
+                    .volume
+                    .session
+                    .name_table(inode)
+                    .ok_or(Errno(libc::EIO))?;
                 if insert(table, self.hash(name), position.0) {
                     add(&inode.inline_words[USED], 1);
                 }
@@ -165,9 +172,10 @@ impl Volume {
         Ok(())
     }
 
-    fn remove_position(&self, locked: &Locked<'_>, added: LogPosition) -> Outcome<()> {
-        let damaged = || self.damaged(locked.ino, "removal of a name");
+    fn remove_position(self, locked: &Locked<'_>, added: LogPosition) -> Outcome<()> {
+        let damaged = || self.volume.damaged(locked.ino, "removal of a name");
         let geometry = self
+            .volume
             .geometry
             .get(added.pool().0 as usize)
             .ok_or_else(damaged)?;
@@ -175,12 +183,17 @@ impl Volume {
             return Err(damaged());
         }
         let mut bytes = [0u8; BLOCK];
-        let (_, entry, _) = self.read_entry(locked.log_place(), added, &mut bytes)?;
+        let (_, entry, _) =
+            Log::of(self.volume).read_entry(locked.log_place(), added, &mut bytes)?;
         let Entry::NameAdd { kind, name, .. } = entry else {
             return Err(damaged());
         };
         let hash = self.hash(name);
-        let table = self.session.name_table(locked.inode).ok_or_else(damaged)?;
+        let table = self
+            .volume
+            .session
+            .name_table(locked.inode)
+            .ok_or_else(damaged)?;
         let word = probe(table, hash)
             .take_while(|word| word.load(Ordering::Relaxed) != 0)
             .find(|word| word.load(Ordering::Relaxed) & POSITION_MASK == added.0)
@@ -201,8 +214,8 @@ impl Volume {
     }
 
     /// Whether the name added at this place is still there.
-    pub(crate) fn is_live(&self, inode: &SessionInode, position: LogPosition, name: &[u8]) -> bool {
-        let Some(table) = self.session.name_table(inode) else {
+    pub(crate) fn is_live(self, inode: &SessionInode, position: LogPosition, name: &[u8]) -> bool {
+        let Some(table) = self.volume.session.name_table(inode) else {
             return false;
         };
         probe(table, self.hash(name))

@@ -2,24 +2,24 @@
 //! change: after a short time it reads the log instead (`committed`).
 
 use crate::format::place::LogPlace;
+use crate::log::Log;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::patience::{self, LOOKING_PATIENCE};
 use crate::session::seqlock::OPTIMISTIC_TRIES;
 use crate::session::seqlock::Snapshot;
-use crate::session::volume::Volume;
 use crate::types::*;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-impl Volume {
+impl Log<'_> {
     /// Read an inode without its lock, else under the lock if it is free soon, else from its log.
     pub(crate) fn read_unlocked<T>(
-        &self,
+        self,
         ino: u64,
         unlocked: impl Fn(&SessionInode, LogPlace) -> Outcome<T>,
         committed: impl Fn() -> Outcome<T>,
     ) -> Outcome<T> {
-        let inode = self.inode(ino)?;
+        let inode = self.volume.inode(ino)?;
         loop {
             for _ in 0..OPTIMISTIC_TRIES {
                 if let Some(seen) = read_unlocked_once(inode, ino, &unlocked) {
@@ -27,19 +27,19 @@ impl Volume {
                 }
             }
             // A change that made no progress during an earlier wait is not waited for again.
-            let limit = if self.stuck.is(ino, inode) {
+            let limit = if self.volume.stuck.is(ino, inode) {
                 Duration::ZERO
             } else {
                 LOOKING_PATIENCE
             };
             let locked = patience::within(limit, || {
-                let locked = self.lock_beside_leases(ino)?;
+                let locked = self.volume.lock_beside_leases(ino)?;
                 unlocked(locked.inode, locked.log_place())
             });
             if let Ok(outcome) = locked {
                 return outcome;
             }
-            self.stuck.note(ino, inode);
+            self.volume.stuck.note(ino, inode);
             match committed() {
                 // It changes all the time, so its writer is not stopped.
                 Err(Errno(libc::EAGAIN)) => {}

@@ -2,11 +2,11 @@
 
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
-use crate::log::checksums;
 use crate::log::checksums::ATTRIBUTE;
 use crate::log::found_names::CookieRange;
 use crate::log::staging::Staged;
 use crate::log::unlocked::read_unlocked_once;
+use crate::log::{Log, checksums};
 use crate::namespace::attributes::{CAPABILITY, NO_CAPABILITY, XATTRS_UNKNOWN, check_xattr_name};
 use crate::namespace::named::BELOW_TRIES;
 use crate::namespace::names::{Birth, check_new_name, check_old_name, newborn};
@@ -20,7 +20,7 @@ use crate::session::seqlock::OPTIMISTIC_TRIES;
 use crate::session::volume::{FileReference, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
-use crate::space::striping;
+use crate::space::{InodeNumbers, striping};
 use crate::types::*;
 use std::sync::atomic::{Ordering, fence};
 
@@ -76,14 +76,14 @@ impl Volume {
         }
         let inode = inode.into();
         let locked = self.lock(inode.ino.0)?.same(inode)?;
-        if name == ATTRIBUTE && self.check_checksum_attribute(&locked, value)? {
+        if name == ATTRIBUTE && Log::of(self).check_checksum_attribute(&locked, value)? {
             return match mode {
                 XattrMode::Create => Err(Errno(libc::EEXIST)),
                 _ => Ok(()),
             };
         }
         if name == striping::ATTRIBUTE {
-            self.check_layout_attribute(&locked, value)?;
+            Log::of(self).check_layout_attribute(&locked, value)?;
         }
         if mode != XattrMode::Any {
             let exists = Metadata::of(self).has_attribute(&locked, name)?;
@@ -113,7 +113,7 @@ impl Volume {
             return Err(Errno(libc::ENODATA));
         }
         if name == striping::ATTRIBUTE {
-            self.check_layout_may_change(&locked)?;
+            Log::of(self).check_layout_may_change(&locked)?;
         }
         Metadata::of(self).commit_xattr(&locked, &Entry::XattrRemove { name }, Need::Freeing)
     }
@@ -144,7 +144,7 @@ impl Volume {
         if locked.kind() == FileKind::Directory {
             return Ok(());
         }
-        if self
+        if Log::of(self)
             .xattrs(locked.inode, locked.log_place())?
             .contains_key(CAPABILITY)
         {
@@ -311,7 +311,7 @@ impl Volume {
             let is_loaded = before.0 == LOADED && before == now();
             Ok(if is_loaded { end } else { u64::MAX })
         };
-        self.read_unlocked(ino.0, |inode, _| end(inode), known)
+        Log::of(self).read_unlocked(ino.0, |inode, _| end(inode), known)
     }
 
     /// Target of a symbolic link, which never changes. Does not wait for other threads.
@@ -406,16 +406,16 @@ impl Volume {
             head_index: 0,
             orphan: true,
         };
-        let done = self
+        let done = InodeNumbers::of(self)
             .write_certificate(&certificate)
             .and_then(|()| self.note_open(certificate.ino))
             .and_then(|()| {
                 let staged = Staged::fresh(self, certificate.ino, certificate.generation, commit)?;
-                self.commit_one(&staged)
+                Log::of(self).commit_one(&staged)
             });
         match done {
             Ok(()) => {
-                self.inode_settled(directory.me);
+                directory.me.inode_settled();
                 operation.finish();
                 Ok(newborn(&certificate, 0))
             }

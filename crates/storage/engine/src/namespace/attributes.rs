@@ -2,7 +2,9 @@
 
 use crate::data::write::MAX_FILE_BYTES;
 use crate::data::write_rules::WriteRules;
+use crate::data::{Reading, Writing};
 use crate::format::*;
+use crate::log::Log;
 use crate::log::checksums::NewSums;
 use crate::log::mapping::Mapping;
 use crate::log::staging::Staged;
@@ -11,7 +13,7 @@ use crate::rights::SETID;
 use crate::session::inode::Locked;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
-use crate::space::striping;
+use crate::space::{Placing, striping};
 use crate::types::*;
 
 /// Namespaces of extended attributes that are kept.
@@ -54,11 +56,10 @@ impl Metadata<'_> {
         let time_ns = self.volume.stamp_ns(locked.inode);
         let state = changed_state(&locked, change, time_ns);
         let mut operation = Operation::new(self.volume, locked.me);
-        self.volume.compact_if_due(&locked, &mut operation);
+        Log::of(self.volume).compact_if_due(&locked, &mut operation);
         let size = locked.size_bytes();
         if locked.kind() == FileKind::Regular && state.size_bytes > size {
-            self.volume
-                .zero_behind_end(&locked, size, state.size_bytes)?;
+            Writing::of(self.volume).zero_behind_end(&locked, size, state.size_bytes)?;
         }
         let shrinks = state.size_bytes < size;
         let mut staged = Staged::begin(
@@ -79,9 +80,9 @@ impl Metadata<'_> {
         }
         let _committing = rules.begin_commit(locked.inode)?;
         operation.commit(&[&staged])?;
-        self.volume.apply_commit(&locked, &staged, || {
+        Log::of(self.volume).apply_commit(&locked, &staged, || {
             for entry in [Some(entry), tail].iter().flatten() {
-                self.volume.apply_entry(
+                Log::of(self.volume).apply_entry(
                     &locked,
                     &mut operation,
                     position,
@@ -110,11 +111,9 @@ impl Metadata<'_> {
             return Ok(None);
         }
         let mut bytes = [0u8; BLOCK];
-        self.volume
-            .old_block(locked, file_block, word, &mut bytes)?;
+        Reading::of(self.volume).old_block(locked, file_block, word, &mut bytes)?;
         bytes[within as usize..].fill(0);
-        let prefer = self
-            .volume
+        let prefer = Placing::of(self.volume)
             .placement(operation.me, locked.inode)
             .pool_for(locked.ino, file_block);
         let taken = operation.take(locked.ino, file_block, 1, prefer, Need::Freeing)?;
@@ -133,8 +132,7 @@ impl Metadata<'_> {
         if name == striping::ATTRIBUTE && locked.kind() != FileKind::Directory {
             Ok(locked.layout() != LayoutWord::UNSET)
         } else {
-            Ok(self
-                .volume
+            Ok(Log::of(self.volume)
                 .xattrs(locked.inode, locked.log_place())?
                 .contains_key(name))
         }
@@ -147,14 +145,20 @@ impl Metadata<'_> {
         need: Need,
     ) -> Outcome<()> {
         let mut operation = Operation::new(self.volume, locked.me);
-        self.volume.compact_if_due(locked, &mut operation);
+        Log::of(self.volume).compact_if_due(locked, &mut operation);
         let time_ns = self.volume.stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;
         let position = staged.add(&mut operation, entry, time_ns)?;
         operation.commit(&[&staged])?;
-        self.volume.apply_commit(locked, &staged, || {
-            self.volume
-                .apply_entry(locked, &mut operation, position, entry, time_ns, false)
+        Log::of(self.volume).apply_commit(locked, &staged, || {
+            Log::of(self.volume).apply_entry(
+                locked,
+                &mut operation,
+                position,
+                entry,
+                time_ns,
+                false,
+            )
         })?;
         operation.finish();
         Ok(())

@@ -5,6 +5,7 @@ use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::found_names::{CookieRange, Names, kind_of};
 use crate::log::name_table::{POSITION_MASK, TOMBSTONE};
+use crate::log::{Log, NameTable};
 use crate::namespace::Lookups;
 use crate::session::layout::SessionInode;
 use crate::session::walks::Walk;
@@ -45,7 +46,7 @@ impl Lookups<'_> {
             pages_before: start.pages_before,
             ..place
         };
-        let walked = self.volume.walk_log(
+        let walked = Log::of(self.volume).walk_log(
             place,
             commit,
             start.position,
@@ -63,7 +64,9 @@ impl Lookups<'_> {
                 else {
                     return Ok(());
                 };
-                if !range.holds(cookie) || !self.volume.is_live(inode, position, name) {
+                if !range.holds(cookie)
+                    || !NameTable::of(self.volume).is_live(inode, position, name)
+                {
                     return Ok(());
                 }
                 if names.is_full() {
@@ -119,7 +122,7 @@ impl Lookups<'_> {
                 continue;
             }
             let position = LogPosition(word & POSITION_MASK);
-            let (_, entry, _) = self.volume.read_entry(place, position, &mut bytes)?;
+            let (_, entry, _) = Log::of(self.volume).read_entry(place, position, &mut bytes)?;
             let Entry::NameAdd {
                 ino,
                 kind,

@@ -1,6 +1,7 @@
 //! Extended attributes, read without waiting for a thread that changes the inode.
 
 use crate::format::LayoutWord;
+use crate::log::Log;
 use crate::log::xattrs::Xattrs;
 use crate::namespace::Lookups;
 use crate::space::striping;
@@ -16,7 +17,7 @@ pub(super) struct OfFile {
 impl Lookups<'_> {
     pub(super) fn look_at_xattrs(self, ino: InodeNumber) -> Outcome<(Xattrs, Option<OfFile>)> {
         let is_directory = |mode| FileKind::from_mode(mode) == Some(FileKind::Directory);
-        self.volume.read_unlocked(
+        Log::of(self.volume).read_unlocked(
             ino.0,
             |inode, place| {
                 let of_file = OfFile {
@@ -24,11 +25,11 @@ impl Lookups<'_> {
                     layout: striping::value_of(LayoutWord(inode.layout.load(Ordering::Relaxed))),
                 };
                 let is_directory = is_directory(inode.mode.load(Ordering::Relaxed));
-                let all = self.volume.xattrs(inode, place)?;
+                let all = Log::of(self.volume).xattrs(inode, place)?;
                 Ok((all, (!is_directory).then_some(of_file)))
             },
             || {
-                let (all, born) = self.volume.committed_xattrs(ino.0)?;
+                let (all, born) = Log::of(self.volume).committed_xattrs(ino.0)?;
                 let said = all.get(striping::ATTRIBUTE).cloned();
                 let of_file = OfFile {
                     has_sums: born.checksums,

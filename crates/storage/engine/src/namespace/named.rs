@@ -2,6 +2,7 @@
 //! forged media a name may lead to any inode.
 
 use crate::log::found_names::FoundName;
+use crate::log::{Log, NameTable};
 use crate::namespace::Naming;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
@@ -31,8 +32,7 @@ impl<'v> Naming<'v> {
     /// Lock a directory to change its names. Compaction moves entries, so it is done before any lookup.
     pub(crate) fn lock_for_change(self, directory: impl Into<InodeHandle>) -> Outcome<Locked<'v>> {
         let locked = self.lock_directory(directory)?;
-        self.volume
-            .compact_if_due(&locked, &mut Operation::new(self.volume, locked.me));
+        Log::of(self.volume).compact_if_due(&locked, &mut Operation::new(self.volume, locked.me));
         Ok(locked)
     }
 
@@ -46,8 +46,7 @@ impl<'v> Naming<'v> {
         let mut parent = 0;
         for _ in 0..BELOW_TRIES {
             let directory = lock()?;
-            let found = self
-                .volume
+            let found = NameTable::of(self.volume)
                 .find_name(&directory, name)?
                 .ok_or(Errno(libc::ENOENT))?;
             wanted(&directory, &found)?;

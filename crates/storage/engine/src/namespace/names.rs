@@ -1,13 +1,16 @@
 //! Names: create, link, unlink. Locks are taken from the directory to the inode of a name.
 
+use crate::data::Reading;
 use crate::format::*;
 use crate::log::checksums::NewSums;
 use crate::log::mapping::Mapping;
 use crate::log::staging::Staged;
+use crate::log::{Log, NameTable};
 use crate::namespace::Naming;
 use crate::session::inode::Locked;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
+use crate::space::{InodeNumbers, Placing};
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
@@ -52,13 +55,16 @@ impl Naming<'_> {
         check_new_name(name)?;
         let kind = FileKind::from_mode(new.mode).ok_or(Errno(libc::EINVAL))?;
         let directory = self.lock_for_change(parent)?;
-        if self.volume.find_name(&directory, name)?.is_some() {
+        if NameTable::of(self.volume)
+            .find_name(&directory, name)?
+            .is_some()
+        {
             return Err(Errno(libc::EEXIST));
         }
         if kind == FileKind::Directory {
             directory.check_subdirectory_fits()?;
         }
-        self.volume.reserve_names(&directory, 1)?;
+        NameTable::of(self.volume).reserve_names(&directory, 1)?;
         let mut operation = Operation::new(self.volume, directory.me);
         let certificate = self.certify(&mut operation, &directory, new)?;
         let result =
@@ -76,14 +82,15 @@ impl Naming<'_> {
         directory: &Locked<'_>,
         new: &NewInode,
     ) -> Outcome<Certificate> {
-        let ino = self
-            .volume
-            .take_inode(operation, self.volume.pool_for_new_inode(directory.me))?;
+        let ino = InodeNumbers::of(self.volume).take_inode(
+            operation,
+            Placing::of(self.volume).pool_for_new_inode(directory.me),
+        )?;
         let inherits = directory.inode.mode.load(Ordering::Relaxed) & libc::S_ISGID != 0;
         let is_directory = new.mode & libc::S_IFMT == libc::S_IFDIR;
         Ok(Certificate {
             ino,
-            generation: self.volume.next_generation(ino)?,
+            generation: InodeNumbers::of(self.volume).next_generation(ino)?,
             mode: new.mode
                 | if inherits && is_directory {
                     libc::S_ISGID
@@ -102,7 +109,7 @@ impl Naming<'_> {
             parent: directory.ino,
             checksums: directory.inode.checksums.load(Ordering::Relaxed) != 0
                 && keeps_checksums(new.mode),
-            layout: self.volume.layout_of_new(directory, new.mode),
+            layout: Log::of(self.volume).layout_of_new(directory, new.mode),
         })
     }
 
@@ -115,7 +122,7 @@ impl Naming<'_> {
         certificate: &Certificate,
         birth: Birth<'_>,
     ) -> Outcome<Attributes> {
-        self.volume.write_certificate(certificate)?;
+        InodeNumbers::of(self.volume).write_certificate(certificate)?;
         let ino = certificate.ino;
         let commit = CommitWord {
             tail: LogPosition::NONE,
@@ -144,9 +151,9 @@ impl Naming<'_> {
             }
             return Err(errno);
         }
-        self.volume.inode_settled(directory.me);
-        self.volume.apply_commit(directory, &staged, || {
-            self.volume.apply_entry(
+        directory.me.inode_settled();
+        Log::of(self.volume).apply_commit(directory, &staged, || {
+            Log::of(self.volume).apply_entry(
                 directory,
                 operation,
                 position,
@@ -181,7 +188,7 @@ impl Naming<'_> {
             child.ino,
             0,
             1,
-            self.volume.pool_for_new_inode(operation.me),
+            Placing::of(self.volume).pool_for_new_inode(operation.me),
             Need::Ordinary,
         )?;
         let mut bytes = [0u8; BLOCK];
@@ -211,7 +218,7 @@ impl Naming<'_> {
             return Err(self.volume.damaged(ino.0, "target of a symbolic link"));
         }
         let mut target = [0u8; BLOCK];
-        self.volume.old_block(&locked, 0, word, &mut target)?;
+        Reading::of(self.volume).old_block(&locked, 0, word, &mut target)?;
         Ok(target[..bytes].to_vec())
     }
 
@@ -222,7 +229,10 @@ impl Naming<'_> {
         name: &[u8],
     ) -> Outcome<Attributes> {
         let directory = self.lock_for_change(parent)?;
-        if self.volume.find_name(&directory, name)?.is_some() {
+        if NameTable::of(self.volume)
+            .find_name(&directory, name)?
+            .is_some()
+        {
             return Err(Errno(libc::EEXIST));
         }
         if inode.ino == parent.ino {
@@ -233,9 +243,9 @@ impl Naming<'_> {
         if nlink >= MAX_LINKS {
             return Err(Errno(libc::EMLINK));
         }
-        self.volume.reserve_names(&directory, 1)?;
+        NameTable::of(self.volume).reserve_names(&directory, 1)?;
         let mut operation = Operation::new(self.volume, directory.me);
-        self.volume.compact_if_due(&child, &mut operation);
+        Log::of(self.volume).compact_if_due(&child, &mut operation);
         let time_ns = self.volume.stamp_all_ns(&[&directory, &child]);
         let mut staged = Staged::begin(&directory, Need::Ordinary)?;
         let entry = Entry::NameAdd {
@@ -254,10 +264,9 @@ impl Naming<'_> {
         let attributes = Entry::Attributes(state);
         let at = staged_child.add(&mut operation, &attributes, time_ns)?;
         operation.commit(&[&staged, &staged_child])?;
-        let applied = self
-            .volume
+        let applied = Log::of(self.volume)
             .apply_commit(&directory, &staged, || {
-                self.volume.apply_entry(
+                Log::of(self.volume).apply_entry(
                     &directory,
                     &mut operation,
                     position,
@@ -267,12 +276,18 @@ impl Naming<'_> {
                 )
             })
             .and_then(|()| {
-                self.volume.apply_commit(&child, &staged_child, || {
-                    self.volume
-                        .apply_entry(&child, &mut operation, at, &attributes, time_ns, false)
+                Log::of(self.volume).apply_commit(&child, &staged_child, || {
+                    Log::of(self.volume).apply_entry(
+                        &child,
+                        &mut operation,
+                        at,
+                        &attributes,
+                        time_ns,
+                        false,
+                    )
                 })
             });
-        self.volume.or_forget(&[&directory, &child], applied)?;
+        Log::of(self.volume).or_forget(&[&directory, &child], applied)?;
         operation.finish();
         Ok(child.attributes())
     }
@@ -285,7 +300,7 @@ impl Naming<'_> {
     ) -> Outcome<()> {
         let outcome = self.remove_name_noted(directory, child, position);
         // Deleted, or open in some process and then not deleted here.
-        self.volume.inode_settled(directory.me);
+        directory.me.inode_settled();
         outcome
     }
 
@@ -302,14 +317,19 @@ impl Naming<'_> {
         let at = staged.add(&mut operation, &entry, time_ns)?;
         let dropped = self.stage_drop(&mut operation, child, time_ns)?;
         operation.commit(&[&staged, &dropped.staged])?;
-        let applied = self
-            .volume
+        let applied = Log::of(self.volume)
             .apply_commit(directory, &staged, || {
-                self.volume
-                    .apply_entry(directory, &mut operation, at, &entry, time_ns, false)
+                Log::of(self.volume).apply_entry(
+                    directory,
+                    &mut operation,
+                    at,
+                    &entry,
+                    time_ns,
+                    false,
+                )
             })
             .and_then(|()| self.apply_drop(&mut operation, child, &dropped, time_ns));
-        self.volume.or_forget(&[directory, child], applied)?;
+        Log::of(self.volume).or_forget(&[directory, child], applied)?;
         operation.finish();
         drop(operation);
         self.volume.delete_if_unused(child)
@@ -328,7 +348,7 @@ impl Naming<'_> {
         let position = if nlink <= 1 || child.kind() == FileKind::Directory {
             staged.commit.orphan = true;
             // If this thread dies, the process that reaps it finishes the deletion.
-            self.volume.inode_losing(operation.me, child.ino);
+            operation.me.inode_losing(child.ino);
             None
         } else {
             let state = AttributeState {
@@ -350,25 +370,24 @@ impl Naming<'_> {
         dropped: &Dropped,
         time_ns: i64,
     ) -> Outcome<()> {
-        self.volume
-            .apply_commit(child, &dropped.staged, || match dropped.position {
-                Some((at, state)) => self.volume.apply_entry(
-                    child,
-                    operation,
-                    at,
-                    &Entry::Attributes(state),
-                    time_ns,
-                    false,
-                ),
-                None => {
-                    child.inode.nlink.store(0, Ordering::Relaxed);
-                    child
-                        .inode
-                        .ctime_ns
-                        .store(time_ns as u64, Ordering::Relaxed);
-                    Ok(())
-                }
-            })
+        Log::of(self.volume).apply_commit(child, &dropped.staged, || match dropped.position {
+            Some((at, state)) => Log::of(self.volume).apply_entry(
+                child,
+                operation,
+                at,
+                &Entry::Attributes(state),
+                time_ns,
+                false,
+            ),
+            None => {
+                child.inode.nlink.store(0, Ordering::Relaxed);
+                child
+                    .inode
+                    .ctime_ns
+                    .store(time_ns as u64, Ordering::Relaxed);
+                Ok(())
+            }
+        })
     }
 }
 

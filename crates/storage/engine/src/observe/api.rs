@@ -44,7 +44,7 @@ impl Volume {
 
     /// Position in the machine of the node a pool lies on.
     pub fn node_position(&self, pool: usize) -> usize {
-        self.node_index(pool as u8)
+        self.session.node_index(pool as u8)
     }
 
     /// All threads that use the volume now, and their notes of `window`.

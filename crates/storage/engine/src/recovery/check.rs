@@ -4,9 +4,11 @@
 use crate::attach::attach_volume::{create_session, lock_for_check};
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
 use crate::attach::private::PrivateMemory;
+use crate::data::Reading;
 use crate::data::verified::BadBlocks;
 use crate::format::*;
 use crate::log::staging::Staged;
+use crate::log::{Log, NameTable};
 use crate::namespace::Naming;
 use crate::recovery::Recovery;
 use crate::requests::*;
@@ -373,7 +375,7 @@ impl Check<'_> {
     fn remove_dangling(&self, directory: u64, name: &[u8]) -> Outcome<()> {
         let volume = self.volume;
         let locked = Naming::of(volume).lock_for_change(InodeNumber(directory))?;
-        let found = volume
+        let found = NameTable::of(volume)
             .find_name(&locked, name)?
             .ok_or(Errno(libc::ENOENT))?;
         let mut operation = Operation::new(volume, locked.me);
@@ -384,8 +386,8 @@ impl Check<'_> {
         };
         let at = staged.add(&mut operation, &entry, time_ns)?;
         operation.commit(&[&staged])?;
-        volume.apply_commit(&locked, &staged, || {
-            volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
+        Log::of(volume).apply_commit(&locked, &staged, || {
+            Log::of(volume).apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
         })?;
         operation.finish();
         Ok(())
@@ -449,7 +451,7 @@ impl Check<'_> {
         if self.volume.read_record(ino)?.certificate.checksums {
             let locked = self.volume.lock(ino)?;
             if locked.has_sums() {
-                self.volume
+                Reading::of(self.volume)
                     .verify_blocks(&locked, 0, usize::MAX, &mut |bad| all.push(bad));
             }
         }
@@ -504,8 +506,8 @@ impl Check<'_> {
         });
         let at = staged.add(&mut operation, &entry, time_ns)?;
         operation.commit(&[&staged])?;
-        volume.apply_commit(&locked, &staged, || {
-            volume.apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
+        Log::of(volume).apply_commit(&locked, &staged, || {
+            Log::of(volume).apply_entry(&locked, &mut operation, at, &entry, time_ns, false)
         })?;
         operation.finish();
         Ok(())

@@ -8,6 +8,7 @@ use crate::session::layout::*;
 use crate::session::lock::Acquired;
 use crate::session::patience;
 use crate::session::volume::Severity;
+use crate::space::Space;
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -176,7 +177,7 @@ impl Reaper<'_> {
         let incoming = Extent::decode(slot.incoming.load(Ordering::Acquire));
         if incoming.count > 0 {
             // While `incoming` still names it: the dead thread may hold the group's lock.
-            self.volume.settle_group_of(incoming)?;
+            Space::of(self.volume).settle_group_of(incoming)?;
             slot.incoming.store(0, Ordering::Release);
             if !is_in_pocket(slot, incoming) {
                 slot.outgoing.store(incoming.encode(), Ordering::Release);
@@ -196,10 +197,10 @@ impl Reaper<'_> {
         }
         match self.volume.lock_beside_leases(ino) {
             Ok(locked) => {
-                self.volume.inode_losing(locked.me, ino);
+                locked.me.inode_losing(ino);
                 slot.pending_inode.store(0, Ordering::Release);
                 let _ = self.volume.delete_if_unused(&locked);
-                self.volume.inode_settled(locked.me);
+                locked.me.inode_settled();
             }
             Err(Errno(libc::ESTALE)) if word == ino => self.volume.free_inode(slot, ino),
             Err(errno) if patience::is_expiry(errno) => return Err(errno),

@@ -3,10 +3,12 @@
 
 use crate::format::place::LogPlace;
 use crate::format::*;
+use crate::log::Log;
 use crate::recovery::Recovery;
 use crate::requests::*;
 use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::{Locked, is_extent_valid};
+use crate::space::{InodeNumbers, Space};
 use crate::types::{AllocationPolicy, Errno, FileKind, InodeNumber, Outcome};
 use egeria_media::{PoolIndex, PoolOffset};
 
@@ -29,7 +31,7 @@ impl Recovery<'_> {
                 ),
             )
         };
-        self.volume.initialise_space();
+        Space::of(self.volume).initialise_space();
         for slot in 0..JOURNAL_SLOTS as usize {
             if let Some(records) = self.volume.complete_journal(slot) {
                 report.dead_slots += 1;
@@ -48,7 +50,7 @@ impl Recovery<'_> {
             }
         });
         recovered.map_err(failed)?;
-        self.volume.count_free_space();
+        Space::of(self.volume).count_free_space();
         report.freed_orphans = orphans.len() as u64;
         for (pool, at) in orphans {
             // Recovery may be interrupted anywhere: an orphan not dropped now is dropped next time.
@@ -83,8 +85,8 @@ impl Recovery<'_> {
         for chunk in 0..self.volume.geometry[pool].inode_blocks {
             match self.inode_block(index, chunk) {
                 Ok(Some(block)) => {
-                    if !self.volume.claim_blocks(pool, block.0, 1) {
-                        self.volume.note_shared_blocks();
+                    if !Space::of(self.volume).claim_blocks(pool, block.0, 1) {
+                        Space::of(self.volume).note_shared_blocks();
                         self.volume.report_damage(&format!(
                             "pool {pool}: inode block {chunk} shares block {block}"
                         ));
@@ -94,7 +96,7 @@ impl Recovery<'_> {
                 Err(_) => {
                     // Its numbers must not be given out again.
                     for slot in 0..INODES_PER_BLOCK {
-                        self.volume
+                        InodeNumbers::of(self.volume)
                             .claim_inode(pool, chunk * INODES_PER_BLOCK + slot);
                     }
                 }
@@ -161,7 +163,7 @@ impl Recovery<'_> {
         match self.volume.read_record(ino) {
             Ok(record) if record.commit.orphan => orphans.push(place),
             Ok(_) => {
-                self.volume.claim_inode(pool.0 as usize, index);
+                InodeNumbers::of(self.volume).claim_inode(pool.0 as usize, index);
                 // Damage was reported. What can be claimed is claimed; the rest answers EIO when used.
                 if let Ok(locked) = self.volume.lock_unloaded(me, ino)
                     && self.claim_object(&locked).is_err()
@@ -169,7 +171,7 @@ impl Recovery<'_> {
                     self.claim_up_to_damage(&locked);
                 }
             }
-            Err(_) => self.volume.claim_inode(pool.0 as usize, index),
+            Err(_) => InodeNumbers::of(self.volume).claim_inode(pool.0 as usize, index),
         }
         Ok(())
     }
@@ -177,11 +179,8 @@ impl Recovery<'_> {
     /// Claim an inode's log pages and blocks.
     fn claim_object(self, locked: &Locked<'_>) -> Outcome<()> {
         for page in self.volume.log_pages(locked)? {
-            if !self
-                .volume
-                .claim_blocks(page.pool().0 as usize, page.block().0, 1)
-            {
-                self.volume.note_shared_blocks();
+            if !Space::of(self.volume).claim_blocks(page.pool().0 as usize, page.block().0, 1) {
+                Space::of(self.volume).note_shared_blocks();
                 self.volume.report_damage(&format!(
                     "inode {}: a log page shares block {} of pool {}",
                     locked.ino,
@@ -210,13 +209,12 @@ impl Recovery<'_> {
             generation: record.certificate.generation,
             ..locked.log_place()
         };
-        let _ = self.volume.walk_log(
+        let _ = Log::of(self.volume).walk_log(
             place,
             record.commit,
             LogPosition::NONE,
             &mut |page| {
-                self.volume
-                    .claim_blocks(page.pool().0 as usize, page.block().0, 1);
+                Space::of(self.volume).claim_blocks(page.pool().0 as usize, page.block().0, 1);
                 Ok(())
             },
             &mut |_, entry, _| {
@@ -225,7 +223,7 @@ impl Recovery<'_> {
                 }) = *entry
                     && is_extent_valid(self.volume, pool, block, count)
                 {
-                    self.volume.claim_blocks(pool.0 as usize, block.0, count);
+                    Space::of(self.volume).claim_blocks(pool.0 as usize, block.0, count);
                 }
                 Ok(())
             },
@@ -238,11 +236,8 @@ impl Recovery<'_> {
         let mut shared: Option<Shared> = None;
         while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
             let word = index.load(found);
-            if !self
-                .volume
-                .claim_blocks(word.pool().0 as usize, word.block().0, 1)
-            {
-                self.volume.note_shared_blocks();
+            if !Space::of(self.volume).claim_blocks(word.pool().0 as usize, word.block().0, 1) {
+                Space::of(self.volume).note_shared_blocks();
                 let longer = shared.and_then(|shared| shared.with(found, word));
                 if longer.is_none() {
                     self.report_shared(locked.ino, shared);

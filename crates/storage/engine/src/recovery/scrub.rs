@@ -3,8 +3,10 @@
 //! Logs and records are read from the media again, whatever the session has loaded of them. An inode's lock is held
 //! for one piece at a time, so that other threads do not wait long. It is never held while the caller pauses.
 
+use crate::data::Reading;
 use crate::format::place::LogPlace;
 use crate::format::*;
+use crate::log::Log;
 use crate::recovery::Recovery;
 use crate::recovery::check::printable;
 use crate::requests::*;
@@ -190,7 +192,7 @@ impl Scrub<'_, '_> {
         let from = resume.map_or(LogPosition::NONE, |resume| resume.at);
         let (entered, next) = (Cell::new(0), Cell::new(None));
         let full = Errno(libc::ECANCELED);
-        let walked = volume.walk_log(
+        let walked = Log::of(volume).walk_log(
             place,
             record.commit,
             from,
@@ -258,7 +260,8 @@ impl Scrub<'_, '_> {
         let mut bad = Vec::new();
         let volume = self.volume;
         let (next, read) =
-            volume.verify_blocks(locked, from, BLOCKS_AT_ONCE, &mut |found| bad.push(found));
+            Reading::of(volume)
+                .verify_blocks(locked, from, BLOCKS_AT_ONCE, &mut |found| bad.push(found));
         self.read(0, read * BLOCK as u64);
         for bad in bad {
             self.found(locked.ino, Vec::new(), &bad.text());

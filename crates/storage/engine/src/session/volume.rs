@@ -16,7 +16,7 @@ use crate::session::stuck::Stuck;
 use crate::session::walks::Walks;
 use crate::types::*;
 use egeria_media::emulation::Emulation;
-use egeria_media::{BlockNumber, CallerDestination, Pool, PoolIndex};
+use egeria_media::{BlockNumber, Pool, PoolIndex};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -366,51 +366,5 @@ impl Volume {
     #[inline(always)]
     pub(crate) fn path_mode(&self) -> PathMode {
         PathMode(self.session.header().path_mode.load(Ordering::Relaxed))
-    }
-
-    /// Read into a buffer.
-    ///
-    /// # Errors
-    /// As `read_to`.
-    pub fn read(
-        &self,
-        file: FileReference,
-        offset_bytes: u64,
-        buffer: &mut [u8],
-    ) -> Outcome<usize> {
-        self.read_to(file, offset_bytes, buffer.into())
-    }
-
-    /// Write a buffer.
-    ///
-    /// # Errors
-    /// As `write_from`.
-    pub fn write(&self, file: FileReference, offset_bytes: u64, buffer: &[u8]) -> Outcome<usize> {
-        self.write_from(file, offset_bytes, buffer.into())
-    }
-
-    /// Write a buffer at the end of file; see `append_from`.
-    ///
-    /// # Errors
-    /// As `append_from`.
-    pub fn append(&self, file: FileReference, buffer: &[u8]) -> Outcome<(u64, usize)> {
-        self.append_from(file, buffer.into())
-    }
-
-    /// As `read_to`, for preload.
-    ///
-    /// # Errors
-    /// As `read_to`; `EAGAIN` when the inode is kernel-cached: pass the call to the kernel.
-    #[inline]
-    pub fn read_direct(
-        &self,
-        file: FileReference,
-        offset_bytes: u64,
-        to: CallerDestination<'_>,
-    ) -> Outcome<usize> {
-        if self.is_kernel_cached(file) {
-            return Err(Errno(libc::EAGAIN));
-        }
-        self.read_to(file, offset_bytes, to)
     }
 }

@@ -10,6 +10,7 @@ use self::changes::{Changes, Ends};
 use crate::format::*;
 use crate::log::found_names::FoundName;
 use crate::log::staging::Staged;
+use crate::log::{Log, NameTable};
 use crate::namespace::names::Dropped;
 use crate::namespace::{Naming, Renaming};
 use crate::session::inode::Locked;
@@ -140,11 +141,10 @@ impl<'v> Renaming<'v> {
         request: &Request<'_>,
         lines: &[Vec<u64>],
     ) -> Outcome<Tried> {
-        let source = self
-            .volume
+        let source = NameTable::of(self.volume)
             .find_name(&ends.old, request.name)?
             .ok_or(Errno(libc::ENOENT))?;
-        let target = self.volume.find_name(ends.target(), request.new_name)?;
+        let target = NameTable::of(self.volume).find_name(ends.target(), request.new_name)?;
         match (request.mode, target) {
             (RenameMode::NoReplace, Some(_)) => return Err(Errno(libc::EEXIST)),
             (RenameMode::Exchange, None) => return Err(Errno(libc::ENOENT)),
@@ -201,8 +201,7 @@ impl<'v> Renaming<'v> {
         let (moved, other) = self.lock_children(source, target)?;
         check_remembered()?;
         for child in other.iter().chain([&moved]) {
-            self.volume
-                .compact_if_due(child, &mut Operation::new(self.volume, child.me));
+            Log::of(self.volume).compact_if_due(child, &mut Operation::new(self.volume, child.me));
         }
         if request.mode == RenameMode::Exchange {
             check_room(ends, source, target)?;
@@ -220,7 +219,7 @@ impl<'v> Renaming<'v> {
         check_room(ends, source, target)?;
         let outcome = self.replace(ends, request, (&moved, source), other.as_ref().zip(target));
         // The replaced inode was deleted, or is open in some process and then not deleted here.
-        self.volume.inode_settled(ends.old.me);
+        ends.old.me.inode_settled();
         outcome.map(|()| Tried::Renamed)
     }
 
@@ -254,7 +253,7 @@ impl<'v> Renaming<'v> {
             time_ns.max(self.volume.stamp_ns(replaced.inode))
         });
         let mut operation = Operation::new(self.volume, ends.old.me);
-        self.volume.reserve_names(ends.target(), 1)?;
+        NameTable::of(self.volume).reserve_names(ends.target(), 1)?;
         let mut changes = Changes::begin(ends, time_ns)?;
         if let Some((_, target)) = replaced {
             changes.stage(
@@ -304,7 +303,7 @@ impl<'v> Renaming<'v> {
                 _ => Ok(()),
             });
         let other = replaced.map(|(other, _)| other);
-        self.volume.or_forget(&ends.and(moved, other), applied)?;
+        Log::of(self.volume).or_forget(&ends.and(moved, other), applied)?;
         operation.finish();
         drop(operation);
         match replaced {
@@ -324,8 +323,8 @@ impl<'v> Renaming<'v> {
             .volume
             .stamp_all_ns(&[&ends.old, ends.target(), moved, other]);
         let mut operation = Operation::new(self.volume, ends.old.me);
-        self.volume.reserve_names(&ends.old, 2)?;
-        self.volume.reserve_names(ends.target(), 2)?;
+        NameTable::of(self.volume).reserve_names(&ends.old, 2)?;
+        NameTable::of(self.volume).reserve_names(ends.target(), 2)?;
         let mut changes = Changes::begin(ends, time_ns)?;
         changes.stage(
             &mut operation,
@@ -370,8 +369,7 @@ impl<'v> Renaming<'v> {
             .apply(self.volume, &mut operation)
             .and_then(|()| self.apply_move(&mut operation, moved, &child, time_ns))
             .and_then(|()| self.apply_move(&mut operation, other, &back, time_ns));
-        self.volume
-            .or_forget(&ends.and(moved, Some(other)), applied)?;
+        Log::of(self.volume).or_forget(&ends.and(moved, Some(other)), applied)?;
         operation.finish();
         Ok(())
     }
@@ -409,8 +407,8 @@ impl<'v> Renaming<'v> {
         child: &Moved,
         time_ns: i64,
     ) -> Outcome<()> {
-        self.volume.apply_commit(moved, &child.staged, || {
-            self.volume.apply_entry(
+        Log::of(self.volume).apply_commit(moved, &child.staged, || {
+            Log::of(self.volume).apply_entry(
                 moved,
                 operation,
                 child.position,

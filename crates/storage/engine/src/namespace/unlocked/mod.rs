@@ -2,6 +2,8 @@
 //! thread stopped in the middle of a change: after a short time it reads the log instead (`committed`).
 
 use crate::format::*;
+use crate::log::Log;
+use crate::log::NameTable;
 use crate::log::found_names::{CookieRange, FoundName, Names};
 use crate::log::unlocked::{begin_look, unlocked_place};
 use crate::namespace::Lookups;
@@ -23,10 +25,10 @@ impl Lookups<'_> {
                 return Ok(());
             }
         }
-        *into = self.volume.read_unlocked(
+        *into = Log::of(self.volume).read_unlocked(
             ino.0,
             |inode, _| Ok(inode.attributes(ino.0)),
-            || self.volume.committed_attributes(ino.0),
+            || Log::of(self.volume).committed_attributes(ino.0),
         )?;
         Ok(())
     }
@@ -42,7 +44,7 @@ impl Lookups<'_> {
             return Err(Errno(libc::ENAMETOOLONG));
         }
         if name == b"." || name == b".." {
-            let up = self.volume.read_unlocked(
+            let up = Log::of(self.volume).read_unlocked(
                 parent.0,
                 |inode, _| living_directory(inode).map(|()| inode.parent.load(Ordering::Relaxed)),
                 || self.committed_parent(parent.0),
@@ -109,25 +111,27 @@ impl Lookups<'_> {
         let inode = self.volume.inode(directory)?;
         if let Some(look) = begin_look(inode)
             && living_directory(inode).is_ok()
-            && let Ok(Some(found)) =
-                self.volume
-                    .find_in_table(inode, unlocked_place(inode, directory), name)
+            && let Ok(Some(found)) = NameTable::of(self.volume).find_in_table(
+                inode,
+                unlocked_place(inode, directory),
+                name,
+            )
             && look.is_unchanged_after_copy(inode)
         {
             return Ok(Some((found, Some(look))));
         }
-        self.volume.read_unlocked(
+        Log::of(self.volume).read_unlocked(
             directory,
             |inode, place| {
                 // If the directory changed between the caller's snapshot and this one, the caller reads again.
                 let look = Snapshot::begin(inode);
                 living_directory(inode)?;
-                let found = self.volume.find_in_table(inode, place, name)?;
+                let found = NameTable::of(self.volume).find_in_table(inode, place, name)?;
                 Ok(found.map(|found| (found, Some(look))))
             },
             || {
                 self.committed_parent(directory)?;
-                let found = self.volume.committed_name(directory, name)?;
+                let found = Log::of(self.volume).committed_name(directory, name)?;
                 Ok(found.map(|found| (found, None)))
             },
         )
@@ -144,7 +148,7 @@ impl Lookups<'_> {
 
     /// The parent of a live directory, from its log.
     fn committed_parent(self, directory: u64) -> Outcome<u64> {
-        let attributes = self.volume.committed_attributes(directory)?;
+        let attributes = Log::of(self.volume).committed_attributes(directory)?;
         match (attributes.kind(), attributes.nlink) {
             (FileKind::Directory, 1..) => {}
             (FileKind::Directory, _) => return Err(Errno(libc::ENOENT)),
@@ -156,7 +160,7 @@ impl Lookups<'_> {
 
     /// Some of the names of a directory; none when it was removed.
     pub(crate) fn names_of(self, directory: u64, range: CookieRange) -> Outcome<Names> {
-        let names = self.volume.read_unlocked(
+        let names = Log::of(self.volume).read_unlocked(
             directory,
             |inode, place| {
                 match living_directory(inode) {
@@ -169,7 +173,7 @@ impl Lookups<'_> {
                 Err(Errno(libc::ENOENT)) => Ok(Names::default()),
                 outcome => {
                     outcome?;
-                    self.volume.committed_names(directory, range)
+                    Log::of(self.volume).committed_names(directory, range)
                 }
             },
         )?;

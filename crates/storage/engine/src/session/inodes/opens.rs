@@ -333,14 +333,14 @@ impl Volume {
         if !named() {
             return false;
         }
-        self.inode_losing(me, ino.0);
+        me.inode_losing(ino.0);
         take();
         // As in `open`: either we see that the last name is gone, or the thread that removed it saw the use gone.
         fence(Ordering::SeqCst);
         if !named() {
             self.delete_nameless(ino);
         }
-        self.inode_settled(me);
+        me.inode_settled();
         true
     }
 
@@ -348,12 +348,12 @@ impl Volume {
     pub(in crate::session) fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
         let nameless = locked.inode.nlink.load(Ordering::Relaxed) == 0;
         if nameless {
-            self.inode_losing(locked.me, locked.ino);
+            locked.me.inode_losing(locked.ino);
         }
         take();
         if nameless {
             let _ = self.delete_if_unused(locked);
-            self.inode_settled(locked.me);
+            locked.me.inode_settled();
         }
     }
 
@@ -378,7 +378,7 @@ impl Volume {
                 outcome = Err(*errno);
                 continue;
             }
-            self.inode_losing(me, ino);
+            me.inode_losing(ino);
             // Removed from the table first: a death in between leaves the hint too high, never too low.
             entry[0].store(GONE, Ordering::Release);
             let (opens, marks) = (counts % CACHED_UNIT, counts / CACHED_UNIT);
@@ -389,7 +389,7 @@ impl Volume {
             {
                 let _ = self.delete_if_unused(&locked);
             }
-            self.inode_settled(me);
+            me.inode_settled();
         }
         outcome?;
         let mut word = self.open_table_word(process).swap(0, Ordering::AcqRel);

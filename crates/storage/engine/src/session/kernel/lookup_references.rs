@@ -92,7 +92,7 @@ impl Volume {
         };
         let pool = pool.0 as usize;
         pool < self.geometry.len()
-            && index < self.inodes_of(pool)
+            && index < self.geometry[pool].inodes()
             && self
                 .lookup_reference_maps(pool)
                 .iter()
@@ -150,7 +150,7 @@ impl Volume {
     }
 
     fn lookup_reference_map(&self, mount: usize, pool: usize) -> &[AtomicU64] {
-        let inodes = self.inodes_of(pool);
+        let inodes = self.geometry[pool].inodes();
         self.session.lookup_reference_map(mount, pool, inodes)
     }
 
@@ -161,7 +161,7 @@ impl Volume {
     ) -> Option<(&AtomicU64, u64)> {
         let (pool, index) = inode_place(ino.0)?;
         let pool = pool.0 as usize;
-        (pool < self.geometry.len() && index < self.inodes_of(pool)).then(|| {
+        (pool < self.geometry.len() && index < self.geometry[pool].inodes()).then(|| {
             let map = self.lookup_reference_map(memory.0, pool);
             (&map[(index / 64) as usize], 1 << (index % 64))
         })

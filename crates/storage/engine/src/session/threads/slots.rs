@@ -24,6 +24,19 @@ pub(crate) struct Me<'a> {
 }
 
 impl Me<'_> {
+    /// An inode is about to lose its last name or open. Should this thread die, the process that reaps it deletes the
+    /// inode if it is unused then. Until `inode_settled`.
+    pub(crate) fn inode_losing(self, ino: u64) {
+        self.slot
+            .pending_inode
+            .store(ino | LOSING_USE, Ordering::Release);
+    }
+
+    /// The number is committed, or the inode is deleted or in use: this thread no longer has to settle it.
+    pub(crate) fn inode_settled(self) {
+        self.slot.pending_inode.store(0, Ordering::Release);
+    }
+
     /// The owner word of an inode while this thread holds its lock.
     #[inline]
     pub(crate) fn owner_word(self) -> OwnerWord {
@@ -186,6 +199,24 @@ impl Volume {
         // SAFETY: noted in this era, so it lies in this volume's session, which is mapped.
         let slot = unsafe { &*slot };
         Some(Me { slot, index })
+    }
+
+    /// Index of the pool of the node the thread runs on.
+    #[inline]
+    pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {
+        let header = self.session.header();
+        if self.media.len() == 1 {
+            return 0;
+        }
+        let pool = if self.path_mode().is_emulated() {
+            let node = self.session.emulation().node_of_thread(&me.slot.emulated);
+            header.pool_of_node[node % header.pool_of_node.len()].load(Ordering::Relaxed)
+        } else {
+            // SAFETY: no arguments; a failure is -1.
+            let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
+            header.pool_of_cpu[cpu % header.pool_of_cpu.len()].load(Ordering::Relaxed) as u32
+        };
+        (pool as usize).min(self.media.len() - 1)
     }
 
     #[cold]
