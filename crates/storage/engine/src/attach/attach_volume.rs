@@ -10,6 +10,10 @@ use crate::attach::session_line::{SessionLine, read_session_line, write_session_
 use crate::format::*;
 use crate::observe::Users;
 use crate::requests::*;
+use crate::session::LateWork;
+use crate::session::References;
+use crate::session::Slots;
+use crate::session::Uses;
 use crate::session::delegation::board::Delegates;
 use crate::session::layout::*;
 use crate::session::machine;
@@ -475,12 +479,12 @@ impl Leaving<'_> {
 
     /// Give back all that this process holds in the session.
     fn leave(self, process: usize) {
-        self.volume.do_late();
+        LateWork::of(self.volume).do_late();
         // Deleting files that only this process kept open still needs a thread slot: slots go last. Without a limit on
         // waiting, this deletes all of them.
-        let _ = self.volume.reap_opens(process);
-        self.volume.reap_descriptions(process);
-        self.volume.reap_lookup_references(process);
+        let _ = Uses::of(self.volume).reap_opens(process);
+        self.volume.session.reap_descriptions(process);
+        References::of(self.volume).reap_lookup_references(process);
         Users::of(self.volume).end_watch(process);
         self.volume.thread_exit();
         let high = (self
@@ -496,7 +500,7 @@ impl Leaving<'_> {
                 .load(Ordering::Acquire)
                 == process as u64 + 1
             {
-                self.volume.release_thread_slot(index);
+                Slots::of(self.volume).release_thread_slot(index);
             }
         }
         self.volume.session.processes()[process]

@@ -9,6 +9,7 @@ use crate::log::checksums::NewSums;
 use crate::log::committed::CommittedBlocks;
 use crate::log::mapping::{Mapping, entries_of};
 use crate::log::staging::Staged;
+use crate::session::Stamps;
 use crate::session::index::Index;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
@@ -216,7 +217,7 @@ impl Reserving<'_> {
             return Ok(());
         }
         Log::of(self.volume).compact_if_due(locked, operation);
-        let time_ns = self.volume.stamp_ns(locked.inode);
+        let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;
         // If there is no other entry, an empty hole records the size.
         let hole = hole.or(mappings.is_empty().then_some((0, 0)));

@@ -20,6 +20,7 @@ use crate::session::index::Index;
 use crate::session::layout::SessionInode;
 use crate::session::slots::Me;
 use crate::session::volume::FileReference;
+use crate::session::{Locking, Stamps};
 use crate::types::*;
 use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
@@ -53,7 +54,7 @@ impl Writing<'_> {
         let bytes = source.bytes();
         let end = offset.checked_add(bytes as u64)?;
         let blocks = (offset / BLOCK as u64, end.checked_sub(1)? / BLOCK as u64);
-        let time_ns = self.volume.stamp_ns(inode);
+        let time_ns = Stamps::of(self.volume).stamp_ns(inode);
         let usual = bytes != 0
             && blocks.1 - blocks.0 < MAX_IN_PLACE_BLOCKS
             && inode.is_written_in_place()
@@ -65,11 +66,12 @@ impl Writing<'_> {
             return None;
         }
         let me = self.volume.me().ok()?;
-        let ranges = match self.volume.lock_ranges(me, file.ino.0, blocks.0, blocks.1) {
+        let ranges = match Locking::of(self.volume).lock_ranges(me, file.ino.0, blocks.0, blocks.1)
+        {
             Ok(ranges) => ranges,
             Err(errno) => return Some(Err(errno)),
         };
-        let writing = self.volume.begin_in_place(me, file.ino.0, inode)?;
+        let writing = Locking::of(self.volume).begin_in_place(me, file.ino.0, inode)?;
         // Where the kernel has pages, mounts detect a change by the inode's sequence, which is not changed here.
         let is_cached = || inode.kernel_cached.load(Ordering::Acquire) != 0;
         let index = Reading::of(self.volume).index_of(inode);
@@ -153,6 +155,7 @@ fn copy_in_place(
 
 #[cfg(test)]
 mod tests {
+    use crate::session::Locking;
     use crate::test_volume::{FILE, Stopped, new_volume};
     use crate::*;
     use std::sync::Arc;
@@ -188,8 +191,8 @@ mod tests {
         let (ino, inode) = (file.ino().0, file.inode());
         let stopped = Stopped::in_child(&volume, |volume| {
             let me = volume.me()?;
-            let ranges = volume.lock_ranges(me, ino, 0, 0)?;
-            let writing = volume.begin_in_place(me, ino, inode);
+            let ranges = Locking::of(volume).lock_ranges(me, ino, 0, 0)?;
+            let writing = Locking::of(volume).begin_in_place(me, ino, inode);
             let writing = writing.ok_or(Errno(libc::EBUSY))?;
             Ok((ranges, writing))
         });
@@ -225,8 +228,8 @@ mod tests {
         volume.write(file, 0, &[2; BLOCK as usize]).expect("write");
         let stopped = Stopped::in_child(&volume, |volume| {
             let me = volume.me()?;
-            let ranges = volume.lock_ranges(me, ino, 0, 0)?;
-            let writing = volume.begin_in_place(me, ino, inode);
+            let ranges = Locking::of(volume).lock_ranges(me, ino, 0, 0)?;
+            let writing = Locking::of(volume).begin_in_place(me, ino, inode);
             let writing = writing.ok_or(Errno(libc::EBUSY))?;
             Ok((ranges, writing))
         });
@@ -258,7 +261,7 @@ mod tests {
         let (volume, file) = prepared(&directory);
         let begins = || {
             let me = volume.me().expect("a slot");
-            let writing = volume.begin_in_place(me, file.ino().0, file.inode());
+            let writing = Locking::of(&volume).begin_in_place(me, file.ino().0, file.inode());
             writing.is_some()
         };
         let begins_elsewhere =
@@ -271,7 +274,7 @@ mod tests {
         let plain = volume.create(InodeNumber::ROOT, b"plain", &FILE);
         let plain = volume.open(plain.expect("create").ino, None).expect("open");
         let me = volume.me().expect("a slot");
-        let writing = volume.begin_in_place(me, plain.ino().0, plain.inode());
+        let writing = Locking::of(&volume).begin_in_place(me, plain.ino().0, plain.inode());
         assert!(writing.is_none(), "it is not striped");
     }
 }

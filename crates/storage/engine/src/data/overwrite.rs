@@ -7,6 +7,7 @@ use crate::data::write_rules::WriteRules;
 use crate::format::*;
 use crate::log::Log;
 use crate::log::staging::Staged;
+use crate::session::Stamps;
 use crate::session::index::has_pairs;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
@@ -87,7 +88,7 @@ impl Writing<'_> {
             .take(locked.ino, file_block, 1, prefer, Need::Ordinary)
             .ok()?;
         let pool = self.volume.pool(taken.pool).ok()?;
-        let time_ns = self.volume.stamp_ns(inode);
+        let time_ns = Stamps::of(self.volume).stamp_ns(inode);
         let entry = Entry::Write(WriteEntry {
             file_block,
             count: 1,

@@ -3,6 +3,7 @@
 use crate::data::delegation::Delegation;
 use crate::data::{Delegating, Reading};
 use crate::format::*;
+use crate::session::Admitting;
 use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
 use crate::session::index::Index;
@@ -164,8 +165,7 @@ impl<'v> Reading<'v> {
         }
         let (kind, bytes) = (AccessKind::Read, bytes as u64);
         let request = Request { kind, bytes };
-        self.volume
-            .admit(me, file.ino.0, word.pool().0 as usize, request)
+        Admitting::of(self.volume).admit(me, file.ino.0, word.pool().0 as usize, request)
     }
 
     #[inline(always)]

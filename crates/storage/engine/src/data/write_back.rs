@@ -10,6 +10,7 @@ use crate::data::Writing;
 use crate::data::write::Target;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
+use crate::session::Stamps;
 use crate::session::access::{Access, Run};
 use crate::session::inode::Locked;
 use crate::session::seqlock::WriteSection;
@@ -69,7 +70,7 @@ impl Writing<'_> {
     /// Show that the content changed, also to users of [`Volume::change_number`].
     fn note_change(self, locked: &Locked<'_>) {
         let changing = WriteSection::begin(locked.inode);
-        let time_ns = self.volume.stamp_ns(locked.inode) as u64;
+        let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode) as u64;
         locked.inode.mtime_ns.store(time_ns, Ordering::Relaxed);
         locked.inode.ctime_ns.store(time_ns, Ordering::Relaxed);
         changing.end();

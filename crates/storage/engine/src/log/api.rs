@@ -79,7 +79,7 @@ impl Volume {
     /// Delete an inode that has neither names nor opens.
     pub(crate) fn delete_if_unused(&self, locked: &Locked<'_>) -> Outcome<()> {
         if locked.inode.nlink.load(Ordering::Relaxed) == 0
-            && !self.is_open_anywhere(locked.ino, locked.inode)
+            && !self.session.is_open_anywhere(locked.ino, locked.inode)
         {
             // The name is gone in any case; recovery would finish the deletion.
             if Log::of(self).delete_inode(locked).is_err() {

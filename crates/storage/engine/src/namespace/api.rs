@@ -18,6 +18,7 @@ use crate::rights::SETID;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::seqlock::OPTIMISTIC_TRIES;
 use crate::session::volume::{FileReference, Volume};
+use crate::session::{Leases, Uses, Waits};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::{InodeNumbers, striping};
@@ -408,7 +409,7 @@ impl Volume {
         };
         let done = InodeNumbers::of(self)
             .write_certificate(&certificate)
-            .and_then(|()| self.note_open(certificate.ino))
+            .and_then(|()| Uses::of(self).note_open(certificate.ino))
             .and_then(|()| {
                 let staged = Staged::fresh(self, certificate.ino, certificate.generation, commit)?;
                 Log::of(self).commit_one(&staged)
@@ -420,7 +421,7 @@ impl Volume {
                 Ok(newborn(&certificate, 0))
             }
             Err(errno) => {
-                self.note_close(certificate.ino);
+                Uses::of(self).note_close(certificate.ino);
                 self.free_inode(directory.me.slot, certificate.ino);
                 Err(errno)
             }
@@ -441,7 +442,7 @@ impl Volume {
         let (inode, parent) = (inode.into(), parent.into());
         self.writable()?;
         check_new_name(name)?;
-        self.holding_up_nobody(|| Naming::of(self).link_once(inode, parent, name))
+        Waits::of(self).holding_up_nobody(|| Naming::of(self).link_once(inode, parent, name))
     }
 
     /// Remove a name that is not a directory.
@@ -458,14 +459,14 @@ impl Volume {
                 errno
             }
         })?;
-        self.holding_up_nobody(|| {
+        Waits::of(self).holding_up_nobody(|| {
             let lock = || Naming::of(self).lock_for_change(parent);
             let (directory, found, child) =
                 Naming::of(self).lock_named(lock, name, |directory, found| match found.kind {
                     FileKind::Directory => Err(Errno(libc::EISDIR)),
-                    kind => self.check_remembered_name(directory, (found.ino, kind)),
+                    kind => Leases::of(self).check_remembered_name(directory, (found.ino, kind)),
                 })?;
-            self.check_remembered_name(&directory, (found.ino, found.kind))?;
+            Leases::of(self).check_remembered_name(&directory, (found.ino, found.kind))?;
             Naming::of(self).remove_name(&directory, &child, found.position)
         })
     }
@@ -479,14 +480,14 @@ impl Volume {
         let parent = parent.into();
         self.writable()?;
         check_old_name(name)?;
-        self.holding_up_nobody(|| {
+        Waits::of(self).holding_up_nobody(|| {
             let lock = || Naming::of(self).lock_for_change(parent);
             let (directory, found, child) =
                 Naming::of(self).lock_named(lock, name, |_, found| match found.kind {
                     FileKind::Directory => Ok(()),
                     _ => Err(Errno(libc::ENOTDIR)),
                 })?;
-            self.check_remembered_name(&directory, (found.ino, found.kind))?;
+            Leases::of(self).check_remembered_name(&directory, (found.ino, found.kind))?;
             if child.name_count() > 0 {
                 return Err(Errno(libc::ENOTEMPTY));
             }
@@ -533,7 +534,7 @@ impl Volume {
         };
         let mut moves_directories = false;
         for _ in 0..=BELOW_TRIES {
-            let tried = self.holding_up_nobody(|| match parent.ino == new_parent.ino {
+            let tried = Waits::of(self).holding_up_nobody(|| match parent.ino == new_parent.ino {
                 true => Renaming::of(self).rename_within(parent, &request),
                 false if moves_directories => {
                     Renaming::of(self).move_directories(parent, new_parent, &request)

@@ -11,6 +11,7 @@ use crate::log::staging::Staged;
 use crate::namespace::Metadata;
 use crate::rights::SETID;
 use crate::session::inode::Locked;
+use crate::session::{Leases, Stamps};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::{Placing, striping};
@@ -35,7 +36,7 @@ impl Metadata<'_> {
         self.volume.writable()?;
         let has_new_owner = change.uid.is_some() || change.gid.is_some();
         let locked = if has_new_owner {
-            self.volume.lock_to_change_owner(inode.ino.0)?
+            Leases::of(self.volume).lock_to_change_owner(inode.ino.0)?
         } else {
             self.volume.lock(inode.ino.0)?
         };
@@ -43,7 +44,7 @@ impl Metadata<'_> {
         let is_of_owner = change.permissions.is_some() || has_new_owner;
         if is_of_owner && locked.kind() == FileKind::Directory {
             // Before it changes a directory, the kernel checks the owner that it has cached.
-            self.volume.check_left_to_kernel(inode.ino.0)?;
+            Leases::of(self.volume).check_left_to_kernel(inode.ino.0)?;
         }
         if let Some(size_bytes) = change.size_bytes {
             match locked.kind() {
@@ -53,7 +54,7 @@ impl Metadata<'_> {
                 _ => return Err(Errno(libc::EINVAL)),
             }
         }
-        let time_ns = self.volume.stamp_ns(locked.inode);
+        let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         let state = changed_state(&locked, change, time_ns);
         let mut operation = Operation::new(self.volume, locked.me);
         Log::of(self.volume).compact_if_due(&locked, &mut operation);
@@ -146,7 +147,7 @@ impl Metadata<'_> {
     ) -> Outcome<()> {
         let mut operation = Operation::new(self.volume, locked.me);
         Log::of(self.volume).compact_if_due(locked, &mut operation);
-        let time_ns = self.volume.stamp_ns(locked.inode);
+        let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;
         let position = staged.add(&mut operation, entry, time_ns)?;
         operation.commit(&[&staged])?;

@@ -8,6 +8,7 @@ use crate::log::staging::Staged;
 use crate::log::{Log, NameTable};
 use crate::namespace::Naming;
 use crate::session::inode::Locked;
+use crate::session::{Stamps, Uses};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::{InodeNumbers, Placing};
@@ -105,7 +106,7 @@ impl Naming<'_> {
             },
             rdev: new.rdev,
             nlink: 1,
-            birth_ns: self.volume.stamp_ns(directory.inode),
+            birth_ns: Stamps::of(self.volume).stamp_ns(directory.inode),
             parent: directory.ino,
             checksums: directory.inode.checksums.load(Ordering::Relaxed) != 0
                 && keeps_checksums(new.mode),
@@ -143,11 +144,11 @@ impl Naming<'_> {
         };
         let position = staged.add(operation, &entry, certificate.birth_ns)?;
         if birth == Birth::Open {
-            self.volume.note_open(ino)?;
+            Uses::of(self.volume).note_open(ino)?;
         }
         if let Err(errno) = operation.commit(&[&staged, &child]) {
             if birth == Birth::Open {
-                self.volume.note_close(ino);
+                Uses::of(self.volume).note_close(ino);
             }
             return Err(errno);
         }
@@ -246,7 +247,7 @@ impl Naming<'_> {
         NameTable::of(self.volume).reserve_names(&directory, 1)?;
         let mut operation = Operation::new(self.volume, directory.me);
         Log::of(self.volume).compact_if_due(&child, &mut operation);
-        let time_ns = self.volume.stamp_all_ns(&[&directory, &child]);
+        let time_ns = Stamps::of(self.volume).stamp_all_ns(&[&directory, &child]);
         let mut staged = Staged::begin(&directory, Need::Ordinary)?;
         let entry = Entry::NameAdd {
             ino: inode.ino.0,
@@ -311,7 +312,7 @@ impl Naming<'_> {
         position: LogPosition,
     ) -> Outcome<()> {
         let mut operation = Operation::new(self.volume, directory.me);
-        let time_ns = self.volume.stamp_all_ns(&[directory, child]);
+        let time_ns = Stamps::of(self.volume).stamp_all_ns(&[directory, child]);
         let mut staged = Staged::begin(directory, Need::Freeing)?;
         let entry = Entry::NameRemove { added: position };
         let at = staged.add(&mut operation, &entry, time_ns)?;

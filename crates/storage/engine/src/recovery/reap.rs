@@ -6,8 +6,8 @@ use crate::observe::Users;
 use crate::recovery::{Reaper, Recovery};
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
-use crate::session::patience;
 use crate::session::volume::Severity;
+use crate::session::{LateWork, References, Uses, patience};
 use crate::space::Space;
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ fn is_at_work(slot: &ThreadSlot) -> bool {
 impl Reaper<'_> {
     /// Reap dead processes; if another thread is reaping, wait at most this long for it.
     pub(super) fn reap_within(self, patience: Duration) {
-        self.volume.do_late();
+        LateWork::of(self.volume).do_late();
         let reaper = &self.volume.session.header().reaper;
         let acquired = if patience.is_zero() {
             reaper.try_lock()
@@ -83,9 +83,9 @@ impl Reaper<'_> {
                 done &= reaped.is_ok();
             }
         }
-        done &= self.volume.reap_opens(process).is_ok();
-        self.volume.reap_descriptions(process);
-        self.volume.reap_lookup_references(process);
+        done &= Uses::of(self.volume).reap_opens(process).is_ok();
+        self.volume.session.reap_descriptions(process);
+        References::of(self.volume).reap_lookup_references(process);
         Users::of(self.volume).end_watch(process);
         let pid = &self.volume.session.processes()[process].pid;
         if interrupted > 0 {
@@ -110,7 +110,7 @@ impl Reaper<'_> {
         self.reap_moves(index)?;
         self.reap_pending_inode(index)?;
         self.volume.empty_pockets(slot)?;
-        self.under_recovery(slot, || self.volume.retire_thread_slot(slot))
+        self.under_recovery(slot, || self.volume.session.retire_thread_slot(slot))
     }
 
     /// Run under a slot's recovery lock. If it is not free in time, nothing is changed, and another process can do it.

@@ -10,6 +10,7 @@ use crate::log::Log;
 use crate::recovery::Recovery;
 use crate::recovery::check::printable;
 use crate::requests::*;
+use crate::session::Admitting;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
 use crate::session::volume::Volume;
@@ -238,7 +239,7 @@ impl Scrub<'_, '_> {
     /// Read some blocks; returns the next one, `None` at the end.
     fn data_piece(&mut self, ino: u64, from: u64, loaded_here: &mut bool) -> Outcome<Option<u64>> {
         let volume = self.volume;
-        let _admitted = volume.admit_scrub(ino, (BLOCKS_AT_ONCE * BLOCK) as u64)?;
+        let _admitted = Admitting::of(volume).admit_scrub(ino, (BLOCKS_AT_ONCE * BLOCK) as u64)?;
         let locked = volume.lock_unloaded(volume.me()?, ino)?;
         let kind = FileKind::from_mode(volume.read_record(ino)?.certificate.mode);
         if !matches!(kind, Some(FileKind::Regular | FileKind::Symlink)) {
@@ -250,7 +251,7 @@ impl Scrub<'_, '_> {
         }
         let next = self.read_blocks(&locked, from);
         // Inodes that no process has open are unloaded from the session again.
-        if next.is_none() && *loaded_here && !volume.is_open_anywhere(ino, locked.inode) {
+        if next.is_none() && *loaded_here && !volume.session.is_open_anywhere(ino, locked.inode) {
             volume.unload(&locked);
         }
         Ok(next)

@@ -12,10 +12,14 @@
 //!
 //! Other floors name a module by itself, without its folder.
 
+mod api;
+mod base;
 mod data_paths;
 mod inodes;
 mod kernel;
+mod kernel_api;
 mod locks;
+mod reports;
 mod shm;
 mod threads;
 pub(crate) mod volume;
@@ -30,3 +34,55 @@ pub use shm::{arena, layout, map};
 pub(crate) use shm::{free_list, machine, memory, memory_group, segments, trust};
 pub(crate) use threads::{current, own_callers, owner_word, slot_ownership, slots, walks};
 pub(crate) use waits::{stuck, wait_notes};
+
+use volume::of_volume;
+
+of_volume! {
+    /// Reports of damage to the operator of the volume.
+    Reports
+}
+
+of_volume! {
+    /// Which process has which inode open.
+    Uses
+}
+
+of_volume! {
+    /// Taking the lock of an inode.
+    Locking
+}
+
+of_volume! {
+    /// Times of changes.
+    Stamps
+}
+
+of_volume! {
+    /// Inode numbers that kernels remember.
+    References
+}
+
+of_volume! {
+    /// What kernels may remember of an inode without asking.
+    Leases
+}
+
+of_volume! {
+    /// Waiting for a place at a pool.
+    Admitting
+}
+
+of_volume! {
+    /// Slots of processes and threads.
+    Slots
+}
+
+of_volume! {
+    /// Long waits, and reports of them.
+    Waits
+}
+
+of_volume! {
+    /// Work left until locks are free.
+    LateWork
+}

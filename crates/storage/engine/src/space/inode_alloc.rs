@@ -5,6 +5,7 @@ use crate::format::*;
 use crate::session::late::Late;
 use crate::session::layout::{NUMBER_PARTS, Numbers};
 use crate::session::lock::LockFailure;
+use crate::session::{LateWork, References};
 use crate::space::free_space::{GIVING_BACK, Need, TURN, Wait};
 use crate::space::operation::Operation;
 use crate::space::{InodeNumbers, Space};
@@ -68,7 +69,7 @@ impl<'v> InodeNumbers<'v> {
         if should_fail(Resource::InodeNumber) {
             return Err(Errno(libc::ENOSPC));
         }
-        self.volume.give_back_late(Late::is_space);
+        LateWork::of(self.volume).give_back_late(Late::is_space);
         // Numbers that a kernel remembers come last. When all parts with free numbers are locked, they are waited for
         // in turn: one of the holders may be stopped.
         let waits = std::iter::once(Wait::No).chain(std::iter::repeat(Wait::For(TURN)));
@@ -126,7 +127,7 @@ impl<'v> InodeNumbers<'v> {
         let (start, end) = self.part_range(pool, part);
         let next = self.numbers(pool, part).next.load(Ordering::Relaxed);
         let next = next.clamp(start, end);
-        let memories = self.volume.lookup_reference_maps(pool);
+        let memories = References::of(self.volume).lookup_reference_maps(pool);
         let taken = |word: usize| {
             let taken = map[word].load(Ordering::Acquire);
             if remembered {

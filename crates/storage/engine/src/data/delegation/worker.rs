@@ -4,6 +4,7 @@
 //! part of the volume.
 
 use crate::data::Delegating;
+use crate::session::Admitting;
 use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
 use crate::session::delegation::board::{Board, Job, JobRun, MAX_DELEGATES, wake};
@@ -67,7 +68,7 @@ impl Delegating<'_> {
         let (kind, runs) = (job.kind(), job.runs());
         let bytes = runs.iter().map(|run| run.bytes as u64).sum();
         let _admitted: Option<Admitted<'_>> = if self.volume.path_mode().is_limited() {
-            self.volume.admit(me, 0, pool, Request { kind, bytes })?
+            Admitting::of(self.volume).admit(me, 0, pool, Request { kind, bytes })?
         } else {
             None
         };

@@ -19,6 +19,7 @@ use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
 use crate::session::path_mode::PathMode;
 use crate::session::volume::{FileReference, Volume};
+use crate::session::{Admitting, Stamps};
 use crate::space::Placing;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
@@ -236,8 +237,7 @@ impl<'v> Writing<'v> {
             .placement(me, file.inode())
             .pool_for(file.ino.0, file_block);
         let (kind, bytes) = (AccessKind::Write, bytes as u64);
-        self.volume
-            .admit(me, file.ino.0, pool, Request { kind, bytes })
+        Admitting::of(self.volume).admit(me, file.ino.0, pool, Request { kind, bytes })
     }
 
     /// One commit: of all data, or of as much as one commit can map in a fragmented pool.
@@ -452,7 +452,7 @@ impl<'a> Write<'a, '_> {
         self.mappings
             .sort_unstable_by_key(|mapping| mapping.file_block);
         let new_size = size.max(self.end());
-        let time_ns = self.volume.stamp_ns(locked.inode);
+        let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         Log::of(self.volume).compact_if_due(locked, self.operation);
         let mut staged = Staged::begin(locked, self.need)?;
         self.stage(&mut staged, new_size, time_ns)?;

@@ -14,6 +14,7 @@ use crate::log::{Log, NameTable};
 use crate::namespace::names::Dropped;
 use crate::namespace::{Naming, Renaming};
 use crate::session::inode::Locked;
+use crate::session::{Leases, Stamps};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
@@ -192,8 +193,7 @@ impl<'v> Renaming<'v> {
             let other = target.map(|target| (ends.target(), target));
             let mut named = other.into_iter().chain([(&ends.old, source)]);
             named.try_for_each(|(directory, found)| {
-                self.volume
-                    .check_remembered_name(directory, (found.ino, found.kind))
+                Leases::of(self.volume).check_remembered_name(directory, (found.ino, found.kind))
             })
         };
         // Checked before locking, which recalls attributes only, and again under the locks.
@@ -248,9 +248,9 @@ impl<'v> Renaming<'v> {
         (moved, source): (&Locked<'_>, FoundName),
         replaced: Option<(&Locked<'_>, FoundName)>,
     ) -> Outcome<()> {
-        let time_ns = self.volume.stamp_all_ns(&[&ends.old, ends.target(), moved]);
+        let time_ns = Stamps::of(self.volume).stamp_all_ns(&[&ends.old, ends.target(), moved]);
         let time_ns = replaced.map_or(time_ns, |(replaced, _)| {
-            time_ns.max(self.volume.stamp_ns(replaced.inode))
+            time_ns.max(Stamps::of(self.volume).stamp_ns(replaced.inode))
         });
         let mut operation = Operation::new(self.volume, ends.old.me);
         NameTable::of(self.volume).reserve_names(ends.target(), 1)?;
@@ -319,9 +319,8 @@ impl<'v> Renaming<'v> {
         (moved, source): (&Locked<'_>, FoundName),
         (other, target): (&Locked<'_>, FoundName),
     ) -> Outcome<()> {
-        let time_ns = self
-            .volume
-            .stamp_all_ns(&[&ends.old, ends.target(), moved, other]);
+        let time_ns =
+            Stamps::of(self.volume).stamp_all_ns(&[&ends.old, ends.target(), moved, other]);
         let mut operation = Operation::new(self.volume, ends.old.me);
         NameTable::of(self.volume).reserve_names(&ends.old, 2)?;
         NameTable::of(self.volume).reserve_names(ends.target(), 2)?;

@@ -1,7 +1,6 @@
 //! Slots that identify processes and threads in the session. A thread slot is written by its thread alone. When its
 //! process dies, the reaper (`recovery::reap`) finds there all that was in flight.
 
-use crate::session::current;
 use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::map::Session;
@@ -9,6 +8,7 @@ use crate::session::owner_word::{Era, OwnerWord};
 use crate::session::segments::mappings_here;
 use crate::session::slot_ownership::SlotOwnership;
 use crate::session::volume::{Origin, Volume};
+use crate::session::{Slots, current};
 use crate::sync::atomic::AtomicU32;
 use crate::types::{Errno, Outcome};
 use rustix::process::{Pid, test_kill_process};
@@ -59,7 +59,7 @@ impl Drop for HeldSlots {
             if let Some(volume) = held.volume.upgrade()
                 && volume.era.load(Ordering::Relaxed) == held.era
             {
-                volume.release_thread_slot(held.index);
+                Slots::of(&volume).release_thread_slot(held.index);
             }
         }
         current::forget();
@@ -182,46 +182,10 @@ impl Session {
     }
 }
 
-impl Volume {
-    /// The calling thread's slot, taken at first use.
-    #[inline]
-    pub(crate) fn me(&self) -> Outcome<Me<'_>> {
-        match self.known_me() {
-            Some(me) => Ok(me),
-            None => self.find_me(),
-        }
-    }
-
-    /// The calling thread's slot, if it was its last used one.
-    #[inline(always)]
-    pub(crate) fn known_me(&self) -> Option<Me<'_>> {
-        let (slot, index) = current::get(self.era.load(Ordering::Relaxed))?;
-        // SAFETY: noted in this era, so it lies in this volume's session, which is mapped.
-        let slot = unsafe { &*slot };
-        Some(Me { slot, index })
-    }
-
-    /// Index of the pool of the node the thread runs on.
-    #[inline]
-    pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {
-        let header = self.session.header();
-        if self.media.len() == 1 {
-            return 0;
-        }
-        let pool = if self.path_mode().is_emulated() {
-            let node = self.session.emulation().node_of_thread(&me.slot.emulated);
-            header.pool_of_node[node % header.pool_of_node.len()].load(Ordering::Relaxed)
-        } else {
-            // SAFETY: no arguments; a failure is -1.
-            let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
-            header.pool_of_cpu[cpu % header.pool_of_cpu.len()].load(Ordering::Relaxed) as u32
-        };
-        (pool as usize).min(self.media.len() - 1)
-    }
-
+impl<'v> Slots<'v> {
     #[cold]
-    fn find_me(&self) -> Outcome<Me<'_>> {
-        let era = self.era.load(Ordering::Relaxed);
+    pub(in crate::session) fn find_me(self) -> Outcome<Me<'v>> {
+        let era = self.volume.era.load(Ordering::Relaxed);
         let known = HELD
             .try_with(|held| {
                 let mut held = held.0.borrow_mut();
@@ -235,30 +199,36 @@ impl Volume {
             Some(index) => index,
             None => {
                 let index = self.take_thread_slot()?;
-                let volume = self.weak.clone();
+                let volume = self.volume.weak.clone();
                 let _ = HELD.try_with(|held| {
                     held.0.borrow_mut().push(Held { volume, era, index });
                 });
                 index
             }
         };
-        let slot = &self.session.threads()[index];
+        let slot = &self.volume.session.threads()[index];
         current::set(era, slot, index);
         Ok(Me { slot, index })
     }
 
-    fn take_thread_slot(&self) -> Outcome<usize> {
-        let process = self.process_slot()?;
-        let threads = self.session.threads();
+    fn take_thread_slot(self) -> Outcome<usize> {
+        let process = self.volume.process_slot()?;
+        let threads = self.volume.session.threads();
         let thread_id = rustix::thread::gettid().as_raw_nonzero().get() as usize;
         // Threads start searching at different places, so that they rarely collide. While there are few threads, low
         // slots come first, which keeps scans over all slots short.
-        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        let high = self
+            .volume
+            .session
+            .header()
+            .thread_high
+            .load(Ordering::Relaxed) as usize;
         let start = if high == 0 { 0 } else { thread_id % high };
         for index in (start..THREAD_SLOTS).chain(0..start) {
-            self.session.back(&threads[index])?;
+            self.volume.session.back(&threads[index])?;
             if threads[index].ownership().take(process, thread_id as u64) {
-                self.session
+                self.volume
+                    .session
                     .header()
                     .thread_high
                     .fetch_max(index as u64 + 1, Ordering::Relaxed);
@@ -269,46 +239,23 @@ impl Volume {
     }
 
     /// Give a thread slot back: its pockets to the free-space maps, its counts to the sum.
-    pub(crate) fn release_thread_slot(&self, index: usize) {
-        let slot = &self.session.threads()[index];
-        if self.empty_pockets(slot).is_err() {
+    pub(crate) fn release_thread_slot(self, index: usize) {
+        let slot = &self.volume.session.threads()[index];
+        if self.volume.empty_pockets(slot).is_err() {
             for word in slot.pocket.iter().flatten() {
                 match word.swap(0, Ordering::AcqRel) {
                     0 => {}
-                    run => self.later(Late::Run(run)),
+                    run => self.volume.later(Late::Run(run)),
                 }
             }
         }
-        self.retire_thread_slot(slot);
+        self.volume.session.retire_thread_slot(slot);
     }
 
-    /// Last step of giving a slot back, also that of a dead thread.
-    pub(crate) fn retire_thread_slot(&self, slot: &ThreadSlot) {
-        self.session.emulation().release_thread(&slot.emulated);
-        self.retire_from_gates(slot);
-        let ended = &self.session.header().ended;
-        for (sum, counter) in ended.all().zip(slot.counters.all()) {
-            sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        }
-        slot.notes.clear();
-        slot.in_place.store(0, Ordering::Relaxed);
-        slot.awaited_pools.store(0, Ordering::Relaxed);
-        slot.accessed_pool.store(0, Ordering::Relaxed);
-        slot.ownership().give_back();
-    }
-
-    /// This process's slot, taken at first use.
-    pub(crate) fn process_slot(&self) -> Outcome<usize> {
-        match self.process.load(Ordering::Acquire) {
-            0 => self.take_process_slot(),
-            slot => Ok(slot as usize - 1),
-        }
-    }
-
-    fn take_process_slot(&self) -> Outcome<usize> {
+    pub(in crate::session) fn take_process_slot(self) -> Outcome<usize> {
         let pid = std::process::id() as u64;
         // No other process sees a private session, so the start time is never needed.
-        let private = self.origin == Origin::Private;
+        let private = self.volume.origin == Origin::Private;
         let start_ticks = if private {
             0
         } else {
@@ -318,11 +265,12 @@ impl Volume {
             }
         };
         if !private {
-            self.session
-                .disown_slots_before_exec(&self.process, pid, start_ticks);
+            self.volume
+                .session
+                .disown_slots_before_exec(&self.volume.process, pid, start_ticks);
         }
         let namespace = if private { 0 } else { pid_namespace() };
-        for (index, slot) in self.session.processes().iter().enumerate() {
+        for (index, slot) in self.volume.session.processes().iter().enumerate() {
             if slot.pid.load(Ordering::Relaxed) == 0
                 && let Ok(acquired) = slot.taking.try_lock()
             {
@@ -340,18 +288,18 @@ impl Volume {
 
     /// Take a free slot, unless another thread has taken one for this attachment; returns the slot of this attachment.
     /// A slot is free until its pid is stored, last; so a process that dies during this leaves it free.
-    fn fill_process_slot(&self, index: usize, [pid, start_ticks, namespace]: [u64; 3]) -> usize {
-        let slot = &self.session.processes()[index];
+    fn fill_process_slot(self, index: usize, [pid, start_ticks, namespace]: [u64; 3]) -> usize {
+        let slot = &self.volume.session.processes()[index];
         slot.start_ticks.store(start_ticks, Ordering::Relaxed);
         slot.pid_namespace.store(namespace, Ordering::Relaxed);
         slot.open_table.store(0, Ordering::Relaxed);
-        let on_behalf = self.on_behalf.load(Ordering::Relaxed);
+        let on_behalf = self.volume.on_behalf.load(Ordering::Relaxed);
         slot.on_behalf.store(on_behalf.into(), Ordering::Relaxed);
-        let high = &self.session.header().process_high;
+        let high = &self.volume.session.header().process_high;
         high.fetch_max(index as u64 + 1, Ordering::Relaxed);
         slot.pid.store(pid, Ordering::Release);
         let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
-        match (self.process).compare_exchange(0, index as u32 + 1, order, failed) {
+        match (self.volume.process).compare_exchange(0, index as u32 + 1, order, failed) {
             Ok(_) => index,
             Err(other) => {
                 slot.pid.store(0, Ordering::Release);
@@ -360,11 +308,11 @@ impl Volume {
         }
     }
 
-    /// This thread ends: give its slot back.
-    pub fn thread_exit(&self) {
+    /// Give back the slots of this thread.
+    pub(in crate::session) fn release_all(self) {
         let _ = HELD.try_with(|held| {
             let mut held = held.0.borrow_mut();
-            let era = self.era.load(Ordering::Relaxed);
+            let era = self.volume.era.load(Ordering::Relaxed);
             if let Some(at) = held
                 .iter()
                 .position(|held| Era(held.era).is_same_attachment(Era(era)))
@@ -377,13 +325,22 @@ impl Volume {
         });
         current::forget();
     }
+}
 
-    /// Call in the child after fork: forget the parent's slots. Only stores, so async-signal-safe.
-    pub fn after_fork_in_child(&self) {
-        self.era.fetch_add(1, Ordering::Relaxed);
-        self.process.store(0, Ordering::Release);
-        self.opens.reset_after_fork();
-        self.delegates.reset_after_fork();
+impl Session {
+    /// Last step of giving a slot back, also that of a dead thread.
+    pub(crate) fn retire_thread_slot(&self, slot: &ThreadSlot) {
+        self.emulation().release_thread(&slot.emulated);
+        self.retire_from_gates(slot);
+        let ended = &self.header().ended;
+        for (sum, counter) in ended.all().zip(slot.counters.all()) {
+            sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        slot.notes.clear();
+        slot.in_place.store(0, Ordering::Relaxed);
+        slot.awaited_pools.store(0, Ordering::Relaxed);
+        slot.accessed_pool.store(0, Ordering::Relaxed);
+        slot.ownership().give_back();
     }
 }
 

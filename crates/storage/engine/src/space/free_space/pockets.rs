@@ -1,5 +1,6 @@
 //! Pockets: the few runs of free blocks that each thread keeps, so that the common write uses no shared cache line.
 
+use crate::session::LateWork;
 use crate::space::Space;
 
 use super::*;
@@ -7,7 +8,7 @@ use super::*;
 impl Space<'_> {
     /// Fetch a run of up to `want` blocks of this pool into the pocket; returns the pocket entry.
     fn refill(self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
-        self.volume.give_back_late(Late::is_run);
+        LateWork::of(self.volume).give_back_late(Late::is_run);
         let free = self.free_in_maps(pool);
         let floor = match need {
             Need::Ordinary => RESERVE_BLOCKS,

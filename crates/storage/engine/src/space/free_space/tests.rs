@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Volume;
+use crate::session::LateWork;
 use crate::space::{InodeNumbers, Space};
 use crate::test_volume::{FILE, Stopped, new_volume};
 use crate::types::InodeNumber;
@@ -127,8 +128,8 @@ fn a_late_number_is_given_back_after_late_runs() {
     while volume.space_busy.is_on() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    volume.give_back_late(Late::is_run);
+    LateWork::of(&volume).give_back_late(Late::is_run);
     assert_eq!(used(), before + 1);
-    volume.give_back_late(Late::is_space);
+    LateWork::of(&volume).give_back_late(Late::is_space);
     assert_eq!(used(), before);
 }
