@@ -12,5 +12,5 @@ use crate::session::volume::of_volume;
 
 of_volume! {
     /// The end of an attachment.
-    Leaving
+    Leaving;
 }

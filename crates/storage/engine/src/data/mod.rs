@@ -18,25 +18,13 @@ use crate::session::volume::of_volume;
 
 of_volume! {
     /// Reading the data of files, and verifying it.
-    Reading
-}
-
-of_volume! {
+    Reading;
     /// Writing the data of files.
-    Writing
-}
-
-of_volume! {
+    Writing;
     /// Allocating and freeing ranges of files, and finding holes.
-    Reserving
-}
-
-of_volume! {
+    Reserving;
     /// Moving the data of files between pools.
-    Relocating
-}
-
-of_volume! {
+    Relocating;
     /// Having long accesses done by other threads.
-    Delegating
+    Delegating;
 }

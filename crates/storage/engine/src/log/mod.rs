@@ -21,10 +21,7 @@ use crate::session::volume::of_volume;
 
 of_volume! {
     /// Logs of inodes.
-    Log
-}
-
-of_volume! {
+    Log;
     /// Tables of directories: where the log has a name.
-    NameTable
+    NameTable;
 }

@@ -14,20 +14,11 @@ use crate::session::volume::of_volume;
 
 of_volume! {
     /// Reading attributes, names and listings without waiting for other threads.
-    Lookups
-}
-
-of_volume! {
+    Lookups;
     /// Changes of attributes.
-    Metadata
-}
-
-of_volume! {
+    Metadata;
     /// Making and removing names.
-    Naming
-}
-
-of_volume! {
+    Naming;
     /// Changes of names between or within directories.
-    Renaming
+    Renaming;
 }

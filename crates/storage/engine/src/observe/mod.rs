@@ -10,10 +10,7 @@ use crate::session::volume::of_volume;
 
 of_volume! {
     /// Threads that use the volume, and what they use.
-    Users
-}
-
-of_volume! {
+    Users;
     /// Threads that a mount works for.
-    Callers
+    Callers;
 }

@@ -12,6 +12,7 @@ use crate::log::{Log, NameTable};
 use crate::namespace::Naming;
 use crate::recovery::Recovery;
 use crate::requests::*;
+use crate::session::Stamps;
 use crate::session::volume::{Origin, Volume};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
@@ -380,7 +381,7 @@ impl Check<'_> {
             .ok_or(Errno(libc::ENOENT))?;
         let mut operation = Operation::new(volume, locked.me);
         let mut staged = Staged::begin(&locked, Need::Freeing)?;
-        let time_ns = volume.now_ns();
+        let time_ns = Stamps::of(volume).now_ns();
         let entry = Entry::NameRemove {
             added: found.position,
         };
@@ -499,7 +500,7 @@ impl Check<'_> {
         let locked = volume.lock(ino)?;
         let mut operation = Operation::new(volume, locked.me);
         let mut staged = Staged::begin(&locked, Need::Ordinary)?;
-        let time_ns = volume.now_ns();
+        let time_ns = Stamps::of(volume).now_ns();
         let entry = Entry::Attributes(AttributeState {
             nlink: names,
             ..locked.attribute_state()

@@ -11,10 +11,7 @@ use crate::session::volume::of_volume;
 
 of_volume! {
     /// Recovery of the whole volume, and writing a repair back.
-    Recovery
-}
-
-of_volume! {
+    Recovery;
     /// Gives back what dead processes held.
-    Reaper
+    Reaper;
 }

@@ -6,17 +6,14 @@ use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::session::inodes::inode::Record;
-use crate::session::inodes::stamps::MAX_TICK_NS;
-use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
-use crate::session::locks::late_work::LATE_TRIES;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
 use crate::session::volume::{Reported, Severity, Volume};
 use crate::session::{Locking, Reports, Slots, current, lease_words};
 use crate::types::*;
-use egeria_media::{Pool, PoolIndex, PoolOffset, clock};
+use egeria_media::{Pool, PoolIndex, PoolOffset};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -244,21 +241,6 @@ impl Volume {
         Ok(())
     }
 
-    /// Now, ns since the epoch, by the kernel's tick.
-    #[inline]
-    pub(crate) fn now_ns(&self) -> i64 {
-        if self.clock_ns.load(Ordering::Relaxed) != 0 {
-            return self.clock_ns.fetch_add(1, Ordering::Relaxed);
-        }
-        let tick_ns = clock::now_ns(libc::CLOCK_REALTIME_COARSE);
-        let last_ns = self.session.header().last_stamp.0.load(Ordering::Relaxed);
-        if (0..MAX_TICK_NS).contains(&last_ns.saturating_sub(tick_ns)) {
-            last_ns
-        } else {
-            tick_ns
-        }
-    }
-
     /// The calling thread's slot, taken at first use.
     #[inline]
     pub(crate) fn me(&self) -> Outcome<Me<'_>> {
@@ -300,18 +282,6 @@ impl Volume {
         match self.process.load(Ordering::Acquire) {
             0 => Slots::of(self).take_process_slot(),
             slot => Ok(slot as usize - 1),
-        }
-    }
-
-    /// Leave work to `reap` if it needs a lock that this thread may not wait for.
-    pub(crate) fn later(&self, what: Late) {
-        // The wait is bounded: a fork may have happened while another thread held the list.
-        for _ in 0..LATE_TRIES {
-            if let Ok(mut late) = self.late.try_lock() {
-                late.push((self.era.load(Ordering::Relaxed), what));
-                return;
-            }
-            std::thread::yield_now();
         }
     }
 }

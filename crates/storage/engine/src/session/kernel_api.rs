@@ -10,7 +10,7 @@ use crate::session::lease_words::{ALL, ATTRIBUTES, NAMES, OWNER};
 use crate::session::lookup_references::LookupReferences;
 use crate::session::opens::CACHED_UNIT;
 use crate::session::volume::{FileReference, Volume};
-use crate::session::{Leases, References, Uses, direct, lease_words, patience};
+use crate::session::{LateWork, Leases, References, Uses, direct, lease_words, patience};
 use crate::types::*;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl Volume {
             Ok(locked) => {
                 Uses::of(self).losing_use(&locked, || Uses::of(self).take_mark(ino, inode))
             }
-            Err(errno) if patience::is_expiry(errno) => self.later(Late::Unmark(ino)),
+            Err(errno) if patience::is_expiry(errno) => LateWork::of(self).later(Late::Unmark(ino)),
             Err(_) => {}
         }
     }

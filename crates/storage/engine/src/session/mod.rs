@@ -39,50 +39,23 @@ use volume::of_volume;
 
 of_volume! {
     /// Reports of damage to the operator of the volume.
-    Reports
-}
-
-of_volume! {
+    Reports;
     /// Which process has which inode open.
-    Uses
-}
-
-of_volume! {
+    Uses;
     /// Taking the lock of an inode.
-    Locking
-}
-
-of_volume! {
+    Locking;
     /// Times of changes.
-    Stamps
-}
-
-of_volume! {
+    Stamps;
     /// Inode numbers that kernels remember.
-    References
-}
-
-of_volume! {
+    References;
     /// What kernels may remember of an inode without asking.
-    Leases
-}
-
-of_volume! {
+    Leases;
     /// Waiting for a place at a pool.
-    Admitting
-}
-
-of_volume! {
+    Admitting;
     /// Slots of processes and threads.
-    Slots
-}
-
-of_volume! {
+    Slots;
     /// Long waits, and reports of them.
-    Waits
-}
-
-of_volume! {
+    Waits;
     /// Work left until locks are free.
-    LateWork
+    LateWork;
 }

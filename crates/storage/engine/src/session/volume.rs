@@ -110,10 +110,10 @@ pub struct Volume {
     pub(crate) clock_ns: AtomicI64,
 }
 
-/// A type for the methods on one subject. It borrows the volume and costs what the reference costs. It lives in the
-/// folder of its subject: floors below cannot name it.
+/// Types for the methods on one subject each. They borrow the volume and cost what the reference costs. They live in
+/// the folder of their subject: floors below cannot name them.
 macro_rules! of_volume {
-    ($(#[$about:meta])+ $name:ident) => {
+    ($($(#[$about:meta])+ $name:ident;)+) => {$(
         $(#[$about])+
         #[derive(Clone, Copy)]
         pub(crate) struct $name<'v> {
@@ -126,7 +126,7 @@ macro_rules! of_volume {
                 $name { volume }
             }
         }
-    };
+    )+};
 }
 pub(crate) use of_volume;
 

@@ -1,6 +1,7 @@
 //! What callers ask about space, and what the session gives back.
 
 use crate::format::*;
+use crate::session::LateWork;
 use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::slots::Me;
@@ -41,7 +42,7 @@ impl Volume {
         // A number that cannot be given back for another reason is lost until the next session.
         if freed == Err(Errno(libc::EBUSY)) {
             slot.pending_inode.store(0, Ordering::Release);
-            self.later(Late::Number(ino));
+            LateWork::of(self).later(Late::Number(ino));
         }
     }
 
@@ -120,7 +121,7 @@ impl Volume {
             // For a moment two words name the run, as in `refill`.
             Some(word) => word.store(left, Ordering::Release),
             // Should this process die first, the run is lost until the next session.
-            None => self.later(Late::Run(left)),
+            None => LateWork::of(self).later(Late::Run(left)),
         }
         me.slot.outgoing.store(0, Ordering::Release);
     }

@@ -12,15 +12,9 @@ use crate::session::volume::of_volume;
 
 of_volume! {
     /// Free blocks.
-    Space
-}
-
-of_volume! {
+    Space;
     /// Free inode numbers.
-    InodeNumbers
-}
-
-of_volume! {
+    InodeNumbers;
     /// Which pool new data and inodes go to.
-    Placing
+    Placing;
 }

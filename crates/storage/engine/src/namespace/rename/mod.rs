@@ -2,7 +2,7 @@
 //! cannot change while ancestry is checked. Directories are then locked ancestors first, then the inodes they name.
 //! Moves of other files do not change the tree's shape. They take neither that lock nor any lock above their two
 //! directories. They lock the two by the present shape of the tree. If it changes during this, two operations may wait
-//! for each other; they start again when their patience ends ([`Volume::holding_up_nobody`]).
+//! for each other; they start again when their patience ends ([`crate::session::Waits::holding_up_nobody`]).
 
 mod changes;
 

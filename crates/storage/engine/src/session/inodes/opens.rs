@@ -10,7 +10,7 @@ use crate::session::open_table::{
     FillLevels, GONE, PARTS, entries, find, insert, part_slots, remove,
 };
 use crate::session::volume::FileReference;
-use crate::session::{Uses, patience};
+use crate::session::{LateWork, Uses, patience};
 use crate::types::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -235,7 +235,7 @@ impl Uses<'_> {
         let locked = self.volume.lock_beside_leases(ino.0).inspect_err(|errno| {
             if patience::is_expiry(*errno) {
                 // The thread that took the last use may have left the deletion to us.
-                self.volume.later(Late::Close(ino))
+                LateWork::of(self.volume).later(Late::Close(ino))
             } else {
                 self.note_close(ino.0)
             }
@@ -250,7 +250,9 @@ impl Uses<'_> {
     pub(in crate::session) fn close_nameless(self, ino: InodeNumber) {
         match self.volume.lock_beside_leases(ino.0) {
             Ok(locked) => self.losing_use(&locked, || self.note_close(ino.0)),
-            Err(errno) if patience::is_expiry(errno) => self.volume.later(Late::Close(ino)),
+            Err(errno) if patience::is_expiry(errno) => {
+                LateWork::of(self.volume).later(Late::Close(ino))
+            }
             Err(_) => self.note_close(ino.0),
         }
     }
@@ -260,7 +262,7 @@ impl Uses<'_> {
             Ok(locked) => drop(self.volume.delete_if_unused(&locked)),
             // Held open until then: should this process die first, the process that reaps its opens deletes the inode.
             Err(errno) if patience::is_expiry(errno) && self.note_open(ino.0).is_ok() => {
-                self.volume.later(Late::Close(ino));
+                LateWork::of(self.volume).later(Late::Close(ino));
             }
             Err(_) => {}
         }

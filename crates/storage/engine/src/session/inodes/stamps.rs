@@ -12,13 +12,34 @@ use egeria_media::clock;
 use std::sync::atomic::Ordering;
 
 /// More than a tick. A fine time further ahead than this is from before the clock was set back.
-pub(in crate::session) const MAX_TICK_NS: i64 = 20_000_000;
+const MAX_TICK_NS: i64 = 20_000_000;
 
 impl Stamps<'_> {
+    /// Now, ns since the epoch, by the kernel's tick.
+    #[inline]
+    pub(crate) fn now_ns(self) -> i64 {
+        if self.volume.clock_ns.load(Ordering::Relaxed) != 0 {
+            return self.volume.clock_ns.fetch_add(1, Ordering::Relaxed);
+        }
+        let tick_ns = clock::now_ns(libc::CLOCK_REALTIME_COARSE);
+        let last_ns = self
+            .volume
+            .session
+            .header()
+            .last_stamp
+            .0
+            .load(Ordering::Relaxed);
+        if (0..MAX_TICK_NS).contains(&last_ns.saturating_sub(tick_ns)) {
+            last_ns
+        } else {
+            tick_ns
+        }
+    }
+
     /// The time of a change of an inode: later than its times that were read. Under its lock.
     #[inline]
     pub(crate) fn stamp_ns(self, inode: &SessionInode) -> i64 {
-        let now_ns = self.volume.now_ns();
+        let now_ns = self.now_ns();
         match inode.times_shown.load(Ordering::Relaxed) {
             0 => now_ns,
             _ => self.stamp_after_look(inode, now_ns),
@@ -48,7 +69,7 @@ impl Stamps<'_> {
     /// The time of a change of several inodes: later than what was shown of any of them. Under their locks.
     #[inline]
     pub(crate) fn stamp_all_ns(self, changed: &[&Locked<'_>]) -> i64 {
-        let now_ns = self.volume.now_ns();
+        let now_ns = self.now_ns();
         let is_shown = |locked: &&Locked<'_>| locked.inode.times_shown.load(Ordering::Relaxed) != 0;
         if changed.iter().any(is_shown) {
             let shown = changed.iter().filter(|locked| is_shown(locked));

@@ -8,11 +8,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often to try to lock the list of deferred work while another thread holds it.
-pub(in crate::session) const LATE_TRIES: u32 = 10_000;
+const LATE_TRIES: u32 = 10_000;
 /// How long to wait for locks when doing deferred work.
 const LATE_PATIENCE: Duration = Duration::from_millis(1);
 
 impl LateWork<'_> {
+    /// Leave work to `reap` if it needs a lock that this thread may not wait for.
+    pub(crate) fn later(self, what: Late) {
+        // The wait is bounded: a fork may have happened while another thread held the list.
+        for _ in 0..LATE_TRIES {
+            if let Ok(mut late) = self.volume.late.try_lock() {
+                late.push((self.volume.era.load(Ordering::Relaxed), what));
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Do deferred work, as far as locks are free now.
     pub(crate) fn do_late(self) {
         let late = self

@@ -8,7 +8,7 @@ use crate::session::owner_word::{Era, OwnerWord};
 use crate::session::segments::mappings_here;
 use crate::session::slot_ownership::SlotOwnership;
 use crate::session::volume::{Origin, Volume};
-use crate::session::{Slots, current};
+use crate::session::{LateWork, Slots, current};
 use crate::sync::atomic::AtomicU32;
 use crate::types::{Errno, Outcome};
 use rustix::process::{Pid, test_kill_process};
@@ -141,8 +141,7 @@ const BEFORE_EXEC: u64 = u64::MAX;
 
 impl Session {
     /// Leave to the reaper what this process took before it became another program by `exec`: pid and start time do
-    /// not change, so it looks alive. Called before this attachment has a slot, which
-    /// `process` would name.
+    /// not change, so it looks alive. Called before this attachment has a slot, which `process` would name.
     ///
     /// A user of this process that holds a slot keeps the segment mapped: another attachment, another copy of this
     /// library, or a process that shares our memory (`vfork`). So if the only mapping is ours, the other slots of this
@@ -245,7 +244,7 @@ impl<'v> Slots<'v> {
             for word in slot.pocket.iter().flatten() {
                 match word.swap(0, Ordering::AcqRel) {
                     0 => {}
-                    run => self.volume.later(Late::Run(run)),
+                    run => LateWork::of(self.volume).later(Late::Run(run)),
                 }
             }
         }

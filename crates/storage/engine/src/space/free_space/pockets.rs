@@ -93,8 +93,7 @@ impl Space<'_> {
             empty = empty.or(given.is_ok().then_some(entry));
         }
         empty.unwrap_or_else(|| {
-            self.volume
-                .later(Late::Run(pocket[0].swap(0, Ordering::AcqRel)));
+            LateWork::of(self.volume).later(Late::Run(pocket[0].swap(0, Ordering::AcqRel)));
             0
         })
     }

@@ -123,7 +123,7 @@ fn a_late_number_is_given_back_after_late_runs() {
     let before = used();
     InodeNumbers::of(&volume)
         .claim_inode(0, crate::format::inode_place(made.0).expect("a place").1);
-    volume.later(Late::Number(made.0));
+    LateWork::of(&volume).later(Late::Number(made.0));
     volume.space_busy.note();
     while volume.space_busy.is_on() {
         std::thread::sleep(Duration::from_millis(10));

@@ -252,7 +252,7 @@ impl<'v> Admitting<'v> {
     /// record, which has most of its blocks.
     ///
     /// # Errors
-    /// As [`Volume::admit`].
+    /// As [`Admitting::admit`].
     pub(crate) fn admit_scrub(self, ino: u64, bytes: u64) -> Outcome<Option<Admitted<'v>>> {
         if !self.volume.path_mode().is_limited() {
             return Ok(None);

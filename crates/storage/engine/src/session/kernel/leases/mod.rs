@@ -112,7 +112,7 @@ impl<'v> Leases<'v> {
     }
 
     /// Lock an inode to change its owner. The owner of a directory known to the kernel is changed by the kernel itself
-    /// ([`Volume::check_left_to_kernel`]).
+    /// ([`crate::session::Leases::check_left_to_kernel`]).
     pub(crate) fn lock_to_change_owner(self, ino: u64) -> Outcome<Locked<'v>> {
         loop {
             let locked = self.volume.lock(ino)?;
@@ -134,7 +134,7 @@ impl<'v> Leases<'v> {
     ///
     /// # Errors
     /// `EAGAIN` when the name is to be [recalled](Volume::recall_names) with nothing held, by
-    /// [`Volume::holding_up_nobody`]; `EBUSY` when this process [leaves](Volume::leave_used_names_to_kernel) the change
+    /// [`crate::session::Waits::holding_up_nobody`]; `EBUSY` when this process [leaves](Volume::leave_used_names_to_kernel) the change
     /// to the kernel.
     pub(crate) fn check_remembered_name(
         self,
