@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const SHARED: [&str; 5] = [
     "src/session",
     "src/format/words.rs",
-    "src/namespace/directory.rs",
+    "src/log/name_table.rs",
     "../admission/src",
     "../media/src/emulation",
 ];

@@ -3,14 +3,19 @@
 //! Locks on the pools show which processes are attached or make a session (`pool_locks`). A line on pool 0 names the
 //! session (`session_line`).
 
+use crate::attach::Leaving;
 use crate::attach::pool_locks::*;
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock};
 use crate::attach::session_line::{SessionLine, read_session_line, write_session_line};
 use crate::format::*;
+use crate::observe::Users;
 use crate::requests::*;
+use crate::session::LateWork;
+use crate::session::References;
+use crate::session::Slots;
+use crate::session::Uses;
 use crate::session::delegation::board::Delegates;
 use crate::session::layout::*;
-use crate::session::lock;
 use crate::session::machine;
 use crate::session::map::{Session, segment_name};
 use crate::session::owner_word::Era;
@@ -19,7 +24,6 @@ use crate::session::trust::Owner;
 use crate::session::volume::{Origin, Volume};
 use crate::session::walks::Walks;
 use crate::space::placement::place_nodes;
-use crate::types::AllocationPolicy;
 use egeria_media::{Access, Pool};
 use std::fs::File;
 use std::io::Read;
@@ -32,57 +36,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 const JOIN_TRIES: usize = 20;
 
 /// Volumes this process has attached.
-static ATTACHED_HERE: Mutex<Vec<Weak<Volume>>> = Mutex::new(Vec::new());
-
-impl Volume {
-    /// Attach by any pool's path. A second attach in one process gives the same `Volume`, unless one of
-    /// them is [`AttachMode::ReadOnly`] and the other is not.
-    ///
-    /// A failing medium gives `EIO` ([`AttachOptions::faults`]).
-    ///
-    /// # Errors
-    /// `ENOENT` when no process has it attached ([`AttachMode::Join`]) or there is no pool; `EAGAIN` while it is being
-    /// recovered; `EBUSY` while others or a copy use it; `EPERM` when pools or session are accessible to other users;
-    /// `EPROTO` for a session of another build; `ENOMEM`; `ENOSPC`; `EINVAL` when it is no volume or the machine
-    /// cannot be emulated; `EIO` for damage; errors of the system for a pool.
-    pub fn attach(
-        pool: &Path,
-        mode: AttachMode,
-        options: &AttachOptions,
-    ) -> Result<Arc<Volume>, VolumeError> {
-        options.faults.prepare()?;
-        lock::prepare();
-        let found = find_pools(pool)?;
-        let mut here = ATTACHED_HERE.lock().map_err(|_| {
-            failure(
-                libc::EIO,
-                "a thread died while attaching; restart the program",
-            )
-        })?;
-        here.retain(|volume| volume.strong_count() > 0);
-        let same = here.iter().filter_map(Weak::upgrade).find(|volume| {
-            volume.superblock.volume == found.superblock.volume
-                && volume.identity == found.identity
-                && volume.read_only == (mode == AttachMode::ReadOnly)
-                && volume.origin != Origin::Private
-        });
-        if let Some(volume) = same {
-            return Ok(volume);
-        }
-        let volume = attach_patiently(pool, found, mode, options)?;
-        here.push(Arc::downgrade(&volume));
-        Ok(volume)
-    }
-
-    /// Detach cleanly: the last process of the session removes it. Dropping does this too.
-    pub fn detach(self: Arc<Self>) {
-        self.thread_exit();
-    }
-}
+pub(super) static ATTACHED_HERE: Mutex<Vec<Weak<Volume>>> = Mutex::new(Vec::new());
 
 /// Attach; retried when the processes that seemed to be attached, here or to a copy, were detaching or only checked
 /// the locks.
-fn attach_patiently(
+pub(super) fn attach_patiently(
     pool: &Path,
     mut found: Found,
     mode: AttachMode,
@@ -474,12 +432,12 @@ impl Drop for Volume {
         // They use what is given back now.
         self.delegates.end();
         if process != 0 {
-            self.leave(process as usize - 1);
+            Leaving::of(self).leave(process as usize - 1);
         }
         if self.origin == Origin::Private {
             return;
         }
-        let Some(file) = self.reopen() else {
+        let Some(file) = Leaving::of(self).reopen() else {
             // The pool has moved, so its locks give no answer.
             self.leftover = Leftover(Some(self.session.path().to_owned()));
             return;
@@ -492,18 +450,17 @@ impl Drop for Volume {
         {
             // The name last: if this process dies before, the next attach finds the name and removes the rest.
             segments::remove_segment(self.session.path());
-            self.end_session_line(&file);
+            Leaving::of(self).end_session_line(&file);
         }
     }
 }
 
-impl Volume {
+impl Leaving<'_> {
     /// Note on pool 0 that the session has ended. Called by the last attached process, which holds the lock on `file`.
-    fn end_session_line(&self, file: &File) {
-        let opened = file
-            .try_clone()
-            .ok()
-            .and_then(|file| Pool::open_with_file(file, &self.paths[0], Access::ReadWrite).ok());
+    fn end_session_line(self, file: &File) {
+        let opened = file.try_clone().ok().and_then(|file| {
+            Pool::open_with_file(file, &self.volume.paths[0], Access::ReadWrite).ok()
+        });
         if let Some(pool) = opened
             && let Some(session) = read_session_line(&pool)
         {
@@ -513,37 +470,42 @@ impl Volume {
     }
 
     /// Reopen pool 0, if its path still leads to the same file.
-    fn reopen(&self) -> Option<File> {
-        let opened = crate::session::trust::open_carefully(&self.paths[0], 0);
+    fn reopen(self) -> Option<File> {
+        let opened = crate::session::trust::open_carefully(&self.volume.paths[0], 0);
         opened
             .ok()
-            .filter(|file| FileIdentity::of(file).is_ok_and(|now| now == self.identity))
+            .filter(|file| FileIdentity::of(file).is_ok_and(|now| now == self.volume.identity))
     }
 
     /// Give back all that this process holds in the session.
-    fn leave(&self, process: usize) {
-        self.do_late();
+    fn leave(self, process: usize) {
+        LateWork::of(self.volume).do_late();
         // Deleting files that only this process kept open still needs a thread slot: slots go last. Without a limit on
         // waiting, this deletes all of them.
-        let _ = self.reap_opens(process);
-        self.reap_descriptions(process);
-        self.reap_lookup_references(process);
-        self.end_watch(process);
-        self.thread_exit();
-        let high =
-            (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
+        let _ = Uses::of(self.volume).reap_opens(process);
+        self.volume.session.reap_descriptions(process);
+        References::of(self.volume).reap_lookup_references(process);
+        Users::of(self.volume).end_watch(process);
+        self.volume.thread_exit();
+        let high = (self
+            .volume
+            .session
+            .header()
+            .thread_high
+            .load(Ordering::Acquire) as usize)
+            .min(THREAD_SLOTS);
         for index in 0..high {
-            if self.session.threads()[index].owner.load(Ordering::Acquire) == process as u64 + 1 {
-                self.release_thread_slot(index);
+            if self.volume.session.threads()[index]
+                .owner
+                .load(Ordering::Acquire)
+                == process as u64 + 1
+            {
+                Slots::of(self.volume).release_thread_slot(index);
             }
         }
-        self.session.processes()[process]
+        self.volume.session.processes()[process]
             .pid
             .store(0, Ordering::Release);
-    }
-
-    pub(crate) fn allocation_from(&self, options: &AttachOptions) {
-        self.set_allocation(options.allocation.unwrap_or(AllocationPolicy::Local));
     }
 }
 

@@ -2,24 +2,17 @@
 //! crash, recover and compare thousands of volumes per second. Uses no file, lock or segment. Everything is
 //! deterministic: same pools, same calls, same bytes.
 
-use crate::attach::attach_volume::{assemble, fill_header, geometry_of, layout_of};
 use crate::attach::create::write_volume;
 use crate::attach::pools::{Found, superblock_of};
 use crate::format::{BLOCK, FORMAT_VERSION, Sibling, Superblock};
 use crate::requests::*;
-use crate::session::lock;
-use crate::session::map::Session;
 use crate::session::memory::SessionMemory;
 use crate::session::segments::FileIdentity;
-use crate::session::volume::{Origin, Volume};
-use crate::space::placement::place_nodes;
 use egeria_media::Pool;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Seed of directories' hashes, the same in every such session.
-const HASH_SEED: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(super) const HASH_SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Memory that private sessions use one after the other.
 #[derive(Default)]
@@ -27,7 +20,7 @@ pub struct PrivateMemory(Option<Arc<SessionMemory>>);
 
 impl PrivateMemory {
     /// Zeroed memory of this size: that of the last session, if its volume is gone.
-    fn take(&mut self, bytes: usize) -> std::io::Result<Arc<SessionMemory>> {
+    pub(super) fn take(&mut self, bytes: usize) -> std::io::Result<Arc<SessionMemory>> {
         let unused = self
             .0
             .take()
@@ -71,71 +64,12 @@ pub fn create_private(
     write_volume(&pools, &base, options)
 }
 
-impl Volume {
-    /// Recover and attach the volume on these pools, given in order. Unless a machine is declared, all CPUs
-    /// belong to the node of pool 0.
-    ///
-    /// # Errors
-    /// `EINVAL` when these are no pools of one volume, `ENOMEM` without memory for a session, `EIO` when it cannot be
-    /// recovered.
-    pub fn attach_private(
-        pools: &[Arc<Pool>],
-        memory: &mut PrivateMemory,
-        options: &AttachOptions,
-    ) -> Result<Arc<Volume>, VolumeError> {
-        lock::prepare();
-        let superblock = agreed_superblock(pools)?;
-        let geometry = geometry_of(&superblock);
-        let layout = layout_of(&geometry);
-        let memory = memory.take(layout.bytes).map_err(|error| {
-            let message = format!("no memory for a session: {error}; free some");
-            failure(libc::ENOMEM, message)
-        })?;
-        let session = Session::over(PathBuf::new(), layout, memory);
-        fill_header(&session, &superblock, &[0; 16], HASH_SEED);
-        if options.machine.is_some() {
-            place_nodes(&session, &superblock, options)?;
-        }
-        let found = found_of(superblock, pools);
-        let volume = assemble(
-            found,
-            pools.to_vec(),
-            geometry,
-            session,
-            false,
-            Origin::Private,
-        );
-        volume.recover(options, false)?;
-        Ok(volume)
-    }
-
-    /// Another attachment of a private session, as from another process.
-    pub fn join_private(&self) -> Arc<Volume> {
-        let found = found_of(self.superblock.clone(), &self.media);
-        let (media, geometry) = (self.media.clone(), self.geometry.clone());
-        let session = self.session.share();
-        assemble(found, media, geometry, session, false, Origin::Private)
-    }
-
-    /// From now on the clock starts at this time and advances one nanosecond per read.
-    pub fn set_clock(&self, clock_ns: i64) {
-        self.clock_ns.store(clock_ns, Ordering::Relaxed);
-    }
-
-    /// From now on every CPU belongs to the node of this pool, in the whole session.
-    pub fn set_home_pool(&self, pool: u8) {
-        for word in &self.session.header().pool_of_cpu {
-            word.store(pool, Ordering::Relaxed);
-        }
-    }
-}
-
 /// Whether the superblocks of these pools name one volume.
 pub fn is_volume_private(pools: &[Arc<Pool>]) -> bool {
     agreed_superblock(pools).is_ok()
 }
 
-fn agreed_superblock(pools: &[Arc<Pool>]) -> Result<Superblock, VolumeError> {
+pub(super) fn agreed_superblock(pools: &[Arc<Pool>]) -> Result<Superblock, VolumeError> {
     let mut all = Vec::new();
     for pool in pools {
         all.push(superblock_of(pool)?.0);
@@ -162,7 +96,7 @@ fn agreed_superblock(pools: &[Arc<Pool>]) -> Result<Superblock, VolumeError> {
     })
 }
 
-fn found_of(superblock: Superblock, pools: &[Arc<Pool>]) -> Found {
+pub(super) fn found_of(superblock: Superblock, pools: &[Arc<Pool>]) -> Found {
     Found {
         superblock,
         paths: pools.iter().map(|pool| pool.path().to_owned()).collect(),

@@ -2,63 +2,34 @@
 
 use crate::data::write::MAX_FILE_BYTES;
 use crate::data::write_rules::WriteRules;
+use crate::data::{Reading, Reserving, Writing};
 use crate::format::*;
+use crate::log::Log;
 use crate::log::checksums::NewSums;
 use crate::log::committed::CommittedBlocks;
-use crate::log::mapping::Mapping;
-use crate::log::mapping::entries_of;
+use crate::log::mapping::{Mapping, entries_of};
 use crate::log::staging::Staged;
+use crate::session::Stamps;
 use crate::session::index::Index;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
+use crate::space::Placing;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
 use arrayvec::ArrayVec;
 use std::sync::atomic::Ordering;
 
-impl Volume {
-    /// Reserve, punch or zero a range.
-    ///
-    /// # Errors
-    /// `EINVAL` for an empty range; `EFBIG` beyond the largest file; `EISDIR` and `EINVAL` for other kinds of
-    /// inodes; what [every change](crate::Errno) can fail with.
-    pub fn allocate(
-        &self,
-        file: FileReference,
-        offset_bytes: u64,
-        length_bytes: u64,
-        mode: AllocateMode,
-    ) -> Outcome<()> {
-        let rules = WriteRules::default();
-        self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
-    }
-
-    /// Reserve, punch or zero a range, by a process that bypasses the kernel.
-    ///
-    /// # Errors
-    /// As `allocate`; `EAGAIN` when the kernel holds pages of the inode: the kernel must make the change itself. Part
-    /// of the range may have been reserved.
-    pub fn allocate_direct(
-        &self,
-        file: FileReference,
-        offset_bytes: u64,
-        length_bytes: u64,
-        mode: AllocateMode,
-    ) -> Outcome<()> {
-        let rules = WriteRules::DIRECT;
-        self.allocate_by(file, (offset_bytes, length_bytes), mode, rules)
-    }
-
-    fn allocate_by(
-        &self,
+impl Reserving<'_> {
+    pub(super) fn allocate_by(
+        self,
         file: FileReference,
         (offset_bytes, length_bytes): (u64, u64),
         mode: AllocateMode,
         rules: WriteRules,
     ) -> Outcome<()> {
-        self.writable()?;
+        self.volume.writable()?;
         if length_bytes == 0 {
             return Err(Errno(libc::EINVAL));
         }
@@ -71,7 +42,7 @@ impl Volume {
                 let grow = mode == AllocateMode::Extend;
                 let reserve = || self.reserve_range(file, (offset_bytes, end), grow, rules);
                 match reserve() {
-                    Err(Errno(libc::ENOSPC)) if self.reap_for_space() => reserve(),
+                    Err(Errno(libc::ENOSPC)) if self.volume.reap_for_space() => reserve(),
                     outcome => outcome,
                 }
             }
@@ -84,7 +55,7 @@ impl Volume {
 
     /// Map every hole of a range to blocks that read as zeros; in as many commits as needed.
     fn reserve_range(
-        &self,
+        self,
         file: FileReference,
         (offset, end): (u64, u64),
         grow: bool,
@@ -93,8 +64,8 @@ impl Volume {
         let mut block = offset / BLOCK as u64;
         let end_block = end.div_ceil(BLOCK as u64);
         loop {
-            let locked = self.lock(file.ino.0)?.regular()?;
-            let mut operation = Operation::new(self, locked.me);
+            let locked = self.volume.lock(file.ino.0)?.regular()?;
+            let mut operation = Operation::new(self.volume, locked.me);
             let mut mappings = ArrayVec::<Mapping, PENDING_EXTENTS>::new();
             while block < end_block && operation.has_room() {
                 block =
@@ -104,7 +75,7 @@ impl Volume {
             let size = locked.size_bytes();
             let new_size = if last && grow { size.max(end) } else { size };
             if new_size > size {
-                self.zero_behind_end(&locked, size, new_size)?;
+                Writing::of(self.volume).zero_behind_end(&locked, size, new_size)?;
             }
             self.commit_mappings(
                 &locked,
@@ -121,7 +92,7 @@ impl Volume {
     }
 
     fn reserve_some(
-        &self,
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         block: u64,
@@ -136,7 +107,7 @@ impl Volume {
                 .find(|block| !index.load(*block).is_mapped())
                 .unwrap_or(end));
         }
-        let (prefer, count) = self
+        let (prefer, count) = Placing::of(self.volume)
             .placement(operation.me, locked.inode)
             .run_for(locked.ino, block, hole_end);
         let taken = operation.take(locked.ino, block, count, prefer, Need::Ordinary)?;
@@ -153,21 +124,21 @@ impl Volume {
 
     /// Make a range read as zeros: whole blocks become a hole, edges are copied with zeros.
     fn clear_range(
-        &self,
+        self,
         file: FileReference,
         (offset, end): (u64, u64),
         grow: bool,
         rules: WriteRules,
     ) -> Outcome<()> {
-        let locked = self.lock(file.ino.0)?.regular()?;
+        let locked = self.volume.lock(file.ino.0)?.regular()?;
         let size = locked.size_bytes();
         let new_size = if grow { size.max(end) } else { size };
         if new_size > size {
-            self.zero_behind_end(&locked, size, new_size)?;
+            Writing::of(self.volume).zero_behind_end(&locked, size, new_size)?;
         }
         let first = offset.div_ceil(BLOCK as u64);
         let last = end / BLOCK as u64;
-        let mut operation = Operation::new(self, locked.me);
+        let mut operation = Operation::new(self.volume, locked.me);
         let mut mappings = ArrayVec::<Mapping, PENDING_EXTENTS>::new();
         let edges = if first > last {
             [Some((offset, end)), None]
@@ -196,7 +167,7 @@ impl Volume {
     }
 
     fn zero_edge(
-        &self,
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         sums: &mut NewSums,
@@ -209,24 +180,25 @@ impl Volume {
             return Ok(None);
         }
         let mut bytes = [0u8; BLOCK];
-        self.old_block(locked, file_block, word, &mut bytes)?;
+        Reading::of(self.volume).old_block(locked, file_block, word, &mut bytes)?;
         let start = (from % BLOCK as u64) as usize;
         bytes[start..start + (to - from) as usize].fill(0);
         let taken = operation.take(
             locked.ino,
             file_block,
             1,
-            self.placement(operation.me, locked.inode)
+            Placing::of(self.volume)
+                .placement(operation.me, locked.inode)
                 .pool_for(locked.ino, file_block),
             Need::Freeing,
         )?;
         let sums_at = sums.count();
-        sums.store_block(self, (taken.pool, taken.block), &bytes)?;
+        sums.store_block(self.volume, (taken.pool, taken.block), &bytes)?;
         Ok(Some(Mapping::to(taken, file_block, sums_at)))
     }
 
     fn commit_mappings(
-        &self,
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         (mappings, sums): (&[Mapping], &NewSums),
@@ -237,8 +209,8 @@ impl Volume {
         if mappings.is_empty() && hole.is_none() && size_bytes == locked.size_bytes() {
             return Ok(());
         }
-        self.compact_if_due(locked, operation);
-        let time_ns = self.stamp_ns(locked.inode);
+        Log::of(self.volume).compact_if_due(locked, operation);
+        let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;
         // If there is no other entry, an empty hole records the size.
         let hole = hole.or(mappings.is_empty().then_some((0, 0)));
@@ -258,15 +230,29 @@ impl Volume {
         }
         let _direct = rules.begin_commit(locked.inode)?;
         operation.commit(&[&staged])?;
-        self.apply_commit(locked, &staged, || {
+        Log::of(self.volume).apply_commit(locked, &staged, || {
             if let Some(entry) = &hole {
-                self.apply_entry(locked, operation, LogPosition::NONE, entry, time_ns, false)?;
+                Log::of(self.volume).apply_entry(
+                    locked,
+                    operation,
+                    LogPosition::NONE,
+                    entry,
+                    time_ns,
+                    false,
+                )?;
             }
             let entries = mappings.iter().flat_map(|mapping| {
                 entries_of(*mapping, sums.of(mapping), size_bytes, !mapping.unwritten)
             });
             for entry in entries {
-                self.apply_entry(locked, operation, LogPosition::NONE, &entry, time_ns, false)?;
+                Log::of(self.volume).apply_entry(
+                    locked,
+                    operation,
+                    LogPosition::NONE,
+                    &entry,
+                    time_ns,
+                    false,
+                )?;
             }
             Ok(())
         })?;
@@ -274,51 +260,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Next data at or after the offset (`ENXIO` past the end). Does not wait for other threads.
-    ///
-    /// # Errors
-    /// `ENXIO` when there is none; `EISDIR` and `EINVAL` for other kinds of inodes; what [every
-    /// operation](crate::Errno) can fail with.
-    pub fn seek_data(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
-        self.seek(
-            file,
-            offset_bytes,
-            |index, from, end| {
-                let mut block = from;
-                while let Some(found) = index.next_mapped(block, end) {
-                    if index.load(found).has_data() {
-                        return Some(found);
-                    }
-                    block = found + 1;
-                }
-                None
-            },
-            |blocks, from, end| blocks.next_data(from).filter(|found| *found < end),
-        )?
-        .ok_or(Errno(libc::ENXIO))
-    }
-
-    /// Next hole at or after the offset (`ENXIO` past the end). Does not wait for other threads.
-    ///
-    /// # Errors
-    /// `ENXIO` past the end; `EISDIR` and `EINVAL` for other kinds of inodes; what [every operation](crate::Errno)
-    /// can fail with.
-    pub fn seek_hole(&self, file: FileReference, offset_bytes: u64) -> Outcome<u64> {
-        self.seek(
-            file,
-            offset_bytes,
-            |index, from, end| {
-                let hole = (from..end).find(|block| !index.load(*block).has_data());
-                hole.or(Some(end))
-            },
-            |blocks, from, end| Some(blocks.next_hole(from).min(end)),
-        )?
-        .ok_or(Errno(libc::ENXIO))
-    }
-
     /// The offset of the block that `in_index` or `in_log` finds, searching from a block to the end of the file.
-    fn seek(
-        &self,
+    pub(super) fn seek(
+        self,
         file: FileReference,
         offset_bytes: u64,
         in_index: impl Fn(Index<'_>, u64, u64) -> Option<u64>,
@@ -332,7 +276,7 @@ impl Volume {
             let found = find(size_bytes.div_ceil(BLOCK as u64))?;
             Some((found * BLOCK as u64).clamp(offset_bytes, size_bytes))
         };
-        self.read_unlocked(
+        Log::of(self.volume).read_unlocked(
             file.ino.0,
             |inode, _| {
                 match FileKind::from_mode(inode.mode.load(Ordering::Relaxed)) {
@@ -342,57 +286,16 @@ impl Volume {
                 }
                 let index = Index {
                     inode,
-                    arena: self.session.arena(),
+                    arena: self.volume.session.arena(),
                 };
                 let size_bytes = inode.size_bytes.load(Ordering::Acquire);
                 Ok(find(size_bytes, &|end| in_index(index, from, end)))
             },
             || {
-                self.with_committed_blocks(file.ino.0, |blocks| {
+                Log::of(self.volume).with_committed_blocks(file.ino.0, |blocks| {
                     Ok(find(blocks.size_bytes, &|end| in_log(blocks, from, end)))
                 })
             },
         )
-    }
-
-    /// Where the data of a file lies.
-    ///
-    /// # Errors
-    /// What [every operation](crate::Errno) can fail with.
-    pub fn extents(&self, ino: InodeNumber) -> Outcome<Vec<ExtentReport>> {
-        let locked = self.lock_beside_leases(ino.0)?;
-        if locked.kind() == FileKind::Directory {
-            return Ok(Vec::new());
-        }
-        let index = locked.index();
-        let mut extents: Vec<ExtentReport> = Vec::new();
-        let mut block = 0;
-        while let Some(found) = index.next_mapped(block, crate::session::index::MAX_FILE_BLOCKS) {
-            let word = index.load(found);
-            let offset = found * BLOCK as u64;
-            let continued = extents.last_mut().filter(|last| {
-                last.pool == word.pool().0
-                    && last.unwritten == word.is_unwritten()
-                    && last.file_offset_bytes + last.length_bytes == offset
-                    && last.block + last.length_bytes / BLOCK as u64 == word.block().0
-            });
-            match continued {
-                Some(last) => last.length_bytes += BLOCK as u64,
-                None => extents.push(ExtentReport {
-                    file_offset_bytes: offset,
-                    length_bytes: BLOCK as u64,
-                    pool: word.pool().0,
-                    node: self
-                        .superblock
-                        .pools
-                        .get(word.pool().0 as usize)
-                        .map_or(0, |pool| pool.node),
-                    block: word.block().0,
-                    unwritten: word.is_unwritten(),
-                }),
-            }
-            block = found + 1;
-        }
-        Ok(extents)
     }
 }

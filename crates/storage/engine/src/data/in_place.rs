@@ -12,13 +12,15 @@
 use crate::data::delegation::Delegation;
 use crate::data::read::continues;
 use crate::data::write_rules::WriteRules;
+use crate::data::{Reading, Writing};
 use crate::format::*;
 use crate::session::access::{Access, Run};
 use crate::session::in_place::MAX_IN_PLACE_BLOCKS;
 use crate::session::index::Index;
 use crate::session::layout::SessionInode;
 use crate::session::slots::Me;
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
+use crate::session::{Locking, Stamps};
 use crate::types::*;
 use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
@@ -37,11 +39,11 @@ impl SessionInode {
     }
 }
 
-impl Volume {
+impl Writing<'_> {
     /// Overwrite blocks in place. Returns the bytes written, fewer when the caller's memory ends early. `None`: use
     /// the ordinary path, which writes all of it.
     pub(crate) fn overwrite_in_place(
-        &self,
+        self,
         file: FileReference,
         offset: u64,
         source: CallerSource<'_>,
@@ -52,26 +54,27 @@ impl Volume {
         let bytes = source.bytes();
         let end = offset.checked_add(bytes as u64)?;
         let blocks = (offset / BLOCK as u64, end.checked_sub(1)? / BLOCK as u64);
-        let time_ns = self.stamp_ns(inode);
+        let time_ns = Stamps::of(self.volume).stamp_ns(inode);
         let usual = bytes != 0
             && blocks.1 - blocks.0 < MAX_IN_PLACE_BLOCKS
             && inode.is_written_in_place()
-            && !self.is_read_only()
+            && !self.volume.is_read_only()
             && inode.is_time_logged(time_ns)
             // Its blocks may also belong to another file.
-            && self.session.header().shared_blocks.load(Ordering::Relaxed) == 0;
+            && self.volume.session.header().shared_blocks.load(Ordering::Relaxed) == 0;
         if !usual {
             return None;
         }
-        let me = self.me().ok()?;
-        let ranges = match self.lock_ranges(me, file.ino.0, blocks.0, blocks.1) {
+        let me = self.volume.me().ok()?;
+        let ranges = match Locking::of(self.volume).lock_ranges(me, file.ino.0, blocks.0, blocks.1)
+        {
             Ok(ranges) => ranges,
             Err(errno) => return Some(Err(errno)),
         };
-        let writing = self.begin_in_place(me, file.ino.0, inode)?;
+        let writing = Locking::of(self.volume).begin_in_place(me, file.ino.0, inode)?;
         // Where the kernel has pages, mounts detect a change by the inode's sequence, which is not changed here.
         let is_cached = || inode.kernel_cached.load(Ordering::Acquire) != 0;
-        let index = self.index_of(inode);
+        let index = Reading::of(self.volume).index_of(inode);
         let is_written = |block| index.load(block).has_data();
         if end > inode.size_bytes.load(Ordering::Acquire)
             || is_cached()
@@ -79,13 +82,13 @@ impl Volume {
         {
             return None;
         }
-        let mut access = Access::begin_long(self, me, AccessKind::Write, delegation);
+        let mut access = Access::begin_long(self.volume, me, AccessKind::Write, delegation);
         let (mut done, mut fault) = copy_in_place(&mut access, index, offset, source);
         if !access.settle() {
             (done, fault) = copy_in_place(&mut access, index, offset, source);
         }
         // Durable before the call returns, and before checking which pages the kernel got.
-        if let Ok(pool) = self.pool(egeria_media::PoolIndex(0)) {
+        if let Ok(pool) = self.volume.pool(egeria_media::PoolIndex(0)) {
             pool.fence();
         }
         fence(Ordering::SeqCst);
@@ -100,7 +103,7 @@ impl Volume {
     }
 
     fn end_in_place(
-        &self,
+        self,
         me: Me<'_>,
         file: FileReference,
         access: Access<'_>,
@@ -108,7 +111,8 @@ impl Volume {
         fault: Option<Errno>,
     ) -> Outcome<usize> {
         access.end();
-        self.note_use(me, file, done as u64, AccessKind::Write);
+        self.volume
+            .note_use(me, file, done as u64, AccessKind::Write);
         match fault {
             Some(errno) if done == 0 => Err(errno),
             _ => Ok(done),
@@ -151,6 +155,7 @@ fn copy_in_place(
 
 #[cfg(test)]
 mod tests {
+    use crate::session::{Locking, Stamps};
     use crate::test_volume::{FILE, Stopped, new_volume};
     use crate::*;
     use std::sync::Arc;
@@ -183,8 +188,8 @@ mod tests {
     fn stopped_writer(volume: &Arc<Volume>, file: FileReference) -> Stopped {
         Stopped::in_child(volume, |volume| {
             let me = volume.me()?;
-            let ranges = volume.lock_ranges(me, file.ino().0, 0, 0)?;
-            let writing = volume.begin_in_place(me, file.ino().0, file.inode());
+            let ranges = Locking::of(volume).lock_ranges(me, file.ino().0, 0, 0)?;
+            let writing = Locking::of(volume).begin_in_place(me, file.ino().0, file.inode());
             Ok((ranges, writing.ok_or(Errno(libc::EBUSY))?))
         })
     }
@@ -229,7 +234,7 @@ mod tests {
             volume.write(file, 32 * BLOCK, &[3; BLOCK as usize])
         });
         let is_logged = written == Some(Ok(BLOCK as usize));
-        assert!(is_logged || !file.inode().is_time_logged(volume.now_ns()));
+        assert!(is_logged || !file.inode().is_time_logged(Stamps::of(&volume).now_ns()));
         stopped.kill();
     }
 
@@ -252,7 +257,7 @@ mod tests {
         let (volume, file) = prepared(&directory);
         let begins = || {
             let me = volume.me().expect("a slot");
-            let writing = volume.begin_in_place(me, file.ino().0, file.inode());
+            let writing = Locking::of(&volume).begin_in_place(me, file.ino().0, file.inode());
             writing.is_some()
         };
         let begins_elsewhere =
@@ -265,7 +270,7 @@ mod tests {
         let plain = volume.create(InodeNumber::ROOT, b"plain", &FILE);
         let plain = volume.open(plain.expect("create").ino, None).expect("open");
         let me = volume.me().expect("a slot");
-        let writing = volume.begin_in_place(me, plain.ino().0, plain.inode());
+        let writing = Locking::of(&volume).begin_in_place(me, plain.ino().0, plain.inode());
         assert!(writing.is_none(), "it is not striped");
     }
 }

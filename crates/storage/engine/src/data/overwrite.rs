@@ -1,16 +1,20 @@
 //! Fast path of most overwrites: one whole block inside a loaded file, with a free block at hand and room in the log
 //! page. Does the steps of `write` without those for longer writes; the log entry is stored before the data.
 
+use crate::data::Writing;
 use crate::data::prefetch::prefetch;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
+use crate::log::Log;
 use crate::log::staging::Staged;
+use crate::session::Stamps;
 use crate::session::index::has_pairs;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::count;
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
+use crate::space::Placing;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
@@ -18,11 +22,11 @@ use egeria_media::emulation::AccessKind;
 use egeria_media::{BlockNumber, CallerSource, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-impl Volume {
+impl Writing<'_> {
     /// Overwrite one whole block below the end of file. `None`: nothing was done; use the ordinary path, which also
     /// reports what is wrong.
     pub(crate) fn overwrite_block(
-        &self,
+        self,
         file: FileReference,
         offset: u64,
         source: CallerSource<'_>,
@@ -30,26 +34,27 @@ impl Volume {
         mode: PathMode,
     ) -> Option<Outcome<usize>> {
         let usual = offset.is_multiple_of(BLOCK as u64)
-            && self.path_mode() == mode
-            && !self.is_read_only()
+            && self.volume.path_mode() == mode
+            && !self.volume.is_read_only()
             && !has_pairs(file.inode().root.load(Ordering::Relaxed))
             && file.inode().state.load(Ordering::Acquire) == LOADED;
         if !usual {
             return None;
         }
-        let locked = self.lock(file.ino.0).ok()?;
+        let locked = self.volume.lock(file.ino.0).ok()?;
         let me = locked.me;
         let outcome = self.overwrite_locked(&locked, offset, source, rules);
         drop(locked);
         if let Some(Ok(bytes)) = outcome {
-            self.note_use(me, file, bytes as u64, AccessKind::Write);
+            self.volume
+                .note_use(me, file, bytes as u64, AccessKind::Write);
         }
         outcome
     }
 
     #[inline(always)]
     fn overwrite_locked(
-        &self,
+        self,
         locked: &Locked<'_>,
         offset: u64,
         source: CallerSource<'_>,
@@ -66,7 +71,7 @@ impl Volume {
         let usual = !cached
             && offset + BLOCK as u64 <= size_bytes
             && locked.kind() == FileKind::Regular
-            && !self.is_compaction_due(locked);
+            && !Log::of(self.volume).is_compaction_due(locked);
         if !usual {
             return None;
         }
@@ -75,13 +80,15 @@ impl Volume {
             return None;
         }
         let me = locked.me;
-        let mut operation = Operation::new(self, me);
-        let prefer = self.placement(me, inode).pool_for(locked.ino, file_block);
+        let mut operation = Operation::new(self.volume, me);
+        let prefer = Placing::of(self.volume)
+            .placement(me, inode)
+            .pool_for(locked.ino, file_block);
         let taken = operation
             .take(locked.ino, file_block, 1, prefer, Need::Ordinary)
             .ok()?;
-        let pool = self.pool(taken.pool).ok()?;
-        let time_ns = self.stamp_ns(inode);
+        let pool = self.volume.pool(taken.pool).ok()?;
+        let time_ns = Stamps::of(self.volume).stamp_ns(inode);
         let entry = Entry::Write(WriteEntry {
             file_block,
             count: 1,
@@ -94,7 +101,7 @@ impl Volume {
         });
         // Before the copy: the checksum loads again what is stored here. A load that spans several stores waits until
         // all earlier stores are in the caches.
-        if let Err(errno) = staged.store(self, &entry, 1, time_ns) {
+        if let Err(errno) = staged.store(self.volume, &entry, 1, time_ns) {
             return Some(Err(errno));
         }
         let before = file_block.checked_sub(1);
@@ -111,7 +118,7 @@ impl Volume {
         let mut change = || {
             let _direct = rules.begin_commit(inode)?;
             operation.commit(&[&staged])?;
-            self.apply_commit(locked, &staged, || {
+            Log::of(self.volume).apply_commit(locked, &staged, || {
                 // As in `apply_mapping`; the slot's word cannot change while we hold the lock.
                 let generation = inode.next_word_generation();
                 let new = BlockWord::new(taken.pool, taken.block, false, generation);
@@ -134,7 +141,7 @@ impl Volume {
         operation.finish();
         let pool = taken.pool.0 as usize % MAX_POOLS;
         count(&me.slot.counters.written_bytes[pool], BLOCK as u64);
-        if self.pool_here(me) != pool {
+        if self.volume.pool_here(me) != pool {
             count(&me.slot.counters.remote_bytes[pool], BLOCK as u64);
         }
         Some(Ok(BLOCK))

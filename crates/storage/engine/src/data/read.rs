@@ -1,7 +1,9 @@
 //! Reading file data without a lock: load the words, copy, and check that the words are unchanged.
 
 use crate::data::delegation::Delegation;
+use crate::data::{Delegating, Reading};
 use crate::format::*;
+use crate::session::Admitting;
 use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
 use crate::session::index::Index;
@@ -10,7 +12,7 @@ use crate::session::layout::{LOADED, SessionInode};
 use crate::session::path_mode::PathMode;
 use crate::session::seqlock::{BlockSnapshot, OPTIMISTIC_TRIES, QuickSnapshot, Snapshot};
 use crate::session::slots::{Me, count};
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
 use crate::types::*;
 use egeria_admission::Request;
 use egeria_media::CallerDestination;
@@ -20,43 +22,18 @@ use std::sync::atomic::Ordering;
 /// How much of the next run is prefetched, bytes: more does not help.
 const RUN_PREFETCH_BYTES: usize = 1 << 10;
 
-impl Volume {
-    /// Read into a caller's memory, as much as it holds; fewer bytes at end of file.
-    ///
-    /// # Errors
-    /// `EFAULT` for a bad address; `ESTALE` when there is no such inode; `EIO` for damage; `EAGAIN` when all
-    /// thread slots are taken.
-    pub fn read_to(
-        &self,
-        file: FileReference,
-        offset_bytes: u64,
-        to: CallerDestination<'_>,
-    ) -> Outcome<usize> {
-        let inode = file.inode();
-        if inode.state.load(Ordering::Acquire) != LOADED {
-            drop(self.lock_beside_leases(file.ino.0)?);
-        }
-        let me = self.me()?;
-        if let Some(bytes) = self.read_one_block(me, file, offset_bytes, to, PathMode::NORMAL) {
-            return Ok(bytes);
-        }
-        if self.may_delegate(file) {
-            self.read_by_delegates(me, file, offset_bytes, to)
-        } else {
-            self.read_without_delegates(me, file, offset_bytes, to)
-        }
-    }
-
+impl<'v> Reading<'v> {
     /// A read of a striped file while long reads are delegated.
     #[cold]
-    fn read_by_delegates(
-        &self,
+    pub(super) fn read_by_delegates(
+        self,
         me: Me<'_>,
         file: FileReference,
         offset: u64,
         to: CallerDestination<'_>,
     ) -> Outcome<usize> {
-        let Some(long) = self.long_access(me, AccessKind::Read, to.bytes()) else {
+        let Some(long) = Delegating::of(self.volume).long_access(me, AccessKind::Read, to.bytes())
+        else {
             return self.read_without_delegates(me, file, offset, to);
         };
         let Some(delegation) = &long.delegation else {
@@ -67,19 +44,22 @@ impl Volume {
             let tried = self.try_read_blocks(me, file.inode(), offset, to, Some(delegation));
             if let Some(outcome) = tried {
                 let bytes = outcome?;
-                self.note_use(me, file, bytes as u64, AccessKind::Read);
+                self.volume
+                    .note_use(me, file, bytes as u64, AccessKind::Read);
                 long.end();
                 return Ok(bytes);
             }
         }
-        self.read_patiently(me, file, offset, to)
-            .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read))
+        self.read_patiently(me, file, offset, to).inspect(|bytes| {
+            self.volume
+                .note_use(me, file, *bytes as u64, AccessKind::Read)
+        })
     }
 
     /// Read without delegates, as soon as this thread may access the pools.
     #[inline(always)]
-    fn read_without_delegates(
-        &self,
+    pub(super) fn read_without_delegates(
+        self,
         me: Me<'_>,
         file: FileReference,
         offset_bytes: u64,
@@ -87,7 +67,7 @@ impl Volume {
     ) -> Outcome<usize> {
         let inode = file.inode();
         // Held until this returns.
-        let admitted = if self.path_mode().is_limited() {
+        let admitted = if self.volume.path_mode().is_limited() {
             self.admit_read(me, file, offset_bytes, to.bytes())?
         } else {
             None
@@ -108,34 +88,24 @@ impl Volume {
                 self.try_read_blocks(me, inode, offset_bytes, to, None)
             };
             if let Some(outcome) = tried {
-                return outcome
-                    .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
+                return outcome.inspect(|bytes| {
+                    self.volume
+                        .note_use(me, file, *bytes as u64, AccessKind::Read)
+                });
             }
         }
         self.read_patiently(me, file, offset_bytes, to)
-            .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read))
-    }
-
-    /// The fast path of `read_direct`, which counts itself as a direct call. `None`: use `read_direct`. Does not
-    /// change `errno`, takes no lock, cannot panic.
-    #[inline]
-    pub fn read_quickly(
-        &self,
-        file: FileReference,
-        offset: u64,
-        to: CallerDestination<'_>,
-    ) -> Option<usize> {
-        let me = self.known_me()?;
-        let bytes = self.read_one_block(me, file, offset, to, PathMode::NORMAL)?;
-        count(&me.slot.counters.direct_calls, 1);
-        Some(bytes)
+            .inspect(|bytes| {
+                self.volume
+                    .note_use(me, file, *bytes as u64, AccessKind::Read)
+            })
     }
 
     /// The fast path of most reads: all bytes lie in one written block at the guessed place. `None`: use the ordinary
     /// path, which also reports what is wrong.
     #[inline(always)]
-    fn read_one_block(
-        &self,
+    pub(super) fn read_one_block(
+        self,
         me: Me<'_>,
         file: FileReference,
         offset: u64,
@@ -147,7 +117,7 @@ impl Volume {
         let within = offset % BLOCK as u64;
         let usual = bytes != 0
             && bytes <= BLOCK - within as usize
-            && self.path_mode() == mode
+            && self.volume.path_mode() == mode
             && inode.kernel_cached.load(Ordering::Acquire) == 0
             && inode.state.load(Ordering::Acquire) == LOADED;
         if !usual {
@@ -157,33 +127,34 @@ impl Volume {
         let end = offset.saturating_add(bytes as u64);
         let snapshot = QuickSnapshot::begin(self.index_of(inode), file_block, end)?;
         let word = snapshot.word;
-        let guess = self.guesses.guess(file.ino.0, file_block);
+        let guess = self.volume.guesses.guess(file.ino.0, file_block);
         if !word.has_data() || word.place() != guess {
             return None;
         }
-        let pool = self.media.get(guess.pool().0 as usize)?;
+        let pool = self.volume.media.get(guess.pool().0 as usize)?;
         pool.copy_out(guess.block().offset() + within, to).ok()?;
         if !snapshot.stands() {
             return None;
         }
         let pool = word.pool().0 as usize;
         count(&me.slot.counters.read_bytes[pool], bytes as u64);
-        if self.media.len() > 1 && self.pool_here(me) != pool {
+        if self.volume.media.len() > 1 && self.volume.pool_here(me) != pool {
             count(&me.slot.counters.remote_bytes[pool], bytes as u64);
         }
-        self.note_use(me, file, bytes as u64, AccessKind::Read);
+        self.volume
+            .note_use(me, file, bytes as u64, AccessKind::Read);
         Some(bytes)
     }
 
     /// Ask for admission to the pool that holds the first block; a hole is in no pool.
     #[cold]
-    fn admit_read<'a>(
-        &'a self,
-        me: Me<'a>,
+    fn admit_read(
+        self,
+        me: Me<'v>,
         file: FileReference,
         offset: u64,
         bytes: usize,
-    ) -> Outcome<Option<Admitted<'a>>> {
+    ) -> Outcome<Option<Admitted<'v>>> {
         let index = self.index_of(file.inode());
         let Some(slot) = index.slot(offset / BLOCK as u64) else {
             return Ok(None);
@@ -194,21 +165,21 @@ impl Volume {
         }
         let (kind, bytes) = (AccessKind::Read, bytes as u64);
         let request = Request { kind, bytes };
-        self.admit(me, file.ino.0, word.pool().0 as usize, request)
+        Admitting::of(self.volume).admit(me, file.ino.0, word.pool().0 as usize, request)
     }
 
     #[inline(always)]
-    pub(crate) fn index_of<'a>(&'a self, inode: &'a SessionInode) -> Index<'a> {
+    pub(crate) fn index_of(self, inode: &'v SessionInode) -> Index<'v> {
         Index {
             inode,
-            arena: self.session.arena(),
+            arena: self.volume.session.arena(),
         }
     }
 
     /// Read one block: its word shows whether anything changed. `None`: try again.
     #[inline]
     fn try_read_block(
-        &self,
+        self,
         me: Me<'_>,
         file: FileReference,
         offset: u64,
@@ -226,11 +197,11 @@ impl Volume {
         let wanted = to.bytes();
         let to = to.first((size - offset) as usize);
         let bytes = to.bytes();
-        let mut access = Access::begin(self, me, AccessKind::Read);
+        let mut access = Access::begin(self.volume, me, AccessKind::Read);
         let file_block = offset / BLOCK as u64;
         let snapshot = BlockSnapshot::begin(self.index_of(inode), snapshot, file_block);
         let word = snapshot.word;
-        let guess = self.guesses.guess(file.ino.0, file_block);
+        let guess = self.volume.guesses.guess(file.ino.0, file_block);
         let within = offset % BLOCK as u64;
         let copied = if word.has_data() && word.place() == guess {
             copy_run(&mut access, guess, within, to)
@@ -252,7 +223,7 @@ impl Volume {
     #[cold]
     #[inline(never)]
     fn copy_unguessed(
-        &self,
+        self,
         access: &mut Access<'_>,
         (ino, file_block): (InodeNumber, u64),
         word: BlockWord,
@@ -260,14 +231,14 @@ impl Volume {
         to: CallerDestination<'_>,
     ) -> Outcome<()> {
         if word.has_data() {
-            self.guesses.learn(ino.0, file_block, word);
+            self.volume.guesses.learn(ino.0, file_block, word);
         }
         copy_run(access, word, within, to)
     }
 
     /// Read several blocks: nothing may change under an even sequence.
     fn try_read_blocks(
-        &self,
+        self,
         me: Me<'_>,
         inode: &SessionInode,
         offset: u64,
@@ -284,7 +255,7 @@ impl Volume {
             return snapshot.is_unchanged(inode).then_some(Ok(0));
         }
         let to = to.first(usize::try_from(size - offset).unwrap_or(usize::MAX));
-        let mut access = Access::begin_long(self, me, AccessKind::Read, delegation);
+        let mut access = Access::begin_long(self.volume, me, AccessKind::Read, delegation);
         let outcome = self.copy_range(&mut access, inode, offset, to);
         if !snapshot.is_unchanged_after_copy(inode) {
             return None;
@@ -298,18 +269,18 @@ impl Volume {
 
     /// Read under the inode's lock.
     pub(crate) fn read_locked(
-        &self,
+        self,
         file: FileReference,
         offset: u64,
         to: CallerDestination<'_>,
     ) -> Outcome<usize> {
-        let locked: Locked<'_> = self.lock_beside_leases(file.ino.0)?;
+        let locked: Locked<'_> = self.volume.lock_beside_leases(file.ino.0)?;
         let size = locked.size_bytes();
         if offset >= size {
             return Ok(0);
         }
         let to = to.first(usize::try_from(size - offset).unwrap_or(usize::MAX));
-        let mut access = Access::again(self, locked.me, AccessKind::Read);
+        let mut access = Access::again(self.volume, locked.me, AccessKind::Read);
         self.copy_range(&mut access, locked.inode, offset, to)?;
         drop(locked);
         access.end();
@@ -318,7 +289,7 @@ impl Volume {
 
     /// Copy a range by the present index, run by run.
     fn copy_range(
-        &self,
+        self,
         access: &mut Access<'_>,
         inode: &SessionInode,
         offset: u64,
@@ -334,14 +305,14 @@ impl Volume {
 
     /// Prefetch the beginning of the next run: the CPU's prefetchers notice that run only when its copy begins.
     #[inline]
-    fn prefetch_run(&self, first: BlockWord) {
-        if let (true, Ok(pool)) = (first.has_data(), self.pool(first.pool())) {
+    fn prefetch_run(self, first: BlockWord) {
+        if let (true, Ok(pool)) = (first.has_data(), self.volume.pool(first.pool())) {
             pool.prefetch(first.block().offset(), RUN_PREFETCH_BYTES);
         }
     }
 
     fn copy_runs(
-        &self,
+        self,
         access: &mut Access<'_>,
         inode: &SessionInode,
         offset: u64,

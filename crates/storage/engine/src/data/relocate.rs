@@ -7,22 +7,22 @@
 //! 3. Files written in place are not moved: their bytes change without a trace that could be checked. They are spread
 //!    over the pools anyway.
 
+use crate::data::{Reading, Relocating};
 use crate::format::*;
+use crate::log::Log;
 use crate::log::mapping::{Mapping, entries_of};
 use crate::log::staging::Staged;
 use crate::session::access::{Access, Run};
 use crate::session::index::Index;
 use crate::session::inode::Locked;
-use crate::session::layout::{LOADED, PENDING_EXTENTS};
-use crate::session::seqlock::Snapshot;
+use crate::session::layout::PENDING_EXTENTS;
 use crate::session::slots::Me;
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
 use arrayvec::ArrayVec;
 use egeria_media::PoolIndex;
-use egeria_media::emulation::AccessKind;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -44,108 +44,17 @@ pub struct Relocated {
 
 /// Blocks that are copied and not committed yet.
 #[derive(Default)]
-struct Copied {
-    mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
+pub(super) struct Copied {
+    pub(super) mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
     /// Checksums of the blocks of each mapping; empty for files without checksums.
     sums: Vec<u8>,
-    blocks: u64,
+    pub(super) blocks: u64,
 }
 
-impl Volume {
-    /// Moves blocks of a file from one pool to another, up to 1 MiB per call.
-    ///
-    /// # Errors
-    /// `EINVAL` when there are no such pools; `EOPNOTSUPP` for files that are written in place; `ENOSPC` when the new pool has no room;
-    /// `EISDIR` and `EINVAL` for other kinds of inodes; `ESTALE` when there is no such inode; what every change can fail with.
-    pub fn relocate(
-        &self,
-        file: FileReference,
-        blocks: Range<u64>,
-        (from, to): (PoolIndex, PoolIndex),
-    ) -> Outcome<Relocated> {
-        self.writable()?;
-        let pools = self.media.len();
-        if from == to || usize::from(from.0) >= pools || usize::from(to.0) >= pools {
-            return Err(Errno(libc::EINVAL));
-        }
-        let inode = file.inode();
-        if inode.state.load(Ordering::Acquire) != LOADED {
-            drop(self.lock_beside_leases(file.ino.0)?.regular()?);
-        }
-        match inode.mode.load(Ordering::Relaxed) & libc::S_IFMT {
-            libc::S_IFREG => {}
-            libc::S_IFDIR => return Err(Errno(libc::EISDIR)),
-            _ => return Err(Errno(libc::EINVAL)),
-        }
-        if inode.is_written_in_place() {
-            return Err(Errno(libc::EOPNOTSUPP));
-        }
-        let me = self.me()?;
-        let before = Snapshot::begin(inode);
-        let size_blocks = inode
-            .size_bytes
-            .load(Ordering::Acquire)
-            .div_ceil(BLOCK as u64);
-        let blocks = blocks.start..blocks.end.min(size_blocks);
-        let mut operation = Operation::new(self, me);
-        let mut accesses =
-            [AccessKind::Read, AccessKind::Write].map(|kind| Access::begin(self, me, kind));
-        let (copied, next_block) = self.copy_to(
-            (me, file),
-            blocks,
-            (from, to),
-            &mut operation,
-            &mut accesses,
-        )?;
-        let mut relocated = Relocated {
-            next_block,
-            moved_bytes: 0,
-            is_given_up: false,
-        };
-        if !copied.mappings.is_empty() {
-            let locked = self.lock_beside_leases(file.ino.0)?.regular()?;
-            if before.is_unchanged_after_copy(inode) && !inode.is_written_in_place() {
-                self.commit_copy(&locked, &mut operation, &copied)?;
-                relocated.moved_bytes = copied.blocks * BLOCK as u64;
-            } else {
-                relocated.is_given_up = true
-            }
-        }
-        drop(operation);
-        // No lock is held from here on: on an emulated machine these calls wait.
-        accesses.into_iter().for_each(Access::end);
-        Ok(relocated)
-    }
-
-    /// Bytes of a file on each pool at this moment, without holes. Of a file with more than `max_looks` blocks, only
-    /// that many blocks are checked, evenly spread; they stand for the others.
-    ///
-    /// # Errors
-    /// `EISDIR` and `EINVAL` for other kinds of inodes; `ESTALE` when there is no such inode.
-    pub fn bytes_by_pool(&self, file: FileReference, max_looks: u64) -> Outcome<[u64; MAX_POOLS]> {
-        let inode = file.inode();
-        if inode.state.load(Ordering::Acquire) != LOADED {
-            drop(self.lock_beside_leases(file.ino.0)?.regular()?);
-        }
-        let mut bytes = [0; MAX_POOLS];
-        let index = self.index_of(inode);
-        let end = inode
-            .size_bytes
-            .load(Ordering::Acquire)
-            .div_ceil(BLOCK as u64);
-        let step = end.div_ceil(max_looks.max(1)).max(1);
-        let words = (0..end)
-            .step_by(step as usize)
-            .map(|block| index.load(block));
-        for word in words.filter(|word| word.has_data()) {
-            bytes[word.pool().0 as usize & (MAX_POOLS - 1)] += step * BLOCK as u64;
-        }
-        Ok(bytes)
-    }
-
+impl Relocating<'_> {
     /// Copies blocks to new ones; returns the copies, and the first block that was not examined.
-    fn copy_to(
-        &self,
+    pub(super) fn copy_to(
+        self,
         (me, file): (Me<'_>, FileReference),
         blocks: Range<u64>,
         (from, to): (PoolIndex, PoolIndex),
@@ -153,7 +62,7 @@ impl Volume {
         accesses: &mut [Access<'_>; 2],
     ) -> Outcome<(Copied, u64)> {
         debug_assert!(std::ptr::eq(me.slot, operation.me.slot));
-        let index = self.index_of(file.inode());
+        let index = Reading::of(self.volume).index_of(file.inode());
         let has_sums = file.inode().checksums.load(Ordering::Relaxed) != 0;
         let mut copied = Copied::default();
         let mut block = blocks.start;
@@ -200,7 +109,7 @@ impl Volume {
 
     /// Copy one block. It may have changed already: the commit checks whether it still belongs to the file.
     fn copy_block(
-        &self,
+        self,
         word: BlockWord,
         (pool, at): (PoolIndex, egeria_media::PoolOffset),
         [reading, writing]: &mut [Access<'_>; 2],
@@ -225,13 +134,13 @@ impl Volume {
         })
     }
 
-    fn commit_copy(
-        &self,
+    pub(super) fn commit_copy(
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         copied: &Copied,
     ) -> Outcome<()> {
-        self.compact_if_due(locked, operation);
+        Log::of(self.volume).compact_if_due(locked, operation);
         // The entries carry the time of the last change, so it does not change.
         let time_ns = locked.inode.ctime_ns.load(Ordering::Relaxed) as i64;
         let size_bytes = locked.size_bytes();
@@ -253,9 +162,16 @@ impl Volume {
         }
         // The fence of the commit makes the copies durable before the commit.
         operation.commit(&[&staged])?;
-        self.apply_commit(locked, &staged, || {
+        Log::of(self.volume).apply_commit(locked, &staged, || {
             for entry in copied.mappings.iter().flat_map(entries) {
-                self.apply_entry(locked, operation, LogPosition::NONE, &entry, time_ns, false)?;
+                Log::of(self.volume).apply_entry(
+                    locked,
+                    operation,
+                    LogPosition::NONE,
+                    &entry,
+                    time_ns,
+                    false,
+                )?;
             }
             Ok(())
         })?;

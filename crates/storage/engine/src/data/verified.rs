@@ -1,8 +1,10 @@
 //! Reading data that has checksums: only bytes that match their checksum are returned (see `checksums`).
 
+use crate::data::Reading;
 use crate::failure_cause::{self, FailureCause};
 use crate::format::checksum::crc32c;
 use crate::format::*;
+use crate::log::Log;
 use crate::session::access::{Access, Run};
 use crate::session::index::{Index, MAX_FILE_BLOCKS};
 use crate::session::inode::Locked;
@@ -10,7 +12,7 @@ use crate::session::layout::{LOADED, SessionInode};
 use crate::session::patience::{self, LOOKING_PATIENCE};
 use crate::session::seqlock::{OPTIMISTIC_TRIES, Snapshot};
 use crate::session::slots::{Me, count};
-use crate::session::volume::{FileReference, Reported, Volume};
+use crate::session::volume::{FileReference, Reported};
 use crate::types::*;
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
@@ -56,19 +58,19 @@ impl BadBlocks {
     }
 }
 
-impl Volume {
+impl Reading<'_> {
     /// Whether the blocks of an open file have checksums.
-    pub(crate) fn has_sums(&self, file: FileReference) -> Outcome<bool> {
+    pub(crate) fn has_sums(self, file: FileReference) -> Outcome<bool> {
         if file.inode().state.load(Ordering::Acquire) != LOADED {
             // A thread that is loading it may be stopped.
-            return Ok(self.read_record(file.ino.0)?.certificate.checksums);
+            return Ok(self.volume.read_record(file.ino.0)?.certificate.checksums);
         }
         Ok(file.inode().checksums.load(Ordering::Relaxed) != 0)
     }
 
     /// Read a block that has data into private memory; returns whether it matches.
     fn read_block(
-        &self,
+        self,
         index: Index<'_>,
         file_block: u64,
         word: BlockWord,
@@ -79,7 +81,7 @@ impl Volume {
 
     /// Read a block that has data; whether it matches this checksum, if there is one.
     fn read_block_of(
-        &self,
+        self,
         word: BlockWord,
         sum: Option<u32>,
         bytes: &mut [u8; BLOCK],
@@ -89,7 +91,7 @@ impl Volume {
             at: word.block().offset(),
             bytes: BLOCK,
         };
-        Access::upkeep(self, run, |pool| {
+        Access::upkeep(self.volume, run, |pool| {
             pool.read_bytes(run.at, bytes).map_err(|_| Errno(libc::EIO))
         })?;
         Ok(sum.is_none_or(|sum| sum == crc32c(bytes)))
@@ -97,7 +99,7 @@ impl Volume {
 
     /// Read a whole block with data of a locked file, and verify it.
     pub(crate) fn old_block(
-        &self,
+        self,
         locked: &Locked<'_>,
         file_block: u64,
         word: BlockWord,
@@ -112,7 +114,7 @@ impl Volume {
 
     /// Report and count a block that is not what was written.
     #[cold]
-    fn mismatch(&self, me: Me<'_>, ino: u64, file_block: u64, word: BlockWord) -> Errno {
+    fn mismatch(self, me: Me<'_>, ino: u64, file_block: u64, word: BlockWord) -> Errno {
         count(&me.slot.counters.checksum_failures, 1);
         let bad = BadBlocks {
             first: file_block,
@@ -127,7 +129,7 @@ impl Volume {
             pool: word.pool(),
             block: word.block(),
         });
-        self.report_damage_once(
+        self.volume.report_damage_once(
             Reported::Mismatch { ino, file_block },
             &format!("inode {ino}: {bad}; `egeria scrub` names the file, restore it from a copy"),
         );
@@ -137,7 +139,7 @@ impl Volume {
     /// Verify up to `most` mapped blocks of a locked file from a block on; returns where to continue, `None` at the
     /// end.
     pub(crate) fn verify_blocks(
-        &self,
+        self,
         locked: &Locked<'_>,
         from: u64,
         most: usize,
@@ -186,35 +188,37 @@ impl Volume {
     #[cold]
     #[inline(never)]
     pub(crate) fn read_with_sums(
-        &self,
+        self,
         file: FileReference,
         offset: u64,
         to: CallerDestination<'_>,
     ) -> Outcome<usize> {
-        let me = self.me()?;
+        let me = self.volume.me()?;
         let ino = file.ino.0;
         loop {
             for _ in 0..OPTIMISTIC_TRIES {
                 if let Some(outcome) = self.try_read_with_sums(me, file.inode(), offset, to) {
-                    return outcome
-                        .inspect(|bytes| self.note_use(me, file, *bytes as u64, AccessKind::Read));
+                    return outcome.inspect(|bytes| {
+                        self.volume
+                            .note_use(me, file, *bytes as u64, AccessKind::Read)
+                    });
                 }
             }
             let copied = patience::within(LOOKING_PATIENCE, || {
-                let locked = self.lock_beside_leases(ino)?;
+                let locked = self.volume.lock_beside_leases(ino)?;
                 let to = available(locked.size_bytes(), offset, to);
                 let look = |block| (locked.index().load(block), sum_in(locked.index(), block));
-                let mut access = Access::again(self, me, AccessKind::Read);
+                let mut access = Access::again(self.volume, me, AccessKind::Read);
                 let copied = self.copy_verified(&mut access, &look, offset, to);
                 Ok((copied, access, to.bytes()))
             });
             let copied = match copied {
                 Ok(copied) => copied,
                 // A thread is stopped in the middle of a change: the log describes a consistent state.
-                Err(_) => self.with_committed_blocks(ino, |blocks| {
+                Err(_) => Log::of(self.volume).with_committed_blocks(ino, |blocks| {
                     let to = available(blocks.size_bytes, offset, to);
                     let look = |block| (blocks.run_at(block).0, blocks.sum_of(block));
-                    let mut access = Access::again(self, me, AccessKind::Read);
+                    let mut access = Access::again(self.volume, me, AccessKind::Read);
                     let copied = self.copy_verified(&mut access, &look, offset, to);
                     Ok((copied, access, to.bytes()))
                 }),
@@ -232,14 +236,15 @@ impl Volume {
                 }
             }
             access.end();
-            self.note_use(me, file, bytes as u64, AccessKind::Read);
+            self.volume
+                .note_use(me, file, bytes as u64, AccessKind::Read);
             return Ok(bytes);
         }
     }
 
     /// Without the lock; `None`: try again.
     fn try_read_with_sums(
-        &self,
+        self,
         me: Me<'_>,
         inode: &SessionInode,
         offset: u64,
@@ -251,10 +256,10 @@ impl Volume {
             return None;
         }
         let to = available(inode.size_bytes.load(Ordering::Acquire), offset, to);
-        let mut access = Access::begin(self, me, AccessKind::Read);
+        let mut access = Access::begin(self.volume, me, AccessKind::Read);
         let index = Index {
             inode,
-            arena: self.session.arena(),
+            arena: self.volume.session.arena(),
         };
         let look = |block| (index.load(block), sum_in(index, block));
         let copied = self.copy_verified(&mut access, &look, offset, to);
@@ -273,7 +278,7 @@ impl Volume {
 
     /// Copy a range block by block, each only if it matches: `look` returns the place of a block and its checksum.
     fn copy_verified(
-        &self,
+        self,
         access: &mut Access<'_>,
         look: &impl Fn(u64) -> (BlockWord, Option<u32>),
         offset: u64,

@@ -34,6 +34,12 @@ impl Geometry {
             data_block: BlockNumber(data_block),
         }
     }
+
+    /// Inode numbers of the pool.
+    pub(crate) fn inodes(&self) -> u64 {
+        self.inode_blocks * INODES_PER_BLOCK
+    }
+
     /// Whether a run of blocks lies in the allocated part of the pool.
     pub fn holds(&self, block: BlockNumber, count: u64) -> bool {
         block.0 >= self.data_block.0 && count <= self.blocks && block.0 <= self.blocks - count

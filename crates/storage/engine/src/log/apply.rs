@@ -4,69 +4,24 @@
 use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::mapping::Mapping;
+use crate::log::{Log, NameTable};
 use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::{Locked, is_extent_valid};
 use crate::session::layout::{SessionInode, ThreadSlot};
 use crate::session::seqlock::WriteSection;
-use crate::session::volume::Volume;
 use crate::space::operation::Operation;
 use crate::space::striping;
-use crate::types::{Errno, FileKind, Outcome};
+use crate::types::{FileKind, Outcome};
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Log pages below which a log is never compacted.
 pub(crate) const COMPACT_MIN_PAGES: u32 = 16;
 
-impl Volume {
-    /// Apply the entries between the applied position and the committed tail on media.
-    pub(crate) fn apply_from_log(&self, locked: &Locked<'_>) -> Outcome<()> {
-        let record = self.read_record(locked.ino)?;
-        let applied = locked.commit()?;
-        if applied.head_index != record.commit.head_index {
-            // The log was compacted since: the caller reads the new log from its head.
-            return Err(Errno(libc::EAGAIN));
-        }
-        let inode = locked.inode;
-        let mut place = locked.log_place();
-        place.pages_before = inode.log_pages.load(Ordering::Relaxed);
-        let loading = applied.tail.is_none();
-        let mut operation = Operation::new(self, locked.me);
-        let mut pages = 0;
-        self.walk_log(
-            place,
-            record.commit,
-            applied.tail,
-            &mut |_| {
-                pages += 1;
-                Ok(())
-            },
-            &mut |position, entry, time_ns| {
-                self.apply_entry(locked, &mut operation, position, entry, time_ns, loading)
-            },
-        )?;
-        operation.settle_replaced();
-        inode.log_pages.fetch_add(pages, Ordering::Relaxed);
-        if loading {
-            inode
-                .compact_at_pages
-                .store((2 * pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
-        }
-        if record.commit.orphan {
-            // The orphan mark implies this, so that losing the last name needs no log entry.
-            inode.nlink.store(0, Ordering::Relaxed);
-        } else if locked.kind() == FileKind::Directory && inode.nlink.load(Ordering::Relaxed) != 1 {
-            return Err(self.damaged(locked.ino, "link count of a directory"));
-        }
-        inode
-            .applied
-            .store(record.commit.encode(locked.ino), Ordering::Release);
-        Ok(())
-    }
-
+impl Log<'_> {
     /// Apply one entry. While `loading`, blocks that an entry replaces have no owner yet and are not freed.
     pub(crate) fn apply_entry(
-        &self,
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         position: LogPosition,
@@ -78,12 +33,14 @@ impl Volume {
         match *entry {
             Entry::Write(write) => {
                 self.check_file_entry(locked, write.file_block, write.count, write.size_bytes)?;
-                if write.count > 0 && !is_extent_valid(self, write.pool, write.block, write.count) {
-                    return Err(self.damaged(locked.ino, "extent out of bounds"));
+                if write.count > 0
+                    && !is_extent_valid(self.volume, write.pool, write.block, write.count)
+                {
+                    return Err(self.volume.damaged(locked.ino, "extent out of bounds"));
                 }
                 let expected = locked.has_sums() && write.count > 0 && !write.unwritten;
                 if expected == write.sums.is_empty() {
-                    return Err(self.damaged(locked.ino, "checksums of an extent"));
+                    return Err(self.volume.damaged(locked.ino, "checksums of an extent"));
                 }
                 if loading {
                     locked.index().reserve(write.file_block, write.count)?;
@@ -107,9 +64,11 @@ impl Volume {
             }
             Entry::NameAdd { .. } | Entry::NameRemove { .. } => {
                 if locked.kind() != FileKind::Directory {
-                    return Err(self.damaged(locked.ino, "a name in the log of a file"));
+                    return Err(self
+                        .volume
+                        .damaged(locked.ino, "a name in the log of a file"));
                 }
-                self.apply_name(locked, position, entry, loading)?;
+                NameTable::of(self.volume).apply_name(locked, position, entry, loading)?;
                 touch(inode, time_ns, true);
             }
             Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {
@@ -128,7 +87,7 @@ impl Volume {
     }
 
     fn check_file_entry(
-        &self,
+        self,
         locked: &Locked<'_>,
         file_block: u64,
         count: u64,
@@ -140,7 +99,7 @@ impl Volume {
             || size_bytes > i64::MAX as u64
             || !matches!(kind, FileKind::Regular | FileKind::Symlink)
         {
-            return Err(self.damaged(locked.ino, "range of a log entry"));
+            return Err(self.volume.damaged(locked.ino, "range of a log entry"));
         }
         Ok(())
     }
@@ -148,7 +107,7 @@ impl Volume {
     /// Map a run; its slots exist. A word that already names the place is left unchanged, so that applying twice frees
     /// no block twice. `sums`: checksums of its blocks, if the file has checksums.
     pub(crate) fn apply_mapping(
-        &self,
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         mapping: Mapping,
@@ -188,7 +147,7 @@ impl Volume {
 
     /// Unmap everything in `from..end`.
     pub(crate) fn apply_hole(
-        &self,
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         from: u64,
@@ -215,7 +174,7 @@ impl Volume {
     }
 
     fn apply_attributes(
-        &self,
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         state: &AttributeState,
@@ -225,7 +184,7 @@ impl Volume {
         let inode = locked.inode;
         let kind = locked.kind();
         if FileKind::from_mode(state.mode) != Some(kind) || state.size_bytes > i64::MAX as u64 {
-            return Err(self.damaged(locked.ino, "attributes in the log"));
+            return Err(self.volume.damaged(locked.ino, "attributes in the log"));
         }
         if kind == FileKind::Directory {
             inode.parent.store(state.parent, Ordering::Relaxed);
@@ -260,7 +219,7 @@ impl Volume {
     /// After a commit, under the lock: apply staged entries that `apply` describes, under an odd
     /// sequence, and note the new tail as applied.
     pub(crate) fn apply_commit(
-        &self,
+        self,
         locked: &Locked<'_>,
         staged: &crate::log::staging::Staged,
         apply: impl FnOnce() -> Outcome<()>,
@@ -283,32 +242,20 @@ impl Volume {
 
     /// After a failed apply of one of the inodes changed in one commit: unload them, so that their next users read the
     /// logs.
-    pub(crate) fn or_forget(&self, changed: &[&Locked<'_>], outcome: Outcome<()>) -> Outcome<()> {
+    pub(crate) fn or_forget(self, changed: &[&Locked<'_>], outcome: Outcome<()>) -> Outcome<()> {
         if outcome.is_err() {
             changed.iter().for_each(|locked| self.forget(locked));
         }
         outcome
     }
 
-    fn forget(&self, locked: &Locked<'_>) {
-        self.unload(locked);
+    fn forget(self, locked: &Locked<'_>) {
+        self.volume.unload(locked);
         locked.inode.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Settle replaced runs that a dead owner noted for this inode: runs that the index no longer names are free; the
-    /// rest will be replaced by applying the log. Under `recovery`.
-    pub(crate) fn reclaim_replaced_blocks(&self, locked: &Locked<'_>, dead: usize) {
-        self.settle_pending(locked, dead, true);
-    }
-
-    /// Settle new runs that a dead owner took for this inode: runs that no commit mapped are free.
-    pub(crate) fn reclaim_new_blocks(&self, locked: &Locked<'_>, dead: usize) {
-        self.settle_pending(locked, dead, false);
-        self.settle_pending(locked, dead, true);
-    }
-
-    fn settle_pending(&self, locked: &Locked<'_>, dead: usize, replaced: bool) {
-        let slot = &self.session.threads()[dead];
+    pub(super) fn settle_pending(self, locked: &Locked<'_>, dead: usize, replaced: bool) {
+        let slot = &self.volume.session.threads()[dead];
         let entries = if replaced {
             &slot.pending_old
         } else {
@@ -337,14 +284,14 @@ impl Volume {
                     count,
                 };
                 // Through our own slot: others may settle other inodes of the same dead owner.
-                self.give_back_run(locked.me, run);
+                self.volume.give_back_run(locked.me, run);
             }
         }
     }
 
     /// Parts of a run that neither the index nor the log of this inode names.
     pub(crate) fn unreferenced(
-        &self,
+        self,
         locked: &Locked<'_>,
         file_block: u64,
         extent: Extent,
@@ -369,8 +316,8 @@ impl Volume {
         runs
     }
 
-    fn is_log_page(&self, locked: &Locked<'_>, pool: PoolIndex, block: BlockNumber) -> bool {
-        let Ok(record) = self.read_record(locked.ino) else {
+    fn is_log_page(self, locked: &Locked<'_>, pool: PoolIndex, block: BlockNumber) -> bool {
+        let Ok(record) = self.volume.read_record(locked.ino) else {
             return false;
         };
         let place = LogPlace {

@@ -12,6 +12,7 @@
 
 use crate::format::checksum::crc32c;
 use crate::format::*;
+use crate::log::Log;
 use crate::log::mapping::Mapping;
 use crate::session::access::{Access, Run};
 use crate::session::inode::Locked;
@@ -97,10 +98,10 @@ impl NewSums {
     }
 }
 
-impl Volume {
+impl Log<'_> {
     /// Whether `user.egeria.checksum` may be set to this value; `Ok(true)` when it has this value already.
     pub(crate) fn check_checksum_attribute(
-        &self,
+        self,
         locked: &Locked<'_>,
         value: &[u8],
     ) -> Outcome<bool> {
@@ -115,7 +116,7 @@ impl Volume {
 
     /// Apply an entry for the attribute.
     pub(crate) fn apply_checksum_attribute(
-        &self,
+        self,
         locked: &Locked<'_>,
         entry: &Entry<'_>,
     ) -> Outcome<()> {
@@ -126,7 +127,7 @@ impl Volume {
             _ => Some(0),
         };
         let passes_on =
-            passes_on.ok_or_else(|| self.damaged(locked.ino, "the checksum attribute"))?;
+            passes_on.ok_or_else(|| self.volume.damaged(locked.ino, "the checksum attribute"))?;
         locked.inode.checksums.store(passes_on, Ordering::Relaxed);
         Ok(())
     }

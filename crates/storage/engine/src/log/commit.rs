@@ -1,18 +1,18 @@
 //! Committing staged entries: one log by its commit word, several through a journal.
 
 use crate::format::*;
+use crate::log::Log;
 use crate::log::staging::Staged;
-use crate::session::volume::Volume;
 use crate::space::operation::Operation;
 use crate::types::{Errno, Outcome};
 use egeria_media::PoolIndex;
 
-impl Volume {
+impl Log<'_> {
     /// Commit one log: everything stored and flushed before becomes durable and visible together.
     #[inline]
-    pub(crate) fn commit_one(&self, staged: &Staged) -> Outcome<()> {
+    pub(crate) fn commit_one(self, staged: &Staged) -> Outcome<()> {
         let pair = staged.pair();
-        let pool = self.pool(pair.pool)?;
+        let pool = self.volume.pool(pair.pool)?;
         // Data, entries and links first; only then the tail that makes them valid.
         pool.fence();
         pool.commit_u64(pair.at, pair.value)
@@ -20,14 +20,14 @@ impl Volume {
     }
 
     /// Commit several logs at once through this thread's journal slot.
-    pub(crate) fn commit_all(&self, slot: usize, staged: &[&Staged]) -> Outcome<()> {
+    pub(crate) fn commit_all(self, slot: usize, staged: &[&Staged]) -> Outcome<()> {
         if let [one] = staged {
             return self.commit_one(one);
         }
         let pairs: Vec<JournalPair> = staged.iter().map(|staged| staged.pair()).collect();
         let bytes = encode_journal_pairs(&pairs);
         let at = journal_slot(slot as u64);
-        let pool = self.pool(PoolIndex(0))?;
+        let pool = self.volume.pool(PoolIndex(0))?;
         pool.write_bytes(at + 16, &bytes)
             .map_err(|_| Errno(libc::EIO))?;
         pool.flush(at + 16, bytes.len() as u64);
@@ -38,37 +38,31 @@ impl Volume {
         self.apply_journal(slot, &pairs)
     }
 
-    fn apply_journal(&self, slot: usize, pairs: &[JournalPair]) -> Outcome<()> {
+    pub(super) fn apply_journal(self, slot: usize, pairs: &[JournalPair]) -> Outcome<()> {
         for pair in pairs {
-            let pool = self.pool(pair.pool)?;
+            let pool = self.volume.pool(pair.pool)?;
             pool.store_u64(pair.at, pair.value)
                 .map_err(|_| Errno(libc::EIO))?;
             pool.flush(pair.at, 8);
         }
-        let pool = self.pool(PoolIndex(0))?;
+        let pool = self.volume.pool(PoolIndex(0))?;
         // The words must be durable before the journal is cleared.
         pool.fence();
         pool.commit_u64(journal_slot(slot as u64), 0)
             .map_err(|_| Errno(libc::EIO))
     }
 
-    /// Finish what a slot's journal holds: of a dead owner (under `recovery`), or when a session is made. Returns how
-    /// many words it held. Places outside of records are refused.
-    pub(crate) fn complete_journal(&self, slot: usize) -> Option<usize> {
-        let pairs = self.read_journal(slot)?;
-        self.apply_journal(slot, &pairs).ok()?;
-        Some(pairs.len())
-    }
-
-    fn read_journal(&self, slot: usize) -> Option<Vec<JournalPair>> {
+    pub(super) fn read_journal(self, slot: usize) -> Option<Vec<JournalPair>> {
         let at = journal_slot(slot as u64);
-        let word = self.load_word(PoolIndex(0), at).ok()?;
+        let word = self.volume.load_word(PoolIndex(0), at).ok()?;
         let count = journal_pair_count(word)?;
         let mut bytes = vec![0; count * 16];
-        self.read_media(PoolIndex(0), at + 16, &mut bytes).ok()?;
+        self.volume
+            .read_media(PoolIndex(0), at + 16, &mut bytes)
+            .ok()?;
         let pairs = decode_journal_pairs(slot as u64, word, &bytes)?;
         let plausible = pairs.iter().all(|pair| {
-            let geometry = self.geometry.get(pair.pool.0 as usize);
+            let geometry = self.volume.geometry.get(pair.pool.0 as usize);
             geometry.is_some_and(|geometry| geometry.holds(pair.at.block(), 1))
                 && pair.at.0 % INODE_BYTES == COMMIT_WORD_AT
         });
@@ -80,7 +74,7 @@ impl Operation<'_> {
     /// Commit the logs that this operation staged. From then on the new runs belong to them, also after an error,
     /// because the word may already be on media: then they are lost until the next session, but never allocated twice.
     pub(crate) fn commit(&mut self, logs: &[&Staged]) -> Outcome<()> {
-        let outcome = self.volume.commit_all(self.me.index, logs);
+        let outcome = Log::of(self.volume).commit_all(self.me.index, logs);
         self.keep_from(0);
         self.count_commit();
         outcome
@@ -90,6 +84,7 @@ impl Operation<'_> {
 #[cfg(test)]
 mod tests {
     use crate::format::Entry;
+    use crate::log::Log;
     use crate::log::staging::Staged;
     use crate::space::free_space::Need;
     use crate::space::operation::Operation;
@@ -114,7 +109,7 @@ mod tests {
             };
             staged.add(&mut operation, &entry, 0).expect("stage");
             operation.commit(&[&staged]).expect("commit");
-            let applied = volume.apply_commit(&locked, &staged, || Err(Errno(libc::EIO)));
+            let applied = Log::of(&volume).apply_commit(&locked, &staged, || Err(Errno(libc::EIO)));
             assert_eq!(applied, Err(Errno(libc::EIO)));
         }
         assert_eq!(volume.get_xattr(ino, b"user.a"), Ok(vec![7; 3000]));

@@ -4,10 +4,10 @@
 
 use crate::format::place::LogPlace;
 use crate::format::*;
+use crate::log::Log;
 use crate::log::found_names::{CookieRange, FoundName, Names, kind_of};
 use crate::session::inode::Record;
 use crate::session::layout::SessionInode;
-use crate::session::volume::Volume;
 use crate::types::*;
 use egeria_media::BlockNumber;
 use std::collections::{BTreeMap, HashSet};
@@ -153,18 +153,18 @@ struct State {
     directories: HashSet<LogPosition>,
 }
 
-impl Volume {
+impl Log<'_> {
     /// Fold the log of an inode; returns also the record it began with. The log did not change during the fold.
     pub(crate) fn fold_log<S>(
-        &self,
+        self,
         ino: u64,
         begin: impl Fn(&Certificate) -> S,
         fold: impl Fn(&mut S, LogPosition, &Entry<'_>, i64),
     ) -> Outcome<(S, u64)> {
-        let inode = self.inode(ino)?;
+        let inode = self.volume.inode(ino)?;
         for _ in 0..TRIES {
             let sequence = inode.sequence.load(Ordering::Acquire);
-            let record = self.read_record(ino)?;
+            let record = self.volume.read_record(ino)?;
             let mut state = begin(&record.certificate);
             let mut pages = 0;
             let place = LogPlace {
@@ -193,22 +193,22 @@ impl Volume {
         Err(Errno(libc::EAGAIN))
     }
 
-    fn instant(&self, inode: &SessionInode, ino: u64) -> Outcome<Instant> {
+    fn instant(self, inode: &SessionInode, ino: u64) -> Outcome<Instant> {
         // The log was read before these checks.
         std::sync::atomic::fence(Ordering::Acquire);
-        let record = self.read_record(ino)?;
+        let record = self.volume.read_record(ino)?;
         Ok(Instant::of(inode.sequence.load(Ordering::Acquire), &record))
     }
 
     /// Attributes as the log says them.
-    pub(crate) fn committed_attributes(&self, ino: u64) -> Outcome<Attributes> {
+    pub(crate) fn committed_attributes(self, ino: u64) -> Outcome<Attributes> {
         let begin = |certificate: &Certificate| State {
             attributes: attributes_at_birth(certificate),
             blocks: CommittedBlocks::default(),
             directories: HashSet::new(),
         };
         let (mut state, pages) = self.fold_log(ino, begin, State::apply)?;
-        let record = self.read_record(ino)?;
+        let record = self.volume.read_record(ino)?;
         let attributes = &mut state.attributes;
         if record.commit.orphan {
             attributes.nlink = 0;
@@ -227,7 +227,7 @@ impl Volume {
     }
 
     /// A name of a directory, according to its log.
-    pub(crate) fn committed_name(&self, ino: u64, name: &[u8]) -> Outcome<Option<FoundName>> {
+    pub(crate) fn committed_name(self, ino: u64, name: &[u8]) -> Outcome<Option<FoundName>> {
         let fold = |found: &mut Option<FoundName>, position, entry: &Entry<'_>, _| match *entry {
             Entry::NameAdd {
                 ino,
@@ -250,7 +250,7 @@ impl Volume {
     }
 
     /// Names of a directory, according to its log.
-    pub(crate) fn committed_names(&self, ino: u64, range: CookieRange) -> Outcome<Names> {
+    pub(crate) fn committed_names(self, ino: u64, range: CookieRange) -> Outcome<Names> {
         type List = BTreeMap<u64, (LogPosition, u64, FileKind, Vec<u8>)>;
         let begin = |certificate: &Certificate| (List::new(), certificate.parent);
         let fold = |(list, parent): &mut (List, u64), position, entry: &Entry<'_>, _| match *entry {
@@ -284,11 +284,11 @@ impl Volume {
     /// The places of a file's blocks according to its log; also whether they stayed valid while `copy` read the
     /// blocks.
     pub(crate) fn with_committed_blocks<T>(
-        &self,
+        self,
         ino: u64,
         copy: impl Fn(&CommittedBlocks) -> Outcome<T>,
     ) -> Outcome<T> {
-        let inode = self.inode(ino)?;
+        let inode = self.volume.inode(ino)?;
         for _ in 0..TRIES {
             let before = self.instant(inode, ino)?;
             let fold = |blocks: &mut CommittedBlocks, _, entry: &Entry<'_>, _| blocks.apply(entry);

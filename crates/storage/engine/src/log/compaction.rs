@@ -5,11 +5,11 @@ use crate::format::*;
 use crate::log::apply::COMPACT_MIN_PAGES;
 use crate::log::staging::Staged;
 use crate::log::xattrs::inborn_xattrs;
+use crate::log::{Log, NameTable};
 use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_LOG;
 use crate::session::seqlock::WriteSection;
-use crate::session::volume::Volume;
 use crate::space::free_space::Need;
 use crate::space::operation::{Operation, note_pages};
 use crate::space::striping;
@@ -68,9 +68,9 @@ fn due_pages(locked: &Locked<'_>) -> u32 {
     due.max(COMPACT_MIN_PAGES)
 }
 
-impl Volume {
+impl Log<'_> {
     /// Compact a locked inode's log when it is due. A failure is no error: the log just stays long.
-    pub(crate) fn compact_if_due(&self, locked: &Locked<'_>, operation: &mut Operation<'_>) {
+    pub(crate) fn compact_if_due(self, locked: &Locked<'_>, operation: &mut Operation<'_>) {
         if self.is_compaction_due(locked) && self.compact(locked, operation).is_err() {
             let later = due_pages(locked).saturating_mul(2);
             locked
@@ -82,18 +82,14 @@ impl Volume {
 
     /// Whether the next writer should compact first.
     #[inline]
-    pub(crate) fn is_compaction_due(&self, locked: &Locked<'_>) -> bool {
+    pub(crate) fn is_compaction_due(self, locked: &Locked<'_>) -> bool {
         locked.inode.log_pages.load(Ordering::Relaxed) >= due_pages(locked)
     }
 
     /// Rewrite a locked inode's log.
-    pub(crate) fn compact(
-        &self,
-        locked: &Locked<'_>,
-        operation: &mut Operation<'_>,
-    ) -> Outcome<()> {
+    pub(crate) fn compact(self, locked: &Locked<'_>, operation: &mut Operation<'_>) -> Outcome<()> {
         let living = self.living_entries(locked)?;
-        let old_pages = self.log_pages(locked)?;
+        let old_pages = self.volume.log_pages(locked)?;
         let mark = operation.taken();
         let staged = match self.write_compacted(locked, operation, &living) {
             Ok(staged) => staged,
@@ -132,14 +128,14 @@ impl Volume {
         let Some(changing) = changing else {
             return Ok(());
         };
-        self.unload(locked);
-        let loaded = self.load(locked);
+        self.volume.unload(locked);
+        let loaded = self.volume.load(locked);
         changing.end();
         loaded
     }
 
     fn write_compacted(
-        &self,
+        self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         living: &[Living],
@@ -151,7 +147,7 @@ impl Volume {
             head_index: 1 - old.head_index,
             orphan: old.orphan,
         };
-        let mut staged = Staged::fresh(self, locked.ino, generation, commit)?;
+        let mut staged = Staged::fresh(self.volume, locked.ino, generation, commit)?;
         let ctime_ns = locked.inode.ctime_ns.load(Ordering::Relaxed) as i64;
         let lines: usize = living
             .iter()
@@ -162,7 +158,7 @@ impl Volume {
         for living in living {
             let entry = living.entry();
             if !staged.fits(&entry) {
-                staged.pad_page(self)?;
+                staged.pad_page(self.volume)?;
                 if run.count == 0 {
                     if !operation.has_room() {
                         return Err(Errno(libc::ENOSPC));
@@ -171,11 +167,11 @@ impl Volume {
                         locked.ino,
                         PENDING_LOG,
                         pages_left.max(1),
-                        self.pool_here(operation.me),
+                        self.volume.pool_here(operation.me),
                         Need::Ordinary,
                     )?;
                 }
-                staged.add_page(self, LogPosition::new(run.pool, run.block, 0))?;
+                staged.add_page(self.volume, LogPosition::new(run.pool, run.block, 0))?;
                 run.block.0 += 1;
                 run.count -= 1;
                 pages_left = pages_left.saturating_sub(1);
@@ -185,31 +181,31 @@ impl Volume {
             } else {
                 ctime_ns
             };
-            staged.store(self, &entry, entry.lines(), time_ns)?;
+            staged.store(self.volume, &entry, entry.lines(), time_ns)?;
         }
         self.add_spare_pages(&mut staged, run)?;
         Ok(staged)
     }
 
     /// Unused pages stay in the chain as empty ones, so that every page has one owner.
-    fn add_spare_pages(&self, staged: &mut Staged, mut run: Extent) -> Outcome<()> {
+    fn add_spare_pages(self, staged: &mut Staged, mut run: Extent) -> Outcome<()> {
         while run.count > 0 {
-            staged.pad_page(self)?;
-            staged.add_page(self, LogPosition::new(run.pool, run.block, 0))?;
+            staged.pad_page(self.volume)?;
+            staged.add_page(self.volume, LogPosition::new(run.pool, run.block, 0))?;
             run.block.0 += 1;
             run.count -= 1;
         }
         Ok(())
     }
 
-    fn living_entries(&self, locked: &Locked<'_>) -> Outcome<Vec<Living>> {
+    fn living_entries(self, locked: &Locked<'_>) -> Outcome<Vec<Living>> {
         let mut living = Vec::new();
         if locked.kind() == FileKind::Directory {
             self.collect_names(locked, &mut living)?;
         } else {
             self.collect_runs(locked, &mut living);
         }
-        let mut inborn = inborn_xattrs(&self.read_record(locked.ino)?.certificate);
+        let mut inborn = inborn_xattrs(&self.volume.read_record(locked.ino)?.certificate);
         for (name, value) in self.xattrs(locked.inode, locked.log_place())? {
             if inborn.remove(&name).is_none_or(|inborn| inborn != value) {
                 living.push(Living::Xattr { name, value });
@@ -225,7 +221,7 @@ impl Volume {
         Ok(living)
     }
 
-    fn collect_names(&self, locked: &Locked<'_>, living: &mut Vec<Living>) -> Outcome<()> {
+    fn collect_names(self, locked: &Locked<'_>, living: &mut Vec<Living>) -> Outcome<()> {
         self.walk_log(
             locked.log_place(),
             locked.commit()?,
@@ -238,7 +234,7 @@ impl Volume {
                     cookie,
                     name,
                 } = *entry
-                    && self.is_live(locked.inode, position, name)
+                    && NameTable::of(self.volume).is_live(locked.inode, position, name)
                 {
                     living.push(Living::Name {
                         ino,
@@ -253,7 +249,7 @@ impl Volume {
         )
     }
 
-    fn collect_runs(&self, locked: &Locked<'_>, living: &mut Vec<Living>) {
+    fn collect_runs(self, locked: &Locked<'_>, living: &mut Vec<Living>) {
         let index = locked.index();
         let mut block = 0;
         while let Some(first) = index.next_mapped(block, MAX_FILE_BLOCKS) {

@@ -2,16 +2,16 @@
 
 use crate::format::place::LogPlace;
 use crate::format::*;
+use crate::log::Log;
 use crate::session::inode::Locked;
-use crate::session::volume::Volume;
 use crate::types::Outcome;
 use std::sync::atomic::Ordering;
 
-impl Volume {
+impl Log<'_> {
     /// Walk an inode's log from a position (`NONE`: its head) to `commit.tail`. `entry` gets every
     /// entry, `page` every page entered. Damage is `EIO`.
     pub(crate) fn walk_log(
-        &self,
+        self,
         place: LogPlace,
         commit: CommitWord,
         from: LogPosition,
@@ -23,8 +23,10 @@ impl Volume {
         }
         let mut sequence = place.pages_before;
         let mut position = if from.is_none() {
-            let (pool, at) = self.record_place(place.ino)?;
-            let head = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
+            let (pool, at) = self.volume.record_place(place.ino)?;
+            let head = self
+                .volume
+                .load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
             self.enter_page(place, head, &mut sequence, page)?
         } else {
             from
@@ -32,8 +34,9 @@ impl Volume {
         let mut bytes = [0u8; BLOCK];
         while position != commit.tail {
             if position.line() >= PAGE_LINES {
-                let next =
-                    self.load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
+                let next = self
+                    .volume
+                    .load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
                 position = self.enter_page(place, next, &mut sequence, page)?;
                 continue;
             }
@@ -46,7 +49,7 @@ impl Volume {
 
     /// Walk the pages of a log up to the one its tail is in, without looking at entries.
     pub(crate) fn walk_pages(
-        &self,
+        self,
         place: LogPlace,
         commit: CommitWord,
         page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
@@ -54,28 +57,33 @@ impl Volume {
         if commit.tail.is_none() {
             return Ok(());
         }
-        let (pool, at) = self.record_place(place.ino)?;
-        let mut link = self.load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
+        let (pool, at) = self.volume.record_place(place.ino)?;
+        let mut link = self
+            .volume
+            .load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
         let mut sequence = 0;
         loop {
             let position = self.enter_page(place, link, &mut sequence, page)?;
             if position.at_line(0) == commit.tail.at_line(0) {
                 return Ok(());
             }
-            link = self.load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
+            link = self
+                .volume
+                .load_word(position.pool(), position.at_line(0).offset() + NEXT_PAGE_AT)?;
         }
     }
 
     fn enter_page(
-        &self,
+        self,
         place: LogPlace,
         link: u64,
         sequence: &mut u32,
         page: &mut dyn FnMut(LogPosition) -> Outcome<()>,
     ) -> Outcome<LogPosition> {
-        let damaged = |what| self.damaged_in(place, what);
+        let damaged = |what| self.volume.damaged_in(place, what);
         let next = decode_link(place.ino, link).map_err(|()| damaged("link between log pages"))?;
         let valid = self
+            .volume
             .geometry
             .get(next.pool().0 as usize)
             .is_some_and(|geometry| geometry.holds(next.block(), 1));
@@ -83,7 +91,8 @@ impl Volume {
             return Err(damaged("link between log pages"));
         }
         let mut header = [0u8; LINE];
-        self.read_media(next.pool(), next.offset(), &mut header)?;
+        self.volume
+            .read_media(next.pool(), next.offset(), &mut header)?;
         if !is_page_header(&header, place.ino, place.generation, next, *sequence) {
             return Err(damaged("header of a log page"));
         }
@@ -95,18 +104,19 @@ impl Volume {
     /// Read and check one entry into `bytes` (a page, or what the entry must fit into); returns its lines, the entry
     /// and its time.
     pub(crate) fn read_entry<'b>(
-        &self,
+        self,
         place: LogPlace,
         position: LogPosition,
         bytes: &'b mut [u8],
     ) -> Outcome<(u8, Entry<'b>, i64)> {
-        let damaged = || self.damaged_in(place, "a log entry");
-        self.read_media(position.pool(), position.offset(), &mut bytes[..LINE])?;
+        let damaged = || self.volume.damaged_in(place, "a log entry");
+        self.volume
+            .read_media(position.pool(), position.offset(), &mut bytes[..LINE])?;
         let first: &[u8; LINE] = bytes[..LINE].try_into().expect("one line");
         let lines = claimed_lines(first, position).ok_or_else(damaged)?;
         let whole = bytes.get_mut(..lines as usize * LINE).ok_or_else(damaged)?;
         if lines > 1 {
-            self.read_media(
+            self.volume.read_media(
                 position.pool(),
                 position.offset() + LINE as u64,
                 &mut whole[LINE..],

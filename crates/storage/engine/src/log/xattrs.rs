@@ -2,9 +2,8 @@
 
 use crate::format::place::LogPlace;
 use crate::format::*;
-use crate::log::checksums;
+use crate::log::{Log, checksums};
 use crate::session::layout::SessionInode;
-use crate::session::volume::Volume;
 use crate::space::striping;
 use crate::types::*;
 use std::collections::BTreeMap;
@@ -39,13 +38,13 @@ pub(crate) fn apply_xattr(all: &mut Xattrs, entry: &Entry<'_>) {
     }
 }
 
-impl Volume {
+impl Log<'_> {
     /// All extended attributes of a loaded inode. The inode is locked, or the caller checks for changes afterwards.
-    pub(crate) fn xattrs(&self, inode: &SessionInode, place: LogPlace) -> Outcome<Xattrs> {
+    pub(crate) fn xattrs(self, inode: &SessionInode, place: LogPlace) -> Outcome<Xattrs> {
         if inode.has_xattr.load(Ordering::Relaxed) == 0 {
             return Ok(Xattrs::new());
         }
-        let mut all = inborn_xattrs(&self.read_record(place.ino)?.certificate);
+        let mut all = inborn_xattrs(&self.volume.read_record(place.ino)?.certificate);
         self.walk_log(
             place,
             inode.commit(place.ino)?,
@@ -60,7 +59,7 @@ impl Volume {
     }
 
     /// Extended attributes according to the log, and the inode's certificate.
-    pub(crate) fn committed_xattrs(&self, ino: u64) -> Outcome<(Xattrs, Certificate)> {
+    pub(crate) fn committed_xattrs(self, ino: u64) -> Outcome<(Xattrs, Certificate)> {
         let begin = |certificate: &Certificate| (inborn_xattrs(certificate), *certificate);
         let fold = |(all, _): &mut (Xattrs, Certificate), _, entry: &Entry<'_>, _| {
             apply_xattr(all, entry);

@@ -1,18 +1,22 @@
 //! Names: create, link, unlink. Locks are taken from the directory to the inode of a name.
 
+use crate::data::Reading;
 use crate::format::*;
 use crate::log::checksums::NewSums;
 use crate::log::mapping::Mapping;
 use crate::log::staging::Staged;
+use crate::log::{Log, NameTable};
+use crate::namespace::Naming;
 use crate::session::inode::Locked;
-use crate::session::volume::Volume;
+use crate::session::{Stamps, Uses};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
+use crate::space::{InodeNumbers, Placing};
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
 /// Whether a name may be created; `.`, `..` and the empty name may not.
-fn check_new_name(name: &[u8]) -> Outcome<()> {
+pub(super) fn check_new_name(name: &[u8]) -> Outcome<()> {
     match name {
         _ if name.len() > MAX_NAME_BYTES => Err(Errno(libc::ENAMETOOLONG)),
         b"" => Err(Errno(libc::ENOENT)),
@@ -34,118 +38,60 @@ pub(crate) fn check_old_name(name: &[u8]) -> Outcome<()> {
 
 /// How `create_inode` leaves the new inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Birth<'a> {
+pub(super) enum Birth<'a> {
     Closed,
     Open,
     Symlink(&'a [u8]),
 }
 
-impl Volume {
-    /// Refuse changes on a read-only attachment.
-    pub(crate) fn writable(&self) -> Outcome<()> {
-        if self.is_read_only() {
-            Err(Errno(libc::EROFS))
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Make a file, directory, pipe, socket or device. `EEXIST` when the name is there. In a setgid
-    /// directory the group, and for directories the bit, is the directory's.
-    ///
-    /// # Errors
-    /// `EEXIST`; `ENOTDIR`; `ENOENT` when the directory was removed; `ENAMETOOLONG`; `EINVAL` for a bad name or
-    /// kind; `EMLINK`; what [every change](crate::Errno) can fail with.
-    pub fn create(
-        &self,
-        parent: impl Into<InodeHandle>,
-        name: &[u8],
-        new: &NewInode,
-    ) -> Outcome<Attributes> {
-        self.create_named(parent.into(), name, new, Birth::Closed)
-    }
-
-    /// As `create`, but the inode is also opened (see `open`), in one step, so that it cannot vanish between.
-    ///
-    /// # Errors
-    /// As `create`.
-    pub fn create_open(
-        &self,
-        parent: impl Into<InodeHandle>,
-        name: &[u8],
-        new: &NewInode,
-    ) -> Outcome<Attributes> {
-        self.create_named(parent.into(), name, new, Birth::Open)
-    }
-
-    /// Make a symbolic link.
-    ///
-    /// # Errors
-    /// As `create`; `ENOENT` and `ENAMETOOLONG` for the target.
-    pub fn symlink(
-        &self,
-        parent: impl Into<InodeHandle>,
-        name: &[u8],
-        target: &[u8],
-        uid: u32,
-        gid: u32,
-    ) -> Outcome<Attributes> {
-        if target.is_empty() {
-            return Err(Errno(libc::ENOENT));
-        }
-        if target.len() > MAX_TARGET_BYTES {
-            return Err(Errno(libc::ENAMETOOLONG));
-        }
-        let new = NewInode {
-            mode: libc::S_IFLNK | 0o777,
-            uid,
-            gid,
-            rdev: 0,
-        };
-        self.create_named(parent.into(), name, &new, Birth::Symlink(target))
-    }
-
-    fn create_named(
-        &self,
+impl Naming<'_> {
+    pub(super) fn create_named(
+        self,
         parent: InodeHandle,
         name: &[u8],
         new: &NewInode,
         birth: Birth<'_>,
     ) -> Outcome<Attributes> {
-        self.writable()?;
+        self.volume.writable()?;
         check_new_name(name)?;
         let kind = FileKind::from_mode(new.mode).ok_or(Errno(libc::EINVAL))?;
         let directory = self.lock_for_change(parent)?;
-        if self.find_name(&directory, name)?.is_some() {
+        if NameTable::of(self.volume)
+            .find_name(&directory, name)?
+            .is_some()
+        {
             return Err(Errno(libc::EEXIST));
         }
         if kind == FileKind::Directory {
             directory.check_subdirectory_fits()?;
         }
-        self.reserve_names(&directory, 1)?;
-        let mut operation = Operation::new(self, directory.me);
+        NameTable::of(self.volume).reserve_names(&directory, 1)?;
+        let mut operation = Operation::new(self.volume, directory.me);
         let certificate = self.certify(&mut operation, &directory, new)?;
         let result =
             self.create_certified(&directory, &mut operation, name, kind, &certificate, birth);
         // After a commit the number belongs to the inode, whatever failed later.
         if result.is_err() && operation.commits() == 0 {
-            self.free_inode(directory.me.slot, certificate.ino);
+            self.volume.free_inode(directory.me.slot, certificate.ino);
         }
         result
     }
 
-    fn certify(
-        &self,
+    pub(super) fn certify(
+        self,
         operation: &mut Operation<'_>,
         directory: &Locked<'_>,
         new: &NewInode,
     ) -> Outcome<Certificate> {
-        let ino = self.take_inode(operation, self.pool_for_new_inode(directory.me))?;
+        let ino = InodeNumbers::of(self.volume).take_inode(
+            operation,
+            Placing::of(self.volume).pool_for_new_inode(directory.me),
+        )?;
         let inherits = directory.inode.mode.load(Ordering::Relaxed) & libc::S_ISGID != 0;
         let is_directory = new.mode & libc::S_IFMT == libc::S_IFDIR;
         Ok(Certificate {
             ino,
-            generation: self.next_generation(ino)?,
+            generation: InodeNumbers::of(self.volume).next_generation(ino)?,
             mode: new.mode
                 | if inherits && is_directory {
                     libc::S_ISGID
@@ -160,16 +106,16 @@ impl Volume {
             },
             rdev: new.rdev,
             nlink: 1,
-            birth_ns: self.stamp_ns(directory.inode),
+            birth_ns: Stamps::of(self.volume).stamp_ns(directory.inode),
             parent: directory.ino,
             checksums: directory.inode.checksums.load(Ordering::Relaxed) != 0
                 && keeps_checksums(new.mode),
-            layout: self.layout_of_new(directory, new.mode),
+            layout: Log::of(self.volume).layout_of_new(directory, new.mode),
         })
     }
 
     fn create_certified(
-        &self,
+        self,
         directory: &Locked<'_>,
         operation: &mut Operation<'_>,
         name: &[u8],
@@ -177,14 +123,14 @@ impl Volume {
         certificate: &Certificate,
         birth: Birth<'_>,
     ) -> Outcome<Attributes> {
-        self.write_certificate(certificate)?;
+        InodeNumbers::of(self.volume).write_certificate(certificate)?;
         let ino = certificate.ino;
         let commit = CommitWord {
             tail: LogPosition::NONE,
             head_index: 0,
             orphan: false,
         };
-        let mut child = Staged::fresh(self, ino, certificate.generation, commit)?;
+        let mut child = Staged::fresh(self.volume, ino, certificate.generation, commit)?;
         if let Birth::Symlink(target) = birth {
             let sums = NewSums::new(certificate.checksums);
             self.stage_target(operation, &mut child, target, sums, certificate.birth_ns)?;
@@ -198,17 +144,17 @@ impl Volume {
         };
         let position = staged.add(operation, &entry, certificate.birth_ns)?;
         if birth == Birth::Open {
-            self.note_open(ino)?;
+            Uses::of(self.volume).note_open(ino)?;
         }
         if let Err(errno) = operation.commit(&[&staged, &child]) {
             if birth == Birth::Open {
-                self.note_close(ino);
+                Uses::of(self.volume).note_close(ino);
             }
             return Err(errno);
         }
-        self.inode_settled(directory.me);
-        self.apply_commit(directory, &staged, || {
-            self.apply_entry(
+        directory.me.inode_settled();
+        Log::of(self.volume).apply_commit(directory, &staged, || {
+            Log::of(self.volume).apply_entry(
                 directory,
                 operation,
                 position,
@@ -232,7 +178,7 @@ impl Volume {
     }
 
     fn stage_target(
-        &self,
+        self,
         operation: &mut Operation<'_>,
         child: &mut Staged,
         target: &[u8],
@@ -243,99 +189,44 @@ impl Volume {
             child.ino,
             0,
             1,
-            self.pool_for_new_inode(operation.me),
+            Placing::of(self.volume).pool_for_new_inode(operation.me),
             Need::Ordinary,
         )?;
         let mut bytes = [0u8; BLOCK];
         bytes[..target.len()].copy_from_slice(target);
-        sums.store_block(self, (block.pool, block.block), &bytes)?;
+        sums.store_block(self.volume, (block.pool, block.block), &bytes)?;
         let mapping = Mapping::to(block, 0, 0);
         let size_bytes = target.len() as u64;
         child.add_mapping(operation, &mapping, sums.of(&mapping), size_bytes, time_ns)
     }
 
-    /// Make a regular file without a name, opened (`O_TMPFILE`).
-    ///
-    /// # Errors
-    /// `ENOTDIR`; `ENOENT` when the directory was removed; `EINVAL` for another kind of inode; what [every
-    /// change](crate::Errno) can fail with.
-    pub fn create_unnamed(
-        &self,
-        parent: impl Into<InodeHandle>,
-        new: &NewInode,
-    ) -> Outcome<Attributes> {
-        self.writable()?;
-        let directory = self.lock_directory(parent)?;
-        let mut operation = Operation::new(self, directory.me);
-        let born = self.certify(&mut operation, &directory, new)?;
-        let certificate = Certificate { nlink: 0, ..born };
-        let commit = CommitWord {
-            tail: LogPosition::NONE,
-            head_index: 0,
-            orphan: true,
-        };
-        let done = self
-            .write_certificate(&certificate)
-            .and_then(|()| self.note_open(certificate.ino))
-            .and_then(|()| {
-                let staged = Staged::fresh(self, certificate.ino, certificate.generation, commit)?;
-                self.commit_one(&staged)
-            });
-        match done {
-            Ok(()) => {
-                self.inode_settled(directory.me);
-                operation.finish();
-                Ok(newborn(&certificate, 0))
-            }
-            Err(errno) => {
-                self.note_close(certificate.ino);
-                self.free_inode(directory.me.slot, certificate.ino);
-                Err(errno)
-            }
-        }
-    }
-
     /// Target of a symbolic link, under its lock.
-    pub(crate) fn read_link_locked(&self, ino: InodeNumber) -> Outcome<Vec<u8>> {
-        let locked = self.lock(ino.0)?;
+    pub(crate) fn read_link_locked(self, ino: InodeNumber) -> Outcome<Vec<u8>> {
+        let locked = self.volume.lock(ino.0)?;
         if locked.kind() != FileKind::Symlink {
             return Err(Errno(libc::EINVAL));
         }
         let bytes = (locked.size_bytes() as usize).min(MAX_TARGET_BYTES);
         let word = locked.index().load(0);
         if !word.has_data() || bytes == 0 {
-            return Err(self.damaged(ino.0, "target of a symbolic link"));
+            return Err(self.volume.damaged(ino.0, "target of a symbolic link"));
         }
         let mut target = [0u8; BLOCK];
-        self.old_block(&locked, 0, word, &mut target)?;
+        Reading::of(self.volume).old_block(&locked, 0, word, &mut target)?;
         Ok(target[..bytes].to_vec())
     }
 
-    /// Make another name.
-    ///
-    /// # Errors
-    /// `EEXIST`; `ENOTDIR`; `ENOENT` when the directory or the last name was removed; `ENAMETOOLONG`; `EINVAL` for
-    /// a bad name; `EPERM` for directories; `EMLINK`; what [every change](crate::Errno) can fail with.
-    pub fn link(
-        &self,
-        inode: impl Into<InodeHandle>,
-        parent: impl Into<InodeHandle>,
-        name: &[u8],
-    ) -> Outcome<Attributes> {
-        let (inode, parent) = (inode.into(), parent.into());
-        self.writable()?;
-        check_new_name(name)?;
-        self.holding_up_nobody(|| self.link_once(inode, parent, name))
-    }
-
-    fn link_once(
-        &self,
+    pub(super) fn link_once(
+        self,
         inode: InodeHandle,
         parent: InodeHandle,
         name: &[u8],
     ) -> Outcome<Attributes> {
         let directory = self.lock_for_change(parent)?;
-        if self.find_name(&directory, name)?.is_some() {
+        if NameTable::of(self.volume)
+            .find_name(&directory, name)?
+            .is_some()
+        {
             return Err(Errno(libc::EEXIST));
         }
         if inode.ino == parent.ino {
@@ -346,10 +237,10 @@ impl Volume {
         if nlink >= MAX_LINKS {
             return Err(Errno(libc::EMLINK));
         }
-        self.reserve_names(&directory, 1)?;
-        let mut operation = Operation::new(self, directory.me);
-        self.compact_if_due(&child, &mut operation);
-        let time_ns = self.stamp_all_ns(&[&directory, &child]);
+        NameTable::of(self.volume).reserve_names(&directory, 1)?;
+        let mut operation = Operation::new(self.volume, directory.me);
+        Log::of(self.volume).compact_if_due(&child, &mut operation);
+        let time_ns = Stamps::of(self.volume).stamp_all_ns(&[&directory, &child]);
         let mut staged = Staged::begin(&directory, Need::Ordinary)?;
         let entry = Entry::NameAdd {
             ino: inode.ino.0,
@@ -367,123 +258,81 @@ impl Volume {
         let attributes = Entry::Attributes(state);
         let at = staged_child.add(&mut operation, &attributes, time_ns)?;
         operation.commit(&[&staged, &staged_child])?;
-        let applied = self
+        let applied = Log::of(self.volume)
             .apply_commit(&directory, &staged, || {
-                self.apply_entry(&directory, &mut operation, position, &entry, time_ns, false)
+                Log::of(self.volume).apply_entry(
+                    &directory,
+                    &mut operation,
+                    position,
+                    &entry,
+                    time_ns,
+                    false,
+                )
             })
             .and_then(|()| {
-                self.apply_commit(&child, &staged_child, || {
-                    self.apply_entry(&child, &mut operation, at, &attributes, time_ns, false)
+                Log::of(self.volume).apply_commit(&child, &staged_child, || {
+                    Log::of(self.volume).apply_entry(
+                        &child,
+                        &mut operation,
+                        at,
+                        &attributes,
+                        time_ns,
+                        false,
+                    )
                 })
             });
-        self.or_forget(&[&directory, &child], applied)?;
+        Log::of(self.volume).or_forget(&[&directory, &child], applied)?;
         operation.finish();
         Ok(child.attributes())
     }
 
-    /// Remove a name that is not a directory.
-    ///
-    /// # Errors
-    /// `ENOENT`; `ENOTDIR`; `EISDIR`; `ENAMETOOLONG`; what [every change](crate::Errno) can fail with.
-    pub fn unlink(&self, parent: impl Into<InodeHandle>, name: &[u8]) -> Outcome<()> {
-        let parent = parent.into();
-        self.writable()?;
-        check_old_name(name).map_err(|errno| {
-            if name == b"." || name == b".." {
-                Errno(libc::EISDIR)
-            } else {
-                errno
-            }
-        })?;
-        self.holding_up_nobody(|| {
-            let lock = || self.lock_for_change(parent);
-            let (directory, found, child) =
-                self.lock_named(lock, name, |directory, found| match found.kind {
-                    FileKind::Directory => Err(Errno(libc::EISDIR)),
-                    kind => self.check_remembered_name(directory, (found.ino, kind)),
-                })?;
-            self.check_remembered_name(&directory, (found.ino, found.kind))?;
-            self.remove_name(&directory, &child, found.position)
-        })
-    }
-
-    /// Remove an empty directory.
-    ///
-    /// # Errors
-    /// `ENOENT`; `ENOTDIR`; `ENOTEMPTY`; `EINVAL` for `.`; `ENAMETOOLONG`; what [every change](crate::Errno) can
-    /// fail with.
-    pub fn remove_directory(&self, parent: impl Into<InodeHandle>, name: &[u8]) -> Outcome<()> {
-        let parent = parent.into();
-        self.writable()?;
-        check_old_name(name)?;
-        self.holding_up_nobody(|| {
-            let lock = || self.lock_for_change(parent);
-            let (directory, found, child) =
-                self.lock_named(lock, name, |_, found| match found.kind {
-                    FileKind::Directory => Ok(()),
-                    _ => Err(Errno(libc::ENOTDIR)),
-                })?;
-            self.check_remembered_name(&directory, (found.ino, found.kind))?;
-            if child.name_count() > 0 {
-                return Err(Errno(libc::ENOTEMPTY));
-            }
-            self.remove_name(&directory, &child, found.position)
-        })
-    }
-
-    fn remove_name(
-        &self,
+    pub(super) fn remove_name(
+        self,
         directory: &Locked<'_>,
         child: &Locked<'_>,
         position: LogPosition,
     ) -> Outcome<()> {
         let outcome = self.remove_name_noted(directory, child, position);
         // Deleted, or open in some process and then not deleted here.
-        self.inode_settled(directory.me);
+        directory.me.inode_settled();
         outcome
     }
 
     fn remove_name_noted(
-        &self,
+        self,
         directory: &Locked<'_>,
         child: &Locked<'_>,
         position: LogPosition,
     ) -> Outcome<()> {
-        let mut operation = Operation::new(self, directory.me);
-        let time_ns = self.stamp_all_ns(&[directory, child]);
+        let mut operation = Operation::new(self.volume, directory.me);
+        let time_ns = Stamps::of(self.volume).stamp_all_ns(&[directory, child]);
         let mut staged = Staged::begin(directory, Need::Freeing)?;
         let entry = Entry::NameRemove { added: position };
         let at = staged.add(&mut operation, &entry, time_ns)?;
         let dropped = self.stage_drop(&mut operation, child, time_ns)?;
         operation.commit(&[&staged, &dropped.staged])?;
-        let applied = self
+        let applied = Log::of(self.volume)
             .apply_commit(directory, &staged, || {
-                self.apply_entry(directory, &mut operation, at, &entry, time_ns, false)
+                Log::of(self.volume).apply_entry(
+                    directory,
+                    &mut operation,
+                    at,
+                    &entry,
+                    time_ns,
+                    false,
+                )
             })
             .and_then(|()| self.apply_drop(&mut operation, child, &dropped, time_ns));
-        self.or_forget(&[directory, child], applied)?;
+        Log::of(self.volume).or_forget(&[directory, child], applied)?;
         operation.finish();
         drop(operation);
-        self.delete_if_unused(child)
-    }
-
-    /// Delete an inode that has neither names nor opens.
-    pub(crate) fn delete_if_unused(&self, locked: &Locked<'_>) -> Outcome<()> {
-        if locked.inode.nlink.load(Ordering::Relaxed) == 0
-            && !self.is_open_anywhere(locked.ino, locked.inode)
-        {
-            // The name is gone in any case; recovery would finish the deletion.
-            if self.delete_inode(locked).is_err() {
-                self.inode_settled(locked.me);
-            }
-        }
-        Ok(())
+        self.volume.delete_if_unused(child)
     }
 
     /// Stage the loss of one name. The last name needs no log entry, only the orphan mark, so this works on a full
     /// volume.
     pub(crate) fn stage_drop(
-        &self,
+        self,
         operation: &mut Operation<'_>,
         child: &Locked<'_>,
         time_ns: i64,
@@ -493,7 +342,7 @@ impl Volume {
         let position = if nlink <= 1 || child.kind() == FileKind::Directory {
             staged.commit.orphan = true;
             // If this thread dies, the process that reaps it finishes the deletion.
-            self.inode_losing(operation.me, child.ino);
+            operation.me.inode_losing(child.ino);
             None
         } else {
             let state = AttributeState {
@@ -509,14 +358,14 @@ impl Volume {
     }
 
     pub(crate) fn apply_drop(
-        &self,
+        self,
         operation: &mut Operation<'_>,
         child: &Locked<'_>,
         dropped: &Dropped,
         time_ns: i64,
     ) -> Outcome<()> {
-        self.apply_commit(child, &dropped.staged, || match dropped.position {
-            Some((at, state)) => self.apply_entry(
+        Log::of(self.volume).apply_commit(child, &dropped.staged, || match dropped.position {
+            Some((at, state)) => Log::of(self.volume).apply_entry(
                 child,
                 operation,
                 at,
@@ -549,7 +398,7 @@ fn keeps_checksums(mode: u32) -> bool {
 }
 
 /// Attributes of an inode just made.
-fn newborn(certificate: &Certificate, size_bytes: u64) -> Attributes {
+pub(super) fn newborn(certificate: &Certificate, size_bytes: u64) -> Attributes {
     let directory = certificate.mode & libc::S_IFMT == libc::S_IFDIR;
     Attributes {
         ino: InodeNumber(certificate.ino),

@@ -5,6 +5,7 @@
 //! [`PathStop::Elsewhere`].
 
 use crate::format::MAX_NAME_BYTES;
+use crate::namespace::Lookups;
 use crate::rights::{Credentials, EXECUTE};
 use crate::session::volume::Volume;
 use crate::types::*;
@@ -14,7 +15,7 @@ const MAX_LINKS: usize = 40;
 /// Longest path, without the terminating NUL, as in Linux.
 pub const MAX_PATH_BYTES: usize = 4095;
 /// A path that [`Volume::path_to`] makes: longer than the kernel follows in one call.
-const MAX_LONG_PATH_BYTES: usize = 1 << 20;
+pub(super) const MAX_LONG_PATH_BYTES: usize = 1 << 20;
 
 /// Why a path was not looked up to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,7 @@ impl<'a> PathWalker<'a> {
     /// [`PathStop::Elsewhere`] when it is gone, or no directory.
     pub fn directory(&self, ino: InodeNumber) -> Result<Attributes, PathStop> {
         let mut found = Attributes::NONE;
-        let outcome = self.volume.attributes_into(ino, &mut found);
+        let outcome = Lookups::of(self.volume).attributes_into(ino, &mut found);
         if outcome.is_ok() && found.kind() == FileKind::Directory && found.nlink > 0 {
             Ok(found)
         } else {
@@ -256,7 +257,7 @@ impl<'a> PathWalker<'a> {
         name: &[u8],
         into: &mut Attributes,
     ) -> Result<(), PathStop> {
-        let found = self.volume.lookup_into(directory.ino, name, into);
+        let found = Lookups::of(self.volume).lookup_into(directory.ino, name, into);
         // Its number may have been reused since it was found.
         if !self
             .volume
@@ -300,40 +301,10 @@ impl<'a> PathWalker<'a> {
     }
 }
 
-impl Volume {
-    /// A path from the root to an inode that had this name in a directory; `None` when the name is gone, or the path
-    /// is longer than a MiB. It may be longer than [`MAX_PATH_BYTES`].
-    pub fn path_to(
-        &self,
-        mut directory: InodeNumber,
-        name: &[u8],
-        ino: InodeNumber,
-    ) -> Option<Vec<u8>> {
-        let is_there = |found: Attributes| found.ino == ino;
-        let name = if self.lookup(directory, name).is_ok_and(is_there) {
-            name.to_vec()
-        } else {
-            self.name_in(directory, ino)?
-        };
-        let mut bytes = name.len();
-        let mut names = vec![name];
-        while directory != InodeNumber::ROOT {
-            let above = self.lookup(directory, b"..").ok()?.ino;
-            let name = self.name_in(above, directory)?;
-            bytes += name.len() + 1;
-            if bytes > MAX_LONG_PATH_BYTES {
-                return None;
-            }
-            names.push(name);
-            directory = above;
-        }
-        names.reverse();
-        Some(names.join(&b'/'))
-    }
-
-    fn name_in(&self, directory: InodeNumber, ino: InodeNumber) -> Option<Vec<u8>> {
+impl Lookups<'_> {
+    pub(super) fn name_in(self, directory: InodeNumber, ino: InodeNumber) -> Option<Vec<u8>> {
         let mut found = None;
-        let read = self.read_directory(directory, 0, &mut |entry| {
+        let read = self.volume.read_directory(directory, 0, &mut |entry| {
             let is_dots = entry.name == b"." || entry.name == b"..";
             if entry.ino == ino && !is_dots {
                 found = Some(entry.name.to_vec());

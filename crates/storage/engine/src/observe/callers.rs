@@ -6,8 +6,8 @@
 //! others.
 
 use crate::format::MAX_POOLS;
+use crate::observe::Callers;
 use crate::session::layout::{CALLER_SLOTS, CallerSlot};
-use crate::session::volume::Volume;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,38 +33,24 @@ pub struct CallerReport {
 /// Bytes per pool, read and written.
 type Moved = [[u64; MAX_POOLS]; 2];
 
-impl Volume {
-    /// Does the work of a request for a thread; while the session is observed, notes the bytes it moved. `thread_id`
-    /// is the kernel's, 0 when no thread asked. The calling thread must do the work.
-    pub fn for_caller<T>(&self, thread_id: u32, work: impl FnOnce() -> T) -> T {
-        if thread_id == 0 || !self.is_watched() {
-            return work();
-        }
-        let before = self.own_bytes();
-        let done = work();
-        if let (Some(before), Some(after)) = (before, self.own_bytes()) {
-            self.note_caller(thread_id, &before, &after);
-        }
-        done
-    }
-
+impl Callers<'_> {
     /// Bytes that the calling thread has moved so far.
-    fn own_bytes(&self) -> Option<Moved> {
-        let counters = &self.me().ok()?.slot.counters;
+    pub(super) fn own_bytes(self) -> Option<Moved> {
+        let counters = &self.volume.me().ok()?.slot.counters;
         let load = |counters: &[AtomicU64; MAX_POOLS]| {
             std::array::from_fn(|pool| counters[pool].load(Ordering::Relaxed))
         };
         Some([load(&counters.read_bytes), load(&counters.written_bytes)])
     }
 
-    fn note_caller(&self, thread_id: u32, before: &Moved, after: &Moved) {
+    pub(super) fn note_caller(self, thread_id: u32, before: &Moved, after: &Moved) {
         if before == after {
             return;
         }
         let Some(index) = self.caller_slot(thread_id) else {
             return;
         };
-        let slot = &self.session.callers()[index];
+        let slot = &self.volume.session.callers()[index];
         let counters = [&slot.read_bytes, &slot.written_bytes];
         for (counters, (before, after)) in counters.into_iter().zip(before.iter().zip(after)) {
             for (counter, (before, after)) in counters.iter().zip(before.iter().zip(after)) {
@@ -77,8 +63,9 @@ impl Volume {
     }
 
     /// The slot of a thread; `None` when other mounts have all slots, or there is no memory.
-    fn caller_slot(&self, thread_id: u32) -> Option<usize> {
+    fn caller_slot(self, thread_id: u32) -> Option<usize> {
         let mut known = self
+            .volume
             .callers
             .0
             .lock()
@@ -89,7 +76,7 @@ impl Volume {
             *used = clock;
             return Some(*slot);
         }
-        let process = self.process_slot().ok()?;
+        let process = self.volume.process_slot().ok()?;
         let index = if known.slots.len() < MAX_OWN_CALLERS {
             self.free_caller_slot(process)?
         } else {
@@ -97,19 +84,19 @@ impl Volume {
             let oldest = *oldest?.0;
             known.slots.remove(&oldest)?.0
         };
-        self.session.callers()[index].begin(thread_id);
-        let high = &self.session.header().caller_high;
+        self.volume.session.callers()[index].begin(thread_id);
+        let high = &self.volume.session.header().caller_high;
         high.fetch_max(index as u64 + 1, Ordering::Release);
         known.slots.insert(thread_id, (index, clock));
         Some(index)
     }
 
     /// Takes a slot that is free, or owned by a mount that is gone.
-    fn free_caller_slot(&self, process: usize) -> Option<usize> {
-        let own = self.session.processes().get(process)?;
+    fn free_caller_slot(self, process: usize) -> Option<usize> {
+        let own = self.volume.session.processes().get(process)?;
         let start_ticks = own.start_ticks.load(Ordering::Relaxed);
-        self.session.callers().iter().position(|slot| {
-            if self.session.back(slot).is_err() {
+        self.volume.session.callers().iter().position(|slot| {
+            if self.volume.session.back(slot).is_err() {
                 return false;
             }
             let owner = slot.owner.load(Ordering::Acquire);
@@ -131,9 +118,13 @@ impl Volume {
     }
 
     /// The pid namespace of the mount that a slot belongs to, if the mount is attached.
-    fn caller_owner(&self, slot: &CallerSlot) -> Option<u64> {
+    fn caller_owner(self, slot: &CallerSlot) -> Option<u64> {
         let owner = slot.owner.load(Ordering::Acquire).checked_sub(1)?;
-        let process = self.session.processes().get(usize::try_from(owner).ok()?)?;
+        let process = self
+            .volume
+            .session
+            .processes()
+            .get(usize::try_from(owner).ok()?)?;
         let same = process.pid.load(Ordering::Acquire) != 0
             && process.start_ticks.load(Ordering::Relaxed)
                 == slot.owner_start_ticks.load(Ordering::Acquire)
@@ -141,17 +132,7 @@ impl Volume {
         same.then(|| process.pid_namespace.load(Ordering::Relaxed))
     }
 
-    /// The threads that came through mounts while the session was observed.
-    pub fn callers(&self) -> Vec<CallerReport> {
-        let high = self.session.header().caller_high.load(Ordering::Acquire) as usize;
-        let slots = self.session.callers()[..high.min(CALLER_SLOTS)].iter();
-        slots
-            .enumerate()
-            .filter_map(|(index, slot)| self.report_caller(index, slot))
-            .collect()
-    }
-
-    fn report_caller(&self, index: usize, slot: &CallerSlot) -> Option<CallerReport> {
+    pub(super) fn report_caller(self, index: usize, slot: &CallerSlot) -> Option<CallerReport> {
         let pid_namespace = self.caller_owner(slot)?;
         let generation = slot.generation.load(Ordering::Acquire);
         let load = |counters: &[AtomicU64; MAX_POOLS]| {

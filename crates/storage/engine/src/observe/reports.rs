@@ -9,12 +9,13 @@
 //! number.
 
 use crate::format::MAX_POOLS;
+use crate::observe::Users;
 pub use crate::observe::notes::FileReport;
 use crate::observe::notes::{touch, used_by};
 use crate::session::layout::*;
 use crate::session::slot_ownership::SlotOwner;
 use crate::session::slots::Me;
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,66 +67,25 @@ impl ThreadNotes {
     }
 }
 
-impl Volume {
+impl Users<'_> {
     /// Whether the session is observed.
-    pub(crate) fn is_watched(&self) -> bool {
-        let window = self.session.header().window.load(Ordering::Relaxed);
+    pub(crate) fn is_watched(self) -> bool {
+        let window = self.volume.session.header().window.load(Ordering::Relaxed);
         window.wrapping_sub(1) < PAUSED - 1
     }
 
-    /// Begin a new window for later notes. Returns its number, never 0.
-    pub fn begin_window(&self) -> u64 {
-        let next = |number: u64| (number & !PAUSED) + 1;
-        let window = &self.session.header().window;
-        let before = window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
-            Some(next(number))
-        });
-        next(before.unwrap_or_else(|number| number))
-    }
-
-    /// Observation ends: threads stop noting. The window numbers of the next observer continue after these.
-    pub fn end_windows(&self) {
-        // The number must never be used again while inodes contain it.
-        let window = &self.session.header().window;
-        let _ = window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
-            (number & PAUSED == 0).then_some(number | PAUSED)
-        });
-    }
-
-    /// Declare that calls of this process are made for others (a mount's requests): its threads do not count as users
-    /// of files.
-    pub fn works_on_behalf(&self) {
-        self.on_behalf.store(true, Ordering::Relaxed);
-        if let Some(process) = (self.process.load(Ordering::Acquire) as usize)
-            .checked_sub(1)
-            .and_then(|index| self.session.processes().get(index))
-        {
-            process.on_behalf.store(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Position in the machine of the node a pool lies on.
-    pub fn node_position(&self, pool: usize) -> usize {
-        self.node_index(pool as u8)
-    }
-
-    /// All threads that use the volume now, and their notes of `window`.
-    pub fn threads(&self, window: u64) -> Vec<ThreadReport> {
-        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
-        let slots = self.session.threads()[..high.min(THREAD_SLOTS)].iter();
-        slots
-            .enumerate()
-            .filter_map(|(index, slot)| self.report_thread(index, slot, window))
-            .collect()
-    }
-
-    fn report_thread(&self, index: usize, slot: &ThreadSlot, window: u64) -> Option<ThreadReport> {
+    pub(super) fn report_thread(
+        self,
+        index: usize,
+        slot: &ThreadSlot,
+        window: u64,
+    ) -> Option<ThreadReport> {
         let report = |owner: SlotOwner| {
-            let process = self.session.processes().get(owner.process)?;
+            let process = self.volume.session.processes().get(owner.process)?;
             let load = |counters: &[AtomicU64; MAX_POOLS]| {
                 std::array::from_fn(|pool| counters[pool].load(Ordering::Relaxed))
             };
-            let emulation = self.session.emulation();
+            let emulation = self.volume.session.emulation();
             Some(ThreadReport {
                 slot: index as u32,
                 incarnation: owner.incarnation,
@@ -137,7 +97,7 @@ impl Volume {
                 on_behalf: process.on_behalf.load(Ordering::Relaxed) != 0,
                 cpu: (slot.notes.cpu.load(Ordering::Relaxed).checked_sub(1))
                     .and_then(|cpu| u16::try_from(cpu).ok()),
-                emulated_node: (self.path_mode().is_emulated())
+                emulated_node: (self.volume.path_mode().is_emulated())
                     .then(|| emulation.placed_node(&slot.emulated))
                     .flatten(),
                 emulated_busy_ns: slot.emulated.busy_ns(),
@@ -152,18 +112,9 @@ impl Volume {
         report.filter(|report| report.process_id != 0)
     }
 
-    /// Note that the thread used a file.
-    #[inline(always)]
-    pub(crate) fn note_use(&self, me: Me<'_>, file: FileReference, bytes: u64, kind: AccessKind) {
-        let window = self.session.header().window.load(Ordering::Relaxed);
-        if window.wrapping_sub(1) < PAUSED - 1 {
-            self.note_use_in(window, me, file, bytes, kind);
-        }
-    }
-
     #[inline]
-    fn note_use_in(
-        &self,
+    pub(super) fn note_use_in(
+        self,
         window: u64,
         me: Me<'_>,
         file: FileReference,
@@ -174,7 +125,7 @@ impl Volume {
         if touched != used_by(window, me.index) {
             self.touch(window, me, &file.inode().touched);
         }
-        if !self.path_mode().is_emulated() {
+        if !self.volume.path_mode().is_emulated() {
             // SAFETY: no arguments; a failure is -1.
             let cpu = unsafe { libc::sched_getcpu() } as i64 + 1;
             me.slot.notes.cpu.store(cpu as u64, Ordering::Relaxed);
@@ -196,18 +147,18 @@ impl Volume {
 
     /// Whether the inode does not name this thread alone in this window.
     #[inline(never)]
-    fn touch(&self, window: u64, me: Me<'_>, word: &AtomicU64) {
+    fn touch(self, window: u64, me: Me<'_>, word: &AtomicU64) {
         let mark = |slot: &ThreadSlot| {
             let shared = &slot.notes.shared_window;
             if shared.load(Ordering::Relaxed) != window {
                 shared.store(window, Ordering::Relaxed);
             }
         };
-        if self.on_behalf.load(Ordering::Relaxed) {
+        if self.volume.on_behalf.load(Ordering::Relaxed) {
             return;
         }
         touch(word, window, me.index, |index| {
-            if let Some(slot) = self.session.threads().get(index) {
+            if let Some(slot) = self.volume.session.threads().get(index) {
                 mark(slot);
             }
         });
@@ -215,7 +166,7 @@ impl Volume {
 }
 
 /// In the window's word: the session is not observed.
-const PAUSED: u64 = 1 << 49;
+pub(super) const PAUSED: u64 = 1 << 49;
 
 fn report_files(notes: &ThreadNotes, window: u64) -> Vec<FileReport> {
     let files = notes.files.iter();

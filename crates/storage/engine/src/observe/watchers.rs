@@ -1,44 +1,19 @@
 //! Processes that need the kernel to see changes of names: those with inotify or fanotify watches on a mount. While
 //! there is such a process, programs change names through the mount, where the kernel raises the events.
 
-use crate::session::volume::Volume;
-use crate::types::Outcome;
+use crate::observe::Users;
 use std::sync::atomic::Ordering;
 
-impl Volume {
-    /// From now on, while this process is attached, names are to be changed through a mount.
-    ///
-    /// # Errors
-    /// What [every operation](crate::Errno) can fail with.
-    pub fn watch_names(&self) -> Outcome<()> {
-        let process = self.process_slot()?;
-        let watchers = &self.session.header().watchers;
-        // Counted first: a process that dies in between stays counted until the session ends, which costs only speed.
-        watchers.fetch_add(1, Ordering::SeqCst);
-        if self.session.processes()[process]
-            .watches
-            .swap(1, Ordering::SeqCst)
-            != 0
-        {
-            watchers.fetch_sub(1, Ordering::SeqCst);
-        }
-        Ok(())
-    }
-
-    /// Whether names are to be changed through a mount.
-    #[inline]
-    pub fn are_names_watched(&self) -> bool {
-        self.session.header().watchers.load(Ordering::SeqCst) != 0
-    }
-
+impl Users<'_> {
     /// A process leaves, or is dead.
-    pub(crate) fn end_watch(&self, process: usize) {
-        if self.session.processes()[process]
+    pub(crate) fn end_watch(self, process: usize) {
+        if self.volume.session.processes()[process]
             .watches
             .swap(0, Ordering::SeqCst)
             != 0
         {
-            self.session
+            self.volume
+                .session
                 .header()
                 .watchers
                 .fetch_sub(1, Ordering::SeqCst);

@@ -4,10 +4,15 @@
 use crate::attach::attach_volume::{create_session, lock_for_check};
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
 use crate::attach::private::PrivateMemory;
+use crate::data::Reading;
 use crate::data::verified::BadBlocks;
 use crate::format::*;
 use crate::log::staging::Staged;
+use crate::log::{Log, NameTable};
+use crate::namespace::Naming;
+use crate::recovery::Recovery;
 use crate::requests::*;
+use crate::session::Stamps;
 use crate::session::inode::Locked;
 use crate::session::volume::{Origin, Volume};
 use crate::space::free_space::Need;
@@ -45,7 +50,7 @@ pub fn check_volume<'a>(
     if let Repair::Yes { undo } = repair
         && report.repaired > 0
     {
-        volume.keep_changes(undo)?;
+        Recovery::of(&volume).keep_changes(undo)?;
     }
     Ok(report)
 }
@@ -66,16 +71,6 @@ pub fn check_private(
     let volume = Volume::attach_private(pools, memory, &AttachOptions::default())?;
     volume.set_clock(clock_ns);
     check_contents(&volume, repair, report, &damaged, &mut |_, _| {})
-}
-
-impl Volume {
-    /// Verify the content of this private volume, as [`crate::check_volume`] does.
-    ///
-    /// # Errors
-    /// `EIO` when a pool cannot be read.
-    pub fn check_contents(self: &Arc<Volume>) -> Result<CheckReport, VolumeError> {
-        check_contents(self, false, CheckReport::default(), &[], &mut |_, _| {})
-    }
 }
 
 /// Verify the content of an attached volume that collects its findings; with `repair`, repair it in place.
@@ -381,8 +376,8 @@ impl Check<'_> {
 
     fn remove_dangling(&self, directory: u64, name: &[u8]) -> Outcome<()> {
         let volume = self.volume;
-        let locked = volume.lock_for_change(InodeNumber(directory))?;
-        let found = volume
+        let locked = Naming::of(volume).lock_for_change(InodeNumber(directory))?;
+        let found = NameTable::of(volume)
             .find_name(&locked, name)?
             .ok_or(Errno(libc::ENOENT))?;
         let entry = Entry::NameRemove {
@@ -396,11 +391,11 @@ impl Check<'_> {
         let volume = self.volume;
         let mut operation = Operation::new(volume, locked.me);
         let mut staged = Staged::begin(locked, need)?;
-        let time_ns = volume.now_ns();
+        let time_ns = Stamps::of(volume).now_ns();
         let at = staged.add(&mut operation, entry, time_ns)?;
         operation.commit(&[&staged])?;
-        volume.apply_commit(locked, &staged, || {
-            volume.apply_entry(locked, &mut operation, at, entry, time_ns, false)
+        Log::of(volume).apply_commit(locked, &staged, || {
+            Log::of(volume).apply_entry(locked, &mut operation, at, entry, time_ns, false)
         })?;
         operation.finish();
         Ok(())
@@ -409,7 +404,7 @@ impl Check<'_> {
     /// Compare the records in use with the inodes reached from the tree.
     fn match_records(&mut self) {
         let mut records = Vec::new();
-        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        Recovery::of(self.volume).for_each_record(&mut |ino, _| records.push(ino));
         for ino in records {
             let Ok(attributes) = self.volume.attributes(InodeNumber(ino)) else {
                 continue;
@@ -435,7 +430,7 @@ impl Check<'_> {
     /// Read the files that have checksums.
     fn verify_data(&mut self, progress: &mut dyn FnMut(u64, u64)) {
         let mut records = Vec::new();
-        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        Recovery::of(self.volume).for_each_record(&mut |ino, _| records.push(ino));
         for (done, ino) in records.iter().enumerate() {
             progress(done as u64, records.len() as u64);
             let path = self.path_of(*ino);
@@ -464,7 +459,7 @@ impl Check<'_> {
         if self.volume.read_record(ino)?.certificate.checksums {
             let locked = self.volume.lock(ino)?;
             if locked.has_sums() {
-                self.volume
+                Reading::of(self.volume)
                     .verify_blocks(&locked, 0, usize::MAX, &mut |bad| all.push(bad));
             }
         }

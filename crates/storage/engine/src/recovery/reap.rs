@@ -2,12 +2,13 @@
 
 use crate::format::Extent;
 use crate::log::apply::{is_in_pocket, is_outgoing};
+use crate::observe::Users;
+use crate::recovery::{Reaper, Recovery};
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
-use crate::session::patience;
-use crate::session::segments::mappings_here;
-use crate::session::slots::{Life, pid_namespace, process_life};
-use crate::session::volume::{Severity, Volume};
+use crate::session::volume::Severity;
+use crate::session::{LateWork, References, Uses, patience};
+use crate::space::Space;
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,10 +18,7 @@ use std::time::Duration;
 const REAPING_PATIENCE: Duration = Duration::from_millis(1);
 
 /// How long to wait for another reaping thread when there is no space.
-const REAPER_PATIENCE: Duration = Duration::from_millis(200);
-
-/// A start time that no process has: what held the slot is gone, whatever its pid says.
-const BEFORE_EXEC: u64 = u64::MAX;
+pub(super) const REAPER_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Whether a thread is in the middle of an operation.
 fn is_at_work(slot: &ThreadSlot) -> bool {
@@ -32,18 +30,11 @@ fn is_at_work(slot: &ThreadSlot) -> bool {
         .any(|word| word.load(Ordering::Acquire) != 0)
 }
 
-impl Volume {
-    /// Reap dead processes now (the mount calls it twice a second): their locks, slots, opens, space. Never waits
-    /// long: what a possibly stopped thread holds is left to the next call.
-    pub fn reap(&self) {
-        self.session.arena().trim();
-        self.reap_within(Duration::ZERO);
-    }
-
+impl Reaper<'_> {
     /// Reap dead processes; if another thread is reaping, wait at most this long for it.
-    fn reap_within(&self, patience: Duration) {
-        self.do_late();
-        let reaper = &self.session.header().reaper;
+    pub(super) fn reap_within(self, patience: Duration) {
+        LateWork::of(self.volume).do_late();
+        let reaper = &self.volume.session.header().reaper;
         let acquired = if patience.is_zero() {
             reaper.try_lock()
         } else {
@@ -55,9 +46,14 @@ impl Volume {
             Ok(Acquired::OwnerDied) => reaper.make_consistent(),
             Err(_) => return,
         }
-        let high = self.session.header().process_high.load(Ordering::Acquire) as usize;
+        let high = self
+            .volume
+            .session
+            .header()
+            .process_high
+            .load(Ordering::Acquire) as usize;
         for process in 0..high.min(PROCESS_SLOTS) {
-            if self.is_dead(&self.session.processes()[process]) {
+            if self.volume.session.processes()[process].is_dead() {
                 let _ = patience::within(REAPING_PATIENCE, || {
                     self.reap_process(process);
                     Ok(())
@@ -67,78 +63,19 @@ impl Volume {
         reaper.unlock();
     }
 
-    /// Called when there was no space, by a thread without locks: returns whether reaping dead processes has freed
-    /// some.
-    #[cold]
-    pub(crate) fn reap_for_space(&self) -> bool {
-        let free = || self.space(None).free_blocks;
-        let before = free();
-        self.reap_within(REAPER_PATIENCE);
-        free() > before
-    }
-
-    /// Whether a slot's process is gone. A process hidden by another pid namespace counts as alive.
-    pub(crate) fn is_dead(&self, slot: &ProcessSlot) -> bool {
-        let pid = slot.pid.load(Ordering::Acquire);
-        if pid == 0 || slot.pid_namespace.load(Ordering::Relaxed) != pid_namespace() {
-            return false;
-        }
-        let known = slot.start_ticks.load(Ordering::Relaxed);
-        match process_life(pid) {
-            Life::Running(start_ticks) => known != 0 && start_ticks != known,
-            Life::Over => true,
-            Life::Unknown => false,
-        }
-    }
-
-    /// Leave to the reaper what this process took before it became another program by `exec`: pid and start time do
-    /// not change, so it looks alive. Called before this attachment has a slot.
-    ///
-    /// A user of this process that holds a slot keeps the segment mapped: another attachment, another copy of this
-    /// library, or a process that shares our memory (`vfork`). So if the only mapping is ours, the other slots of this
-    /// process belong to a program replaced by `exec`, and all its threads are gone.
-    pub(crate) fn disown_slots_before_exec(&self, pid: u64, start_ticks: u64) {
-        let namespace = pid_namespace();
-        if start_ticks == 0 || namespace == 0 {
-            return;
-        }
-        let ours = |slot: &ProcessSlot| {
-            slot.pid.load(Ordering::Acquire) == pid
-                && slot.start_ticks.load(Ordering::Relaxed) == start_ticks
-                && slot.pid_namespace.load(Ordering::Relaxed) == namespace
-        };
-        let header = self.session.header();
-        let high = (header.process_high.load(Ordering::Acquire) as usize).min(PROCESS_SLOTS);
-        for slot in &self.session.processes()[..high] {
-            // A slot that is being taken belongs to a live attachment.
-            if ours(slot)
-                && let Ok(acquired) = slot.taking.try_lock()
-            {
-                // Excludes other takers of the slot, also other threads of this attachment.
-                slot.taking.run_locked(
-                    acquired,
-                    || (),
-                    || {
-                        let before_exec = self.process.load(Ordering::Acquire) == 0
-                            && ours(slot)
-                            && mappings_here(self.session.path()) == Some(1);
-                        if before_exec {
-                            slot.start_ticks.store(BEFORE_EXEC, Ordering::Release);
-                        }
-                    },
-                );
-            }
-        }
-    }
-
     /// Reap a dead process as far as no held lock prevents it. The rest is found again by its slot, which stays taken
     /// until then.
-    fn reap_process(&self, process: usize) {
-        let high =
-            (self.session.header().thread_high.load(Ordering::Acquire) as usize).min(THREAD_SLOTS);
+    fn reap_process(self, process: usize) {
+        let high = (self
+            .volume
+            .session
+            .header()
+            .thread_high
+            .load(Ordering::Acquire) as usize)
+            .min(THREAD_SLOTS);
         let (mut interrupted, mut done) = (0, true);
         for index in 0..high {
-            let slot = &self.session.threads()[index];
+            let slot = &self.volume.session.threads()[index];
             if slot.owner.load(Ordering::Acquire) == process as u64 + 1 {
                 let was_at_work = is_at_work(slot);
                 let reaped = self.reap_thread(index);
@@ -146,17 +83,17 @@ impl Volume {
                 done &= reaped.is_ok();
             }
         }
-        done &= self.reap_opens(process).is_ok();
-        self.reap_descriptions(process);
-        self.reap_lookup_references(process);
-        self.end_watch(process);
-        let pid = &self.session.processes()[process].pid;
+        done &= Uses::of(self.volume).reap_opens(process).is_ok();
+        self.volume.session.reap_descriptions(process);
+        References::of(self.volume).reap_lookup_references(process);
+        Users::of(self.volume).end_watch(process);
+        let pid = &self.volume.session.processes()[process].pid;
         if interrupted > 0 {
             let pid = pid.load(Ordering::Relaxed);
             let line = format!(
                 "process {pid} died in the middle of {interrupted} operations: each is done or undone, and what it held for it is free"
             );
-            self.report(Severity::Information, &line);
+            self.volume.report(Severity::Information, &line);
         }
         if done {
             pid.store(0, Ordering::Release);
@@ -164,20 +101,20 @@ impl Volume {
     }
 
     /// `EAGAIN`: not all of it could be done now.
-    fn reap_thread(&self, index: usize) -> Outcome<()> {
-        let slot = &self.session.threads()[index];
+    fn reap_thread(self, index: usize) -> Outcome<()> {
+        let slot = &self.volume.session.threads()[index];
         self.under_recovery(slot, || {
-            let _ = self.complete_journal(index);
+            let _ = self.volume.complete_journal(index);
         })?;
         self.reap_pending(index)?;
         self.reap_moves(index)?;
         self.reap_pending_inode(index)?;
-        self.empty_pockets(slot)?;
-        self.under_recovery(slot, || self.retire_thread_slot(slot))
+        self.volume.empty_pockets(slot)?;
+        self.under_recovery(slot, || self.volume.session.retire_thread_slot(slot))
     }
 
     /// Run under a slot's recovery lock. If it is not free in time, nothing is changed, and another process can do it.
-    fn under_recovery(&self, slot: &ThreadSlot, body: impl FnOnce()) -> Outcome<()> {
+    fn under_recovery(self, slot: &ThreadSlot, body: impl FnOnce()) -> Outcome<()> {
         match slot.recovery.lock_within(REAPING_PATIENCE) {
             Ok(acquired) => {
                 slot.recovery.run_locked(acquired, || (), body);
@@ -188,15 +125,18 @@ impl Volume {
     }
 
     /// Settle the runs of an interrupted operation, inode by inode, under each inode's lock.
-    fn reap_pending(&self, index: usize) -> Outcome<()> {
-        let slot = &self.session.threads()[index];
+    fn reap_pending(self, index: usize) -> Outcome<()> {
+        let slot = &self.volume.session.threads()[index];
         let mut outcome = Ok(());
         for entry in slot.pending_new.iter().chain(&slot.pending_old) {
             if entry.extent.load(Ordering::Acquire) == 0 {
                 continue;
             }
-            match self.lock_beside_leases(entry.ino.load(Ordering::Relaxed)) {
-                Ok(locked) => self.reclaim_new_blocks(&locked, index),
+            match self
+                .volume
+                .lock_beside_leases(entry.ino.load(Ordering::Relaxed))
+            {
+                Ok(locked) => self.volume.reclaim_new_blocks(&locked, index),
                 // Left for a later call; runs noted for other inodes are settled now.
                 Err(errno) if patience::is_expiry(errno) => outcome = Err(errno),
                 // No such inode was ever committed: the run has no owner.
@@ -209,56 +149,60 @@ impl Volume {
     }
 
     /// Settle a run that no inode's log can name; a run noted for inode 0 may be a block of records.
-    fn settle_ownerless(&self, slot: &ThreadSlot, entry: &PendingExtent) {
+    fn settle_ownerless(self, slot: &ThreadSlot, entry: &PendingExtent) {
         let extent = Extent::decode(entry.extent.load(Ordering::Acquire));
         let chunk = entry.file_block.load(Ordering::Relaxed);
         let named = entry.ino.load(Ordering::Relaxed) == 0
-            && self.inode_block(extent.pool, chunk) != Ok(None)
-            && self.inode_block(extent.pool, chunk).ok().flatten() == Some(extent.block);
+            && Recovery::of(self.volume).inode_block(extent.pool, chunk) != Ok(None)
+            && Recovery::of(self.volume)
+                .inode_block(extent.pool, chunk)
+                .ok()
+                .flatten()
+                == Some(extent.block);
         let held = named || is_in_pocket(slot, extent) || is_outgoing(slot, extent);
         entry.extent.store(0, Ordering::Release);
-        if let (false, Ok(me)) = (held, self.me()) {
-            self.give_back_run(me, extent);
+        if let (false, Ok(me)) = (held, self.volume.me()) {
+            self.volume.give_back_run(me, extent);
         }
     }
 
     /// Finish moves of runs between the slot and the map.
-    fn reap_moves(&self, index: usize) -> Outcome<()> {
-        let slot = &self.session.threads()[index];
+    fn reap_moves(self, index: usize) -> Outcome<()> {
+        let slot = &self.volume.session.threads()[index];
         let outgoing = slot.outgoing.load(Ordering::Acquire);
         if outgoing != 0 && is_in_pocket(slot, Extent::decode(outgoing)) {
             slot.outgoing.store(0, Ordering::Release);
         }
-        self.give_back(index, slot)?;
+        self.volume.give_back(index, slot)?;
         let incoming = Extent::decode(slot.incoming.load(Ordering::Acquire));
         if incoming.count > 0 {
             // While `incoming` still names it: the dead thread may hold the group's lock.
-            self.settle_group_of(incoming)?;
+            Space::of(self.volume).settle_group_of(incoming)?;
             slot.incoming.store(0, Ordering::Release);
             if !is_in_pocket(slot, incoming) {
                 slot.outgoing.store(incoming.encode(), Ordering::Release);
-                self.give_back(index, slot)?;
+                self.volume.give_back(index, slot)?;
             }
         }
         Ok(())
     }
 
     /// Free a number that was taken and not committed; continue an interrupted deletion.
-    fn reap_pending_inode(&self, index: usize) -> Outcome<()> {
-        let slot = &self.session.threads()[index];
+    fn reap_pending_inode(self, index: usize) -> Outcome<()> {
+        let slot = &self.volume.session.threads()[index];
         let word = slot.pending_inode.load(Ordering::Acquire);
         let ino = word & !LOSING_USE;
         if ino == 0 {
             return Ok(());
         }
-        match self.lock_beside_leases(ino) {
+        match self.volume.lock_beside_leases(ino) {
             Ok(locked) => {
-                self.inode_losing(locked.me, ino);
+                locked.me.inode_losing(ino);
                 slot.pending_inode.store(0, Ordering::Release);
-                let _ = self.delete_if_unused(&locked);
-                self.inode_settled(locked.me);
+                let _ = self.volume.delete_if_unused(&locked);
+                locked.me.inode_settled();
             }
-            Err(Errno(libc::ESTALE)) if word == ino => self.free_inode(slot, ino),
+            Err(Errno(libc::ESTALE)) if word == ino => self.volume.free_inode(slot, ino),
             Err(errno) if patience::is_expiry(errno) => return Err(errno),
             Err(_) => slot.pending_inode.store(0, Ordering::Release),
         }

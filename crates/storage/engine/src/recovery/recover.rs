@@ -3,49 +3,18 @@
 
 use crate::format::place::LogPlace;
 use crate::format::*;
+use crate::log::Log;
+use crate::recovery::Recovery;
 use crate::requests::*;
 use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::{Locked, is_extent_valid};
-use crate::session::volume::{Origin, Volume};
-use crate::types::{Errno, FileKind, InodeNumber, Outcome};
+use crate::space::{InodeNumbers, Space};
+use crate::types::{AllocationPolicy, Errno, FileKind, InodeNumber, Outcome};
 use egeria_media::{PoolIndex, PoolOffset};
-use std::collections::HashSet;
-use std::time::Instant;
 
-impl Volume {
-    /// Recover the volume into its fresh session. `is_after_death`: all processes of the previous session died.
-    pub(crate) fn recover(
-        &self,
-        options: &AttachOptions,
-        is_after_death: bool,
-    ) -> Result<(), VolumeError> {
-        let began = Instant::now();
-        let mut report = RecoveryReport {
-            is_after_death,
-            ..RecoveryReport::default()
-        };
-        // A check takes the lines itself.
-        let collected_here = self.origin != Origin::Private;
-        if collected_here {
-            self.collect_findings(true);
-        }
-        let recovered = self.recover_into(options, &mut report);
-        if collected_here {
-            let mut damage = self.collect_findings(false);
-            let mut known = HashSet::new();
-            damage.retain(|line| known.insert(line.clone()));
-            let kept = damage.len().min(RecoveryReport::MAX_DAMAGE);
-            report.more_damage = (damage.len() - kept) as u64;
-            damage.truncate(kept);
-            report.damage = damage;
-        }
-        report.duration = began.elapsed();
-        let _ = self.recovery.set(report);
-        recovered
-    }
-
-    fn recover_into(
-        &self,
+impl Recovery<'_> {
+    pub(super) fn recover_into(
+        self,
         options: &AttachOptions,
         report: &mut RecoveryReport,
     ) -> Result<(), VolumeError> {
@@ -58,19 +27,19 @@ impl Volume {
                 errno.0,
                 format!(
                     "cannot recover {}: {errno}; {hint}",
-                    self.paths[0].display()
+                    self.volume.paths[0].display()
                 ),
             )
         };
-        self.initialise_space();
+        Space::of(self.volume).initialise_space();
         for slot in 0..JOURNAL_SLOTS as usize {
-            if let Some(records) = self.complete_journal(slot) {
+            if let Some(records) = self.volume.complete_journal(slot) {
                 report.dead_slots += 1;
                 report.replayed_records += records as u64;
             }
         }
         let mut orphans = Vec::new();
-        for pool in 0..self.geometry.len() {
+        for pool in 0..self.volume.geometry.len() {
             self.claim_inode_blocks(pool);
         }
         let mut recovered = Ok(());
@@ -81,39 +50,44 @@ impl Volume {
             }
         });
         recovered.map_err(failed)?;
-        self.count_free_space();
+        Space::of(self.volume).count_free_space();
         report.freed_orphans = orphans.len() as u64;
         for (pool, at) in orphans {
             // Recovery may be interrupted anywhere: an orphan not dropped now is dropped next time.
-            self.pool(pool)
+            self.volume
+                .pool(pool)
                 .and_then(|pool| pool.commit_u64(at, 0).map_err(|_| Errno(libc::EIO)))
                 .map_err(failed)?;
         }
-        self.allocation_from(options);
-        self.thread_exit();
-        self.lock(InodeNumber::ROOT.0).map(drop).map_err(|errno| {
-            if errno.0 == libc::ENOMEM {
-                return failed(errno);
-            }
-            crate::requests::failure(
-                libc::EIO,
-                format!(
-                    "the root directory of {} is damaged; run `egeria check --repair`",
-                    self.paths[0].display()
-                ),
-            )
-        })?;
+        self.volume
+            .set_allocation(options.allocation.unwrap_or(AllocationPolicy::Local));
+        self.volume.thread_exit();
+        self.volume
+            .lock(InodeNumber::ROOT.0)
+            .map(drop)
+            .map_err(|errno| {
+                if errno.0 == libc::ENOMEM {
+                    return failed(errno);
+                }
+                crate::requests::failure(
+                    libc::EIO,
+                    format!(
+                        "the root directory of {} is damaged; run `egeria check --repair`",
+                        self.volume.paths[0].display()
+                    ),
+                )
+            })?;
         Ok(())
     }
 
-    fn claim_inode_blocks(&self, pool: usize) {
+    fn claim_inode_blocks(self, pool: usize) {
         let index = PoolIndex(pool as u8);
-        for chunk in 0..self.geometry[pool].inode_blocks {
+        for chunk in 0..self.volume.geometry[pool].inode_blocks {
             match self.inode_block(index, chunk) {
                 Ok(Some(block)) => {
-                    if !self.claim_blocks(pool, block.0, 1) {
-                        self.note_shared_blocks();
-                        self.report_damage(&format!(
+                    if !Space::of(self.volume).claim_blocks(pool, block.0, 1) {
+                        Space::of(self.volume).note_shared_blocks();
+                        self.volume.report_damage(&format!(
                             "pool {pool}: inode block {chunk} shares block {block}"
                         ));
                     }
@@ -122,7 +96,8 @@ impl Volume {
                 Err(_) => {
                     // Its numbers must not be given out again.
                     for slot in 0..INODES_PER_BLOCK {
-                        self.claim_inode(pool, chunk * INODES_PER_BLOCK + slot);
+                        InodeNumbers::of(self.volume)
+                            .claim_inode(pool, chunk * INODES_PER_BLOCK + slot);
                     }
                 }
             }
@@ -131,14 +106,16 @@ impl Volume {
 
     /// Block of a pool's inode records; `None` when there is none yet.
     pub(crate) fn inode_block(
-        &self,
+        self,
         pool: PoolIndex,
         chunk: u64,
     ) -> Outcome<Option<egeria_media::BlockNumber>> {
-        let geometry = &self.geometry[pool.0 as usize];
-        let word = self.load_word(pool, inode_pointer(geometry, chunk))?;
+        let geometry = &self.volume.geometry[pool.0 as usize];
+        let word = self
+            .volume
+            .load_word(pool, inode_pointer(geometry, chunk))?;
         let damaged = || {
-            self.damaged(
+            self.volume.damaged(
                 inode_number(pool, chunk * INODES_PER_BLOCK),
                 "inode block pointer",
             )
@@ -151,16 +128,16 @@ impl Volume {
     }
 
     /// Every inode record in use: number and place.
-    pub(crate) fn for_each_record(&self, visit: &mut dyn FnMut(u64, (PoolIndex, PoolOffset))) {
-        for pool in 0..self.geometry.len() {
+    pub(crate) fn for_each_record(self, visit: &mut dyn FnMut(u64, (PoolIndex, PoolOffset))) {
+        for pool in 0..self.volume.geometry.len() {
             let index = PoolIndex(pool as u8);
-            for chunk in 0..self.geometry[pool].inode_blocks {
+            for chunk in 0..self.volume.geometry[pool].inode_blocks {
                 let Ok(Some(block)) = self.inode_block(index, chunk) else {
                     continue;
                 };
                 for slot in 0..INODES_PER_BLOCK {
                     let at = block.offset() + slot * INODE_BYTES;
-                    if self.load_word(index, at).is_ok_and(|word| word != 0) {
+                    if self.volume.load_word(index, at).is_ok_and(|word| word != 0) {
                         visit(
                             inode_number(index, chunk * INODES_PER_BLOCK + slot),
                             (index, at),
@@ -172,7 +149,7 @@ impl Volume {
     }
 
     fn recover_inode(
-        &self,
+        self,
         ino: u64,
         place: (PoolIndex, PoolOffset),
         orphans: &mut Vec<(PoolIndex, PoolOffset)>,
@@ -181,30 +158,30 @@ impl Volume {
             return Ok(());
         };
         // Without memory for it, none of its blocks could be claimed, and they would be given to other inodes.
-        self.inode(ino)?;
-        let me = self.me()?;
-        match self.read_record(ino) {
+        self.volume.inode(ino)?;
+        let me = self.volume.me()?;
+        match self.volume.read_record(ino) {
             Ok(record) if record.commit.orphan => orphans.push(place),
             Ok(_) => {
-                self.claim_inode(pool.0 as usize, index);
+                InodeNumbers::of(self.volume).claim_inode(pool.0 as usize, index);
                 // Damage was reported. What can be claimed is claimed; the rest answers EIO when used.
-                if let Ok(locked) = self.lock_unloaded(me, ino)
+                if let Ok(locked) = self.volume.lock_unloaded(me, ino)
                     && self.claim_object(&locked).is_err()
                 {
                     self.claim_up_to_damage(&locked);
                 }
             }
-            Err(_) => self.claim_inode(pool.0 as usize, index),
+            Err(_) => InodeNumbers::of(self.volume).claim_inode(pool.0 as usize, index),
         }
         Ok(())
     }
 
     /// Claim an inode's log pages and blocks.
-    fn claim_object(&self, locked: &Locked<'_>) -> Outcome<()> {
-        for page in self.log_pages(locked)? {
-            if !self.claim_blocks(page.pool().0 as usize, page.block().0, 1) {
-                self.note_shared_blocks();
-                self.report_damage(&format!(
+    fn claim_object(self, locked: &Locked<'_>) -> Outcome<()> {
+        for page in self.volume.log_pages(locked)? {
+            if !Space::of(self.volume).claim_blocks(page.pool().0 as usize, page.block().0, 1) {
+                Space::of(self.volume).note_shared_blocks();
+                self.volume.report_damage(&format!(
                     "inode {}: a log page shares block {} of pool {}",
                     locked.ino,
                     page.block(),
@@ -212,55 +189,55 @@ impl Volume {
                 ));
             }
         }
-        let record = self.read_record(locked.ino)?;
+        let record = self.volume.read_record(locked.ino)?;
         let kind = FileKind::from_mode(record.certificate.mode);
         if matches!(kind, Some(FileKind::Regular | FileKind::Symlink)) {
-            self.load(locked)?;
+            self.volume.load(locked)?;
             self.claim_file_blocks(locked);
-            self.unload(locked);
+            self.volume.unload(locked);
         }
         Ok(())
     }
 
     /// For a log that ends in damage, keep all blocks that its readable part names, also replaced ones: what may still
     /// be rescued must not be reused.
-    fn claim_up_to_damage(&self, locked: &Locked<'_>) {
-        let Ok(record) = self.read_record(locked.ino) else {
+    fn claim_up_to_damage(self, locked: &Locked<'_>) {
+        let Ok(record) = self.volume.read_record(locked.ino) else {
             return;
         };
         let place = LogPlace {
             generation: record.certificate.generation,
             ..locked.log_place()
         };
-        let _ = self.walk_log(
+        let _ = Log::of(self.volume).walk_log(
             place,
             record.commit,
             LogPosition::NONE,
             &mut |page| {
-                self.claim_blocks(page.pool().0 as usize, page.block().0, 1);
+                Space::of(self.volume).claim_blocks(page.pool().0 as usize, page.block().0, 1);
                 Ok(())
             },
             &mut |_, entry, _| {
                 if let Entry::Write(WriteEntry {
                     pool, block, count, ..
                 }) = *entry
-                    && is_extent_valid(self, pool, block, count)
+                    && is_extent_valid(self.volume, pool, block, count)
                 {
-                    self.claim_blocks(pool.0 as usize, block.0, count);
+                    Space::of(self.volume).claim_blocks(pool.0 as usize, block.0, count);
                 }
                 Ok(())
             },
         );
     }
 
-    fn claim_file_blocks(&self, locked: &Locked<'_>) {
+    fn claim_file_blocks(self, locked: &Locked<'_>) {
         let index = locked.index();
         let mut block = 0;
         let mut shared: Option<Shared> = None;
         while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
             let word = index.load(found);
-            if !self.claim_blocks(word.pool().0 as usize, word.block().0, 1) {
-                self.note_shared_blocks();
+            if !Space::of(self.volume).claim_blocks(word.pool().0 as usize, word.block().0, 1) {
+                Space::of(self.volume).note_shared_blocks();
                 let longer = shared.and_then(|shared| shared.with(found, word));
                 if longer.is_none() {
                     self.report_shared(locked.ino, shared);
@@ -276,11 +253,11 @@ impl Volume {
         self.report_shared(locked.ino, shared);
     }
 
-    fn report_shared(&self, ino: u64, shared: Option<Shared>) {
+    fn report_shared(self, ino: u64, shared: Option<Shared>) {
         let Some(shared) = shared else { return };
         let (file_block, count) = (shared.file_block, shared.count);
         let (pool, block) = (shared.first.pool(), shared.first.block());
-        self.report_damage(&match count {
+        self.volume.report_damage(&match count {
             1 => format!("inode {ino}: file block {file_block} shares block {block} of pool {pool}"),
             _ => format!(
                 "inode {ino}: {count} file blocks from {file_block} on share blocks from {block} on of pool {pool}"

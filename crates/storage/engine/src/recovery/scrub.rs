@@ -3,10 +3,14 @@
 //! Logs and records are read from the media again, whatever the session has loaded of them. An inode's lock is held
 //! for one piece at a time, so that other threads do not wait long. It is never held while the caller pauses.
 
+use crate::data::Reading;
 use crate::format::place::LogPlace;
 use crate::format::*;
-use crate::recovery::check::{printable, superblock_findings};
+use crate::log::Log;
+use crate::recovery::Recovery;
+use crate::recovery::check::printable;
 use crate::requests::*;
+use crate::session::Admitting;
 use crate::session::inode::Locked;
 use crate::session::layout::LOADED;
 use crate::session::volume::Volume;
@@ -54,15 +58,15 @@ pub struct ScrubReport {
 pub type Pause<'a> = &'a mut dyn FnMut(ScrubProgress) -> ControlFlow<()>;
 
 /// A scrub was ended by its caller.
-struct Stopped;
+pub(super) struct Stopped;
 
-struct Scrub<'a, 'p> {
-    volume: &'a Volume,
-    pause: Pause<'p>,
-    progress: ScrubProgress,
-    report: ScrubReport,
+pub(super) struct Scrub<'a, 'p> {
+    pub(super) volume: &'a Volume,
+    pub(super) pause: Pause<'p>,
+    pub(super) progress: ScrubProgress,
+    pub(super) report: ScrubReport,
     /// Inodes with findings, for their paths.
-    damaged: Vec<(u64, String)>,
+    pub(super) damaged: Vec<(u64, String)>,
 }
 
 /// Whether the error means that the inode is gone.
@@ -79,35 +83,10 @@ struct Resume {
     head: (u8, u64),
 }
 
-impl Volume {
-    /// Verify the checksums of all metadata while others use the volume. With `data`, verify also that every written
-    /// block can be read and matches its checksum, if it has one. Findings name paths. Repairs nothing.
-    ///
-    /// # Errors
-    /// `ENOMEM` and `EAGAIN` when the session has no room. Damage is no error but a finding.
-    pub fn scrub(&self, data: bool, pause: Pause<'_>) -> Result<ScrubReport, VolumeError> {
-        let space = self.space(None);
-        let mut scrub = Scrub {
-            volume: self,
-            pause,
-            progress: ScrubProgress {
-                all_inodes: space.inodes - space.free_inodes,
-                ..ScrubProgress::default()
-            },
-            report: ScrubReport::default(),
-            damaged: Vec::new(),
-        };
-        scrub.report.findings = superblock_findings(&self.paths)?;
-        self.collect_findings(true);
-        scrub.report.complete = scrub.all_inodes(data).is_ok();
-        self.collect_findings(false);
-        scrub.name_findings();
-        Ok(scrub.report)
-    }
-
+impl Recovery<'_> {
     /// Collect damage found from now on; returns the damage found before.
-    pub(crate) fn collect_findings(&self, on: bool) -> Vec<String> {
-        match self.findings.lock() {
+    pub(crate) fn collect_findings(self, on: bool) -> Vec<String> {
+        match self.volume.findings.lock() {
             Ok(mut findings) => std::mem::replace(&mut *findings, on.then(Vec::new)),
             Err(_) => None,
         }
@@ -116,9 +95,9 @@ impl Volume {
 }
 
 impl Scrub<'_, '_> {
-    fn all_inodes(&mut self, data: bool) -> Result<(), Stopped> {
+    pub(super) fn all_inodes(&mut self, data: bool) -> Result<(), Stopped> {
         let mut records = Vec::new();
-        self.volume.for_each_record(&mut |ino, _| records.push(ino));
+        Recovery::of(self.volume).for_each_record(&mut |ino, _| records.push(ino));
         for ino in records {
             let mut is_read = self.log(ino)?;
             if data {
@@ -151,7 +130,7 @@ impl Scrub<'_, '_> {
         let mut beginnings = 0;
         while beginnings < MAX_BEGINNINGS {
             let walked = self.log_piece(ino, resume, PAGES_AT_ONCE);
-            self.volume.collect_findings(true);
+            Recovery::of(self.volume).collect_findings(true);
             match walked {
                 Ok(Some(next)) => {
                     beginnings += u32::from(resume.is_none_or(|last| last.head != next.head));
@@ -164,7 +143,7 @@ impl Scrub<'_, '_> {
             self.rest()?;
         }
         let walked = self.log_piece(ino, None, u32::MAX);
-        let said = self.volume.collect_findings(true);
+        let said = Recovery::of(self.volume).collect_findings(true);
         self.rest()?;
         Ok(match walked {
             Ok(_) => true,
@@ -214,7 +193,7 @@ impl Scrub<'_, '_> {
         let from = resume.map_or(LogPosition::NONE, |resume| resume.at);
         let (entered, next) = (Cell::new(0), Cell::new(None));
         let full = Errno(libc::ECANCELED);
-        let walked = volume.walk_log(
+        let walked = Log::of(volume).walk_log(
             place,
             record.commit,
             from,
@@ -246,7 +225,7 @@ impl Scrub<'_, '_> {
         let (mut block, mut loaded_here) = (0, false);
         loop {
             let piece = self.data_piece(ino, block, &mut loaded_here);
-            self.volume.collect_findings(true);
+            Recovery::of(self.volume).collect_findings(true);
             self.rest()?;
             match piece {
                 Ok(Some(next)) => block = next,
@@ -260,7 +239,7 @@ impl Scrub<'_, '_> {
     /// Read some blocks; returns the next one, `None` at the end.
     fn data_piece(&mut self, ino: u64, from: u64, loaded_here: &mut bool) -> Outcome<Option<u64>> {
         let volume = self.volume;
-        let _admitted = volume.admit_scrub(ino, (BLOCKS_AT_ONCE * BLOCK) as u64)?;
+        let _admitted = Admitting::of(volume).admit_scrub(ino, (BLOCKS_AT_ONCE * BLOCK) as u64)?;
         let locked = volume.lock_unloaded(volume.me()?, ino)?;
         let kind = FileKind::from_mode(volume.read_record(ino)?.certificate.mode);
         if !matches!(kind, Some(FileKind::Regular | FileKind::Symlink)) {
@@ -272,7 +251,7 @@ impl Scrub<'_, '_> {
         }
         let next = self.read_blocks(&locked, from);
         // Inodes that no process has open are unloaded from the session again.
-        if next.is_none() && *loaded_here && !volume.is_open_anywhere(ino, locked.inode) {
+        if next.is_none() && *loaded_here && !volume.session.is_open_anywhere(ino, locked.inode) {
             volume.unload(&locked);
         }
         Ok(next)
@@ -282,7 +261,8 @@ impl Scrub<'_, '_> {
         let mut bad = Vec::new();
         let volume = self.volume;
         let (next, read) =
-            volume.verify_blocks(locked, from, BLOCKS_AT_ONCE, &mut |found| bad.push(found));
+            Reading::of(volume)
+                .verify_blocks(locked, from, BLOCKS_AT_ONCE, &mut |found| bad.push(found));
         self.read(0, read * BLOCK as u64);
         for bad in bad {
             self.found(locked.ino, Vec::new(), &bad.text());
@@ -291,7 +271,7 @@ impl Scrub<'_, '_> {
     }
 
     /// Add the paths that findings refer to.
-    fn name_findings(&mut self) {
+    pub(super) fn name_findings(&mut self) {
         let paths = if self.damaged.is_empty() {
             HashMap::new()
         } else {

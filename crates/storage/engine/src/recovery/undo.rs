@@ -18,8 +18,8 @@ use crate::attach::attach_volume::lock_for_check;
 use crate::attach::pools::{Found, find_pools};
 use crate::format::checksum::{crc32c, crc32c_append};
 use crate::format::*;
+use crate::recovery::Recovery;
 use crate::requests::*;
-use crate::session::volume::Volume;
 use egeria_media::{BlockNumber, Pool};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -41,21 +41,26 @@ struct Old {
     content: [u8; BLOCK],
 }
 
-impl Volume {
+impl Recovery<'_> {
     /// Write the changes of a private session to the pools, after an undo file if one is wanted.
-    pub(crate) fn keep_changes(&self, undo: Option<&Path>) -> Result<(), VolumeError> {
+    pub(crate) fn keep_changes(self, undo: Option<&Path>) -> Result<(), VolumeError> {
         let failed = |error: egeria_media::MediaError| failure(libc::EIO, error.to_string());
         let mut changed = Vec::new();
-        for pool in &self.media {
+        for pool in &self.volume.media {
             changed.push(pool.changed_blocks().map_err(failed)?);
         }
         // Device DAX was changed in place, so its changes cannot be undone.
-        let all_private = self.media.iter().all(|pool| pool.is_private());
+        let all_private = self.volume.media.iter().all(|pool| pool.is_private());
         if let Some(path) = undo.filter(|_| all_private) {
-            write_undo(path, &self.superblock.volume, &self.media, &changed)?;
+            write_undo(
+                path,
+                &self.volume.superblock.volume,
+                &self.volume.media,
+                &changed,
+            )?;
         }
         // From here on a crash leaves a partial repair, which the undo file can undo.
-        for (pool, blocks) in self.media.iter().zip(&changed) {
+        for (pool, blocks) in self.volume.media.iter().zip(&changed) {
             pool.write_back(blocks).map_err(failed)?;
         }
         Ok(())

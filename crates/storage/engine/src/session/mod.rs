@@ -12,17 +12,21 @@
 //!
 //! Other floors name a module by itself, without its folder.
 
+mod api;
+mod base;
 mod data_paths;
 mod inodes;
 mod kernel;
+mod kernel_api;
 mod locks;
+mod reports;
 mod shm;
 mod threads;
 pub(crate) mod volume;
 mod waits;
 
 pub(crate) use data_paths::{access, admission, delegation, path_mode, traffic};
-pub(crate) use inodes::{guess, index, inode, open_table, opens, write_back_errors};
+pub(crate) use inodes::{guess, index, inode, name_table, open_table, opens, write_back_errors};
 pub(crate) use kernel::{lease_words, leases, lookup_references};
 pub use locks::lock;
 pub(crate) use locks::{direct, exclusion, in_place, late, patience, seqlock};
@@ -30,3 +34,28 @@ pub use shm::{arena, layout, map};
 pub(crate) use shm::{free_list, machine, memory, memory_group, segments, trust};
 pub(crate) use threads::{current, own_callers, owner_word, slot_ownership, slots, walks};
 pub(crate) use waits::{stuck, wait_notes};
+
+use volume::of_volume;
+
+of_volume! {
+    /// Reports of damage to the operator of the volume.
+    Reports;
+    /// Which process has which inode open.
+    Uses;
+    /// Taking the lock of an inode.
+    Locking;
+    /// Times of changes.
+    Stamps;
+    /// Inode numbers that kernels remember.
+    References;
+    /// What kernels may remember of an inode without asking.
+    Leases;
+    /// Waiting for a place at a pool.
+    Admitting;
+    /// Slots of processes and threads.
+    Slots;
+    /// Long waits, and reports of them.
+    Waits;
+    /// Work left until locks are free.
+    LateWork;
+}

@@ -1,57 +1,55 @@
 //! Inode numbers: which are in use (the session's bit maps), and the blocks that hold their records.
 
 use crate::failpoint::{Resource, should_fail};
-use crate::format::place::LogPlace;
 use crate::format::*;
-use crate::session::inode::Locked;
 use crate::session::late::Late;
-use crate::session::layout::{LOSING_USE, NUMBER_PARTS, Numbers, ThreadSlot};
+use crate::session::layout::{NUMBER_PARTS, Numbers};
 use crate::session::lock::LockFailure;
-use crate::session::slots::Me;
-use crate::session::volume::Volume;
+use crate::session::{LateWork, References};
 use crate::space::free_space::{GIVING_BACK, Need, TURN, Wait};
-use crate::space::operation::{Operation, note_pages};
+use crate::space::operation::Operation;
+use crate::space::{InodeNumbers, Space};
 use crate::types::{Errno, Outcome};
 use egeria_media::PoolIndex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-impl Volume {
-    pub(crate) fn inodes_of(&self, pool: usize) -> u64 {
-        self.geometry[pool].inode_blocks * INODES_PER_BLOCK
-    }
-
-    fn inode_map(&self, pool: usize) -> &[AtomicU64] {
-        self.session.inode_map(pool, self.inodes_of(pool))
+impl<'v> InodeNumbers<'v> {
+    pub(super) fn inode_map(self, pool: usize) -> &'v [AtomicU64] {
+        self.volume
+            .session
+            .inode_map(pool, self.volume.geometry[pool].inodes())
     }
 
     /// Which part of a pool's numbers an index belongs to, and the indexes of a part.
-    fn part_of(&self, pool: usize, index: u64) -> usize {
+    pub(super) fn part_of(self, pool: usize, index: u64) -> usize {
         (index / self.part_size(pool)) as usize % NUMBER_PARTS
     }
 
-    fn part_size(&self, pool: usize) -> u64 {
+    fn part_size(self, pool: usize) -> u64 {
         // Parts share no word of the map.
-        let size = self.inodes_of(pool).div_ceil(NUMBER_PARTS as u64);
+        let size = self.volume.geometry[pool]
+            .inodes()
+            .div_ceil(NUMBER_PARTS as u64);
         size.next_multiple_of(64)
     }
 
-    fn part_range(&self, pool: usize, part: usize) -> (u64, u64) {
-        let (size, end) = (self.part_size(pool), self.inodes_of(pool));
+    fn part_range(self, pool: usize, part: usize) -> (u64, u64) {
+        let (size, end) = (self.part_size(pool), self.volume.geometry[pool].inodes());
         let start = (part as u64 * size).min(end);
         (start, (start + size).min(end))
     }
 
-    fn numbers(&self, pool: usize, part: usize) -> &Numbers {
-        &self.session.pool(pool).numbers[part]
+    pub(super) fn numbers(self, pool: usize, part: usize) -> &'v Numbers {
+        &self.volume.session.pool(pool).numbers[part]
     }
 
-    pub(crate) fn inodes_used(&self, pool: usize) -> u64 {
-        let parts = self.session.pool(pool).numbers.iter();
+    pub(crate) fn inodes_used(self, pool: usize) -> u64 {
+        let parts = self.volume.session.pool(pool).numbers.iter();
         parts.map(|part| part.used.load(Ordering::Relaxed)).sum()
     }
 
     /// While a session is made: note a number as used.
-    pub(crate) fn claim_inode(&self, pool: usize, index: u64) {
+    pub(crate) fn claim_inode(self, pool: usize, index: u64) {
         let word = &self.inode_map(pool)[(index / 64) as usize];
         if word.fetch_or(1 << (index % 64), Ordering::Relaxed) >> (index % 64) & 1 == 0 {
             let part = self.part_of(pool, index);
@@ -64,14 +62,14 @@ impl Volume {
     /// Take a free number, on the preferred pool if it has one, with a block for its record. The thread's slot names
     /// it until `inode_settled`. Locked parts are skipped as long as there are others. The thread then stays with the
     /// part it found, so that inodes made by several threads at once are in different cache lines.
-    pub(crate) fn take_inode(&self, operation: &mut Operation<'_>, prefer: usize) -> Outcome<u64> {
-        let pools = self.geometry.len();
+    pub(crate) fn take_inode(self, operation: &mut Operation<'_>, prefer: usize) -> Outcome<u64> {
+        let pools = self.volume.geometry.len();
         let own_part = &operation.me.slot.number_part;
         let first_part = own_part.load(Ordering::Relaxed) as usize;
         if should_fail(Resource::InodeNumber) {
             return Err(Errno(libc::ENOSPC));
         }
-        self.give_back_late(Late::is_space);
+        LateWork::of(self.volume).give_back_late(Late::is_space);
         // Numbers that a kernel remembers come last. When all parts with free numbers are locked, they are waited for
         // in turn: one of the holders may be stopped.
         let waits = std::iter::once(Wait::No).chain(std::iter::repeat(Wait::For(TURN)));
@@ -101,7 +99,7 @@ impl Volume {
     }
 
     fn take_inode_in(
-        &self,
+        self,
         operation: &mut Operation<'_>,
         (pool, part): (usize, usize),
         remembered: bool,
@@ -124,12 +122,12 @@ impl Volume {
 
     /// The next free number of a part that has a record, else one that needs a new block of records. Skips numbers
     /// that a kernel remembers, unless `remembered`.
-    fn free_number(&self, (pool, part): (usize, usize), remembered: bool) -> Outcome<u64> {
+    fn free_number(self, (pool, part): (usize, usize), remembered: bool) -> Outcome<u64> {
         let map = self.inode_map(pool);
         let (start, end) = self.part_range(pool, part);
         let next = self.numbers(pool, part).next.load(Ordering::Relaxed);
         let next = next.clamp(start, end);
-        let memories = self.lookup_reference_maps(pool);
+        let memories = References::of(self.volume).lookup_reference_maps(pool);
         let taken = |word: usize| {
             let taken = map[word].load(Ordering::Acquire);
             if remembered {
@@ -143,8 +141,8 @@ impl Volume {
         };
         let ahead = first_free(taken, next, end);
         if let Some(index) = ahead {
-            let at = inode_pointer(&self.geometry[pool], index / INODES_PER_BLOCK);
-            if self.load_word(PoolIndex(pool as u8), at)? != 0 {
+            let at = inode_pointer(&self.volume.geometry[pool], index / INODES_PER_BLOCK);
+            if self.volume.load_word(PoolIndex(pool as u8), at)? != 0 {
                 return Ok(index);
             }
         }
@@ -160,29 +158,29 @@ impl Volume {
 
     /// Run under the lock of a part of a pool's numbers; finish what its dead owner began. `EBUSY` when another thread
     /// holds the lock for longer than `wait` says.
-    fn with_numbers<T>(
-        &self,
+    pub(super) fn with_numbers<T>(
+        self,
         place: (usize, usize),
         wait: Wait,
         body: impl FnOnce() -> T,
     ) -> Outcome<T> {
         let mutex = &self.numbers(place.0, place.1).mutex;
         let repair = || self.finish_number(place);
-        match self.lock_space(mutex, wait) {
+        match Space::of(self.volume).lock_space(mutex, wait) {
             Ok(acquired) => Ok(mutex.run_locked(acquired, repair, body)),
             Err(LockFailure::Busy) => Err(Errno(libc::EBUSY)),
             Err(LockFailure::Unusable) => Err(Errno(libc::EIO)),
         }
     }
 
-    fn finish_number(&self, (pool, part): (usize, usize)) {
+    fn finish_number(self, (pool, part): (usize, usize)) {
         let numbers = self.numbers(pool, part);
         let map = self.inode_map(pool);
         let ino = numbers.moving.load(Ordering::Acquire);
         let mover = numbers.mover.load(Ordering::Acquire);
         let slot = (mover & !GIVING_BACK)
             .checked_sub(1)
-            .and_then(|index| self.session.threads().get(index as usize));
+            .and_then(|index| self.volume.session.threads().get(index as usize));
         if let (Some(slot), Some((_, index))) = (slot, inode_place(ino)) {
             let held = slot.pending_inode.load(Ordering::Acquire) == ino;
             let gives_back = mover & GIVING_BACK != 0;
@@ -202,14 +200,14 @@ impl Volume {
     }
 
     fn make_inode_block(
-        &self,
+        self,
         operation: &mut Operation<'_>,
         pool: usize,
         chunk: u64,
     ) -> Outcome<()> {
         let index = PoolIndex(pool as u8);
-        let at = inode_pointer(&self.geometry[pool], chunk);
-        if self.load_word(index, at)? != 0 {
+        let at = inode_pointer(&self.volume.geometry[pool], chunk);
+        if self.volume.load_word(index, at)? != 0 {
             return Ok(());
         }
         let mark = operation.taken();
@@ -220,7 +218,7 @@ impl Volume {
             operation.abandon_from(mark);
             return Err(Errno(libc::ENOSPC));
         }
-        let media = self.pool(index)?;
+        let media = self.volume.pool(index)?;
         media
             .zero(taken.block.offset(), BLOCK)
             .map_err(|_| Errno(libc::EIO))?;
@@ -233,113 +231,10 @@ impl Volume {
         Ok(())
     }
 
-    /// An inode is about to lose its last name or open. Should this thread die, the process that reaps it deletes the
-    /// inode if it is unused then. Until `inode_settled`.
-    pub(crate) fn inode_losing(&self, me: Me<'_>, ino: u64) {
-        me.slot
-            .pending_inode
-            .store(ino | LOSING_USE, Ordering::Release);
-    }
-
-    /// The number is committed, or the inode is deleted or in use: this thread no longer has to settle it.
-    pub(crate) fn inode_settled(&self, me: Me<'_>) {
-        me.slot.pending_inode.store(0, Ordering::Release);
-    }
-
-    /// Give back the number that a slot names as pending; its record is free.
-    pub(crate) fn free_inode(&self, slot: &ThreadSlot, ino: u64) {
-        let Some((pool, index)) = inode_place(ino) else {
-            return;
-        };
-        let pool = pool.0 as usize;
-        let place = (pool, self.part_of(pool, index));
-        let numbers = self.numbers(place.0, place.1);
-        let freed = self.with_numbers(place, Wait::ToGiveBack, || {
-            if slot.pending_inode.load(Ordering::Acquire) != ino {
-                // Given back for a dead owner by the thread that locked the numbers first.
-                return;
-            }
-            let mover = (self.index_of_slot(slot) as u64 + 1) | GIVING_BACK;
-            numbers.mover.store(mover, Ordering::Release);
-            numbers.moving.store(ino, Ordering::Release);
-            numbers.full_below.fetch_min(index, Ordering::Relaxed);
-            let word = &self.inode_map(pool)[(index / 64) as usize];
-            if word.fetch_and(!(1 << (index % 64)), Ordering::Release) >> (index % 64) & 1 == 1 {
-                numbers.used.fetch_sub(1, Ordering::Relaxed);
-            }
-            slot.pending_inode.store(0, Ordering::Release);
-            numbers.moving.store(0, Ordering::Release);
-        });
-        // A number that cannot be given back for another reason is lost until the next session.
-        if freed == Err(Errno(libc::EBUSY)) {
-            slot.pending_inode.store(0, Ordering::Release);
-            self.later(Late::Number(ino));
-        }
-    }
-
-    /// Delete an inode without names and opens: its data, its log, its record.
-    pub(crate) fn delete_inode(&self, locked: &Locked<'_>) -> Outcome<()> {
-        let me = locked.me;
-        me.slot.pending_inode.store(locked.ino, Ordering::Release);
-        let mut operation = Operation::new(self, me);
-        // The orphan mark is durable: recovery would delete the inode too, so its blocks may be freed one by one.
-        if locked.kind() == crate::FileKind::Directory {
-            self.drop_table(locked.inode);
-        } else {
-            self.apply_hole(
-                locked,
-                &mut operation,
-                0,
-                crate::session::index::MAX_FILE_BLOCKS,
-                false,
-            );
-            operation.settle_replaced();
-        }
-        let pages = self.log_pages(locked).unwrap_or_default();
-        let (pool, at) = self.record_place(locked.ino)?;
-        let media = self.pool(pool)?;
-        let free_record = || {
-            media
-                .commit_u64(at + COMMIT_WORD_AT, 0)
-                .map_err(|_| Errno(libc::EIO))
-        };
-        // Pages are noted while the record still names them, so that none is lost if their owner dies; pages that do
-        // not fit in the notes are freed after the record.
-        let noted = operation.can_note(pages.len());
-        if !noted {
-            free_record()?;
-        }
-        note_pages(locked.ino, &mut operation, &pages);
-        if noted && let Err(errno) = free_record() {
-            operation.forget_replaced();
-            return Err(errno);
-        }
-        operation.settle_replaced();
-        locked.inode.nlink.store(0, Ordering::Relaxed);
-        self.unload(locked);
-        self.free_inode(me.slot, locked.ino);
-        Ok(())
-    }
-
-    /// All pages of an inode's log.
-    pub(crate) fn log_pages(&self, locked: &Locked<'_>) -> Outcome<Vec<LogPosition>> {
-        let record = self.read_record(locked.ino)?;
-        let place = LogPlace {
-            generation: record.certificate.generation,
-            ..locked.log_place()
-        };
-        let mut pages = Vec::new();
-        self.walk_pages(place, record.commit, &mut |page| {
-            pages.push(page);
-            Ok(())
-        })?;
-        Ok(pages)
-    }
-
     /// Store a new inode's certificate; its commit word stays zero until the commit.
-    pub(crate) fn write_certificate(&self, certificate: &Certificate) -> Outcome<()> {
-        let (pool, at) = self.record_place(certificate.ino)?;
-        let media = self.pool(pool)?;
+    pub(crate) fn write_certificate(self, certificate: &Certificate) -> Outcome<()> {
+        let (pool, at) = self.volume.record_place(certificate.ino)?;
+        let media = self.volume.pool(pool)?;
         media
             .write_bytes(at + CERTIFICATE_AT, &certificate.encode())
             .map_err(|_| Errno(libc::EIO))?;
@@ -348,10 +243,11 @@ impl Volume {
     }
 
     /// Generation for the next inode with this number.
-    pub(crate) fn next_generation(&self, ino: u64) -> Outcome<u32> {
-        let (pool, at) = self.record_place(ino)?;
+    pub(crate) fn next_generation(self, ino: u64) -> Outcome<u32> {
+        let (pool, at) = self.volume.record_place(ino)?;
         let mut bytes = [0u8; LINE];
-        self.read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
+        self.volume
+            .read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
         Ok(Certificate::decode(&bytes, ino).map_or(1, |old| old.generation.wrapping_add(1).max(1)))
     }
 }

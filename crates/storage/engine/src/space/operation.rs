@@ -5,6 +5,7 @@ use crate::format::{Extent, LogPosition};
 use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG, PendingExtent};
 use crate::session::slots::Me;
 use crate::session::volume::Volume;
+use crate::space::Space;
 use crate::space::free_space::Need;
 use crate::types::{Errno, Outcome};
 use egeria_media::{BlockNumber, PoolIndex};
@@ -46,11 +47,9 @@ impl<'a> Operation<'a> {
             .pending_new
             .get(self.new)
             .ok_or(Errno(libc::ENOBUFS))?;
-        let extent = self
-            .volume
-            .take_blocks(self.me, prefer, want, need, |extent| {
-                note(entry, ino, file_block, extent)
-            })?;
+        let extent = Space::of(self.volume).take_blocks(self.me, prefer, want, need, |extent| {
+            note(entry, ino, file_block, extent)
+        })?;
         self.new += 1;
         Ok(extent)
     }
@@ -114,7 +113,7 @@ impl<'a> Operation<'a> {
     /// Free the replaced runs: the index no longer names them.
     pub(crate) fn settle_replaced(&mut self) {
         for entry in &self.me.slot.pending_old[..self.old] {
-            self.volume.put_blocks(self.me, &entry.extent);
+            Space::of(self.volume).put_blocks(self.me, &entry.extent);
         }
         self.old = 0;
     }
@@ -159,7 +158,7 @@ impl<'a> Operation<'a> {
     /// Give back the new runs from number `from` on.
     pub(crate) fn abandon_from(&mut self, from: usize) {
         for entry in &self.me.slot.pending_new[from..self.new] {
-            self.volume.put_blocks(self.me, &entry.extent);
+            Space::of(self.volume).put_blocks(self.me, &entry.extent);
         }
         self.new = from;
     }

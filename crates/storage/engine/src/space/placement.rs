@@ -1,17 +1,15 @@
 //! Assignment of pools: to CPUs, to declared nodes, to the writing thread.
 
-use crate::format::{BLOCK, LayoutWord, MAX_POOLS, Superblock};
+use crate::format::{LayoutWord, Superblock};
 use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
-use crate::session::access::Run;
 use crate::session::layout::{STRIPED_ALLOCATION, SessionInode};
 use crate::session::map::Session;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
-use crate::session::volume::Volume;
+use crate::space::Placing;
 use crate::space::striping::{self, Stripes};
 use egeria_machine::Machine;
-use egeria_media::{PoolIndex, PoolOffset};
 use std::sync::atomic::Ordering;
 
 /// Note the pool of each declared node by position, and the pool of each CPU by the machine found.
@@ -129,47 +127,21 @@ impl Placement {
     }
 }
 
-impl Volume {
-    /// The machine that the creator of the session emulates; `None`: the real one.
-    pub fn declared_machine(&self) -> Option<Machine> {
-        self.session.emulation().machine().ok()
-    }
-
-    /// Position of the node that the thread runs on, on an emulated machine; else 0.
-    pub(crate) fn emulated_node(&self, me: Me<'_>) -> usize {
-        if self.path_mode().is_emulated() {
-            self.session.emulation().node_of_thread(&me.slot.emulated)
-        } else {
-            0
-        }
-    }
-
-    /// Index of the pool of the node the thread runs on.
-    #[inline]
-    pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {
-        let header = self.session.header();
-        if self.media.len() == 1 {
-            return 0;
-        }
-        let pool = if self.path_mode().is_emulated() {
-            let node = self.session.emulation().node_of_thread(&me.slot.emulated);
-            header.pool_of_node[node % header.pool_of_node.len()].load(Ordering::Relaxed)
-        } else {
-            // SAFETY: no arguments; a failure is -1.
-            let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
-            header.pool_of_cpu[cpu % header.pool_of_cpu.len()].load(Ordering::Relaxed) as u32
-        };
-        (pool as usize).min(self.media.len() - 1)
-    }
-
+impl Placing<'_> {
     /// Where new data of a file goes: by its layout, else by the session's policy.
     #[inline]
-    pub(crate) fn placement(&self, me: Me<'_>, inode: &SessionInode) -> Placement {
+    pub(crate) fn placement(self, me: Me<'_>, inode: &SessionInode) -> Placement {
         let layout = LayoutWord(inode.layout.load(Ordering::Relaxed));
         match layout.stripe_blocks() {
             Some(blocks) => Placement::Striped(self.stripes(blocks)),
-            None if layout == LayoutWord::LOCAL => Placement::Pool(self.pool_here(me)),
-            None => match self.session.header().allocation.load(Ordering::Relaxed) {
+            None if layout == LayoutWord::LOCAL => Placement::Pool(self.volume.pool_here(me)),
+            None => match self
+                .volume
+                .session
+                .header()
+                .allocation
+                .load(Ordering::Relaxed)
+            {
                 STRIPED_ALLOCATION => {
                     Placement::Striped(self.stripes(striping::DEFAULT_STRIPE_BLOCKS))
                 }
@@ -179,28 +151,35 @@ impl Volume {
     }
 
     /// Index of the pool for a new inode and its metadata (spec: write placement, baselines).
-    pub(crate) fn pool_for_new_inode(&self, me: Me<'_>) -> usize {
-        self.pool_by_policy(me, self.session.header().allocation.load(Ordering::Relaxed))
+    pub(crate) fn pool_for_new_inode(self, me: Me<'_>) -> usize {
+        self.pool_by_policy(
+            me,
+            self.volume
+                .session
+                .header()
+                .allocation
+                .load(Ordering::Relaxed),
+        )
     }
 
     #[inline]
-    fn pool_by_policy(&self, me: Me<'_>, word: u64) -> usize {
+    fn pool_by_policy(self, me: Me<'_>, word: u64) -> usize {
         match word {
-            0 | STRIPED_ALLOCATION => self.pool_here(me),
+            0 | STRIPED_ALLOCATION => self.volume.pool_here(me),
             1 => self.random_pool(me),
-            pool => (pool.saturating_sub(16) as usize).min(self.media.len() - 1),
+            pool => (pool.saturating_sub(16) as usize).min(self.volume.media.len() - 1),
         }
     }
 
     #[inline]
-    fn stripes(&self, blocks: u32) -> Stripes {
+    fn stripes(self, blocks: u32) -> Stripes {
         Stripes {
             blocks: blocks.into(),
-            pools: self.media.len() as u64,
+            pools: self.volume.media.len() as u64,
         }
     }
 
-    fn random_pool(&self, me: Me<'_>) -> usize {
+    fn random_pool(self, me: Me<'_>) -> usize {
         // A Weyl sequence per thread: cheap, and evenly distributed over the pools.
         let random = &me.slot.random;
         let next = random
@@ -208,25 +187,6 @@ impl Volume {
             .wrapping_add(0x9E37_79B9_7F4A_7C15);
         random.store(next, Ordering::Relaxed);
         let mixed = (next ^ (next >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        ((mixed >> 40) as usize) % self.media.len()
-    }
-
-    /// Index of a pool's node in the emulated machine.
-    pub(crate) fn node_index(&self, pool: u8) -> usize {
-        self.session.header().node_of_pool[pool as usize & (MAX_POOLS - 1)].load(Ordering::Relaxed)
-            as usize
-    }
-    /// The place of a run for the caches of the emulated machine. Volumes share these caches, so places of different
-    /// volumes differ.
-    pub(crate) fn emulated_place(&self, run: Run) -> (PoolIndex, PoolOffset) {
-        const APART_BYTES: u64 = (1 << 50) - BLOCK as u64;
-        let apart = u64::from_le_bytes(self.superblock.volume[..8].try_into().unwrap_or_default());
-        (run.pool, PoolOffset(run.at.0 + (apart & APART_BYTES)))
-    }
-
-    /// Position of the memory that a pool lies on, in the emulated machine.
-    pub(crate) fn memory_index(&self, pool: u8) -> usize {
-        self.session.header().memory_of_pool[pool as usize & (MAX_POOLS - 1)]
-            .load(Ordering::Relaxed) as usize
+        ((mixed >> 40) as usize) % self.volume.media.len()
     }
 }

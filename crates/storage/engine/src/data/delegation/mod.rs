@@ -11,6 +11,7 @@
 
 mod worker;
 
+use crate::data::Delegating;
 use crate::format::{BLOCK, MAX_POOLS};
 use crate::session::access::DelegatedCopy;
 use crate::session::delegation::board::{Board, JobRun, RUNS, wait};
@@ -20,7 +21,6 @@ use crate::session::layout::ThreadSlot;
 use crate::session::slots::Me;
 use crate::session::traffic::Traffic;
 use crate::session::volume::{FileReference, Volume};
-use crate::types::{Errno, Outcome};
 use arrayvec::ArrayVec;
 use egeria_media::emulation::AccessKind;
 use egeria_media::{CallerDestination, CallerSource, PoolOffset};
@@ -156,7 +156,7 @@ impl<'a> Delegation<'a> {
             // If no delegate can be started, the job is taken back when it is waited for.
             let may_start = self.volume.delegates.may_start.get();
             if may_start.is_none_or(|may| may()) {
-                (self.volume).start_delegate(self.board, pool, self.delegates);
+                Delegating::of(self.volume).start_delegate(self.board, pool, self.delegates);
             }
         }
     }
@@ -189,7 +189,7 @@ impl<'a> Delegation<'a> {
             let long = Duration::from_nanos(of_pool.long_ns.load(Ordering::Relaxed));
             let is_stuck = seen.1.elapsed() > MIN_PATIENCE + long * PATIENCE_JOBS;
             if (is_stuck || of_pool.worker_count() == 0) && job.word.take() {
-                let done = self.volume.do_job(self.me, pool, job);
+                let done = Delegating::of(self.volume).do_job(self.me, pool, job);
                 let end = match done {
                     Ok(()) => JobEnd::Done,
                     Err(_) => JobEnd::Failed,
@@ -286,7 +286,7 @@ impl LongAccess<'_> {
 }
 
 /// The rule in a word of the session; 0: none.
-fn pack(rule: Option<DelegationRule>) -> u64 {
+pub(in crate::data) fn pack(rule: Option<DelegationRule>) -> u64 {
     // In units of 256 bytes, 24 bits each.
     let size = |bytes: u32| u64::from(bytes.div_ceil(256).min(0xFF_FFFF));
     rule.map_or(0, |rule| {
@@ -296,7 +296,7 @@ fn pack(rule: Option<DelegationRule>) -> u64 {
     })
 }
 
-fn unpack(word: u64) -> Option<DelegationRule> {
+pub(in crate::data) fn unpack(word: u64) -> Option<DelegationRule> {
     let size = |units: u64| (units & 0xFF_FFFF) as u32 * 256;
     NonZeroU8::new(word as u8).map(|delegates| DelegationRule {
         delegates,
@@ -309,87 +309,59 @@ fn unpack(word: u64) -> Option<DelegationRule> {
 /// Delegate regardless of what was learned.
 const ALWAYS: u64 = 1 << 62;
 /// Set by a person: no planner changes it.
-const BY_HAND: u64 = 1 << 63;
+pub(in crate::data) const BY_HAND: u64 = 1 << 63;
 
-impl Volume {
+impl<'v> Delegating<'v> {
     /// Whether long accesses of this file are delegated.
     #[inline(always)]
-    pub(crate) fn may_delegate(&self, file: FileReference) -> bool {
+    pub(crate) fn may_delegate(self, file: FileReference) -> bool {
         file.inode().is_written_in_place()
-            && self.session.header().delegation.load(Ordering::Relaxed) & !BY_HAND != 0
+            && self
+                .volume
+                .session
+                .header()
+                .delegation
+                .load(Ordering::Relaxed)
+                & !BY_HAND
+                != 0
     }
 
     /// Begin a long access of such a file, unless it is too short.
-    pub(crate) fn long_access<'a>(
-        &'a self,
-        me: Me<'a>,
+    pub(crate) fn long_access(
+        self,
+        me: Me<'v>,
         kind: AccessKind,
         bytes: usize,
-    ) -> Option<LongAccess<'a>> {
-        let word = self.session.header().delegation.load(Ordering::Relaxed);
+    ) -> Option<LongAccess<'v>> {
+        let word = self
+            .volume
+            .session
+            .header()
+            .delegation
+            .load(Ordering::Relaxed);
         let rule = unpack(word)?;
         let min_bytes = match kind {
             AccessKind::Read => rule.min_read_bytes,
             AccessKind::Write => rule.min_write_bytes,
         };
         let is_delegate = me.slot.notes.delegate_of.load(Ordering::Relaxed) != 0;
-        if bytes < (min_bytes as usize).max(1) || self.media.len() < 2 || is_delegate {
+        if bytes < (min_bytes as usize).max(1) || self.volume.media.len() < 2 || is_delegate {
             return None;
         }
         let way = if rule.always {
             Way::Delegated
         } else {
-            self.delegates.learned.choose(kind, bytes)
+            self.volume.delegates.learned.choose(kind, bytes)
         };
         let delegates = usize::from(rule.delegates.get());
-        let delegation =
-            (way == Way::Delegated).then(|| Delegation::new(self, me, (kind, bytes), delegates));
+        let delegation = (way == Way::Delegated)
+            .then(|| Delegation::new(self.volume, me, (kind, bytes), delegates));
         Some(LongAccess {
-            volume: self,
+            volume: self.volume,
             kind,
             bytes,
             begun: Instant::now(),
             delegation,
         })
-    }
-
-    /// Set which accesses of striped files are delegated from now on, for all processes of the session; `None`: none.
-    ///
-    /// # Errors
-    /// `EINVAL` for more than 16 delegates; `EBUSY` for a planner where a person set it.
-    pub fn set_delegation(&self, rule: Option<DelegationRule>, by_hand: bool) -> Outcome<()> {
-        if rule.is_some_and(|rule| usize::from(rule.delegates.get()) > MAX_DELEGATES) {
-            return Err(Errno(libc::EINVAL));
-        }
-        let word = &self.session.header().delegation;
-        let new = pack(rule) | if by_hand { BY_HAND } else { 0 };
-        let set = |old: u64| (by_hand || old & BY_HAND == 0).then_some(new);
-        let set = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
-        set.map(|_| ()).map_err(|_| Errno(libc::EBUSY))
-    }
-
-    /// Ends a rule [set by hand](Volume::set_delegation) and restores the rule before it, unless another process has
-    /// changed the rule since then.
-    pub fn give_delegation_back(
-        &self,
-        ours: Option<DelegationRule>,
-        (before, by_hand): (Option<DelegationRule>, bool),
-    ) {
-        let word = &self.session.header().delegation;
-        let before = pack(before) | if by_hand { BY_HAND } else { 0 };
-        let ours = pack(ours) | BY_HAND;
-        let _ = word.compare_exchange(ours, before, Ordering::AcqRel, Ordering::Relaxed);
-    }
-
-    /// In this process, start delegates only when this function returns `true`: a library inside another program may
-    /// be called where no thread may be created. Can be set once.
-    pub fn start_delegates_if(&self, may_start: fn() -> bool) {
-        let _ = self.delegates.may_start.set(may_start);
-    }
-
-    /// Which accesses of striped files are delegated, and whether a person set it.
-    pub fn delegation(&self) -> (Option<DelegationRule>, bool) {
-        let word = self.session.header().delegation.load(Ordering::Acquire);
-        (unpack(word & !BY_HAND), word & BY_HAND != 0)
     }
 }

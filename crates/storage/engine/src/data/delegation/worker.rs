@@ -3,6 +3,8 @@
 //! They start when there is work, sleep while there is none, and end after [`IDLE`]. While they sleep, they hold no
 //! part of the volume.
 
+use crate::data::Delegating;
+use crate::session::Admitting;
 use crate::session::access::{Access, Run};
 use crate::session::admission::Admitted;
 use crate::session::delegation::board::{Board, Job, JobRun, MAX_DELEGATES, wake};
@@ -32,9 +34,9 @@ struct Worker {
     place: usize,
 }
 
-impl Volume {
+impl Delegating<'_> {
     /// Start a delegate of a pool if there are fewer than `limit`. Returns whether there is any.
-    pub(super) fn start_delegate(&self, board: &Arc<Board>, pool: usize, limit: usize) -> bool {
+    pub(super) fn start_delegate(self, board: &Arc<Board>, pool: usize, limit: usize) -> bool {
         let of_pool = &board.pools[pool];
         if board.is_ending() {
             return false;
@@ -43,7 +45,7 @@ impl Volume {
             return true;
         };
         let worker = Worker {
-            volume: self.weak.clone(),
+            volume: self.volume.weak.clone(),
             board: Arc::clone(board),
             pool,
             place,
@@ -62,24 +64,24 @@ impl Volume {
     }
 
     /// Do a job of a pool after taking it.
-    pub(super) fn do_job(&self, me: Me<'_>, pool: usize, job: &Job) -> Outcome<()> {
+    pub(super) fn do_job(self, me: Me<'_>, pool: usize, job: &Job) -> Outcome<()> {
         let (kind, runs) = (job.kind(), job.runs());
         let bytes = runs.iter().map(|run| run.bytes as u64).sum();
         let pieces = runs.len() as u64;
-        let _admitted: Option<Admitted<'_>> = if self.path_mode().is_limited() {
-            self.admit(me, 0, pool, Request { kind, bytes })?
+        let _admitted: Option<Admitted<'_>> = if self.volume.path_mode().is_limited() {
+            Admitting::of(self.volume).admit(me, 0, pool, Request { kind, bytes })?
         } else {
             None
         };
         let pool = PoolIndex(pool as u8);
-        let mut access = Access::begin(self, me, kind);
+        let mut access = Access::begin(self.volume, me, kind);
         for run in runs {
             do_run(&mut access, pool, kind, run)?;
         }
         if kind == AccessKind::Write {
             // What this thread stored is made durable before the caller commits: the caller's fence waits for its own
             // stores only.
-            self.pool(pool)?.fence();
+            self.volume.pool(pool)?.fence();
         }
         let is_delegate = me.slot.notes.delegate_of.load(Ordering::Relaxed) != 0;
         if is_delegate {
@@ -149,7 +151,7 @@ impl Worker {
         let volume = self.volume.upgrade().ok_or(Errno(libc::ENODEV))?;
         let me = volume.me()?;
         (me.slot.notes.delegate_of).store(self.pool as u64 + 1, Ordering::Relaxed);
-        volume.stay_at_pool(me, self.pool);
+        Delegating::of(&volume).stay_at_pool(me, self.pool);
         Ok(())
     }
 
@@ -160,7 +162,7 @@ impl Worker {
         let outcome = || {
             // The caller waits inside a call of the volume, so this is never the last reference to it.
             let volume = self.volume.upgrade().ok_or(Errno(libc::ENODEV))?;
-            volume.do_job(volume.me()?, self.pool, job)
+            Delegating::of(&volume).do_job(volume.me()?, self.pool, job)
         };
         // Whatever happens, the caller goes on.
         let end = match catch_unwind(AssertUnwindSafe(outcome)) {
@@ -184,19 +186,22 @@ impl Worker {
     }
 }
 
-impl Volume {
+impl Delegating<'_> {
     /// Bind the calling thread to a pool's node, as far as it is allowed.
-    fn stay_at_pool(&self, me: Me<'_>, pool: usize) {
-        if self.is_emulated() {
-            let node = self.node_position(pool);
-            self.session.emulation().pin_thread(&me.slot.emulated, node);
+    fn stay_at_pool(self, me: Me<'_>, pool: usize) {
+        if self.volume.is_emulated() {
+            let node = self.volume.session.node_index(pool as u8);
+            self.volume
+                .session
+                .emulation()
+                .pin_thread(&me.slot.emulated, node);
             return;
         }
         let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
             return;
         };
         let mut wanted = rustix::thread::CpuSet::new();
-        let of_cpu = self.session.header().pool_of_cpu.iter();
+        let of_cpu = self.volume.session.header().pool_of_cpu.iter();
         for (cpu, of_cpu) in of_cpu.enumerate().take(rustix::thread::CpuSet::MAX_CPU) {
             if of_cpu.load(Ordering::Relaxed) as usize == pool && allowed.is_set(cpu) {
                 wanted.set(cpu);

@@ -1,6 +1,7 @@
 //! The blocks at the ends of a write, which it covers only in part.
 
 use super::Write;
+use crate::data::{Reading, Writing};
 use crate::format::*;
 use crate::log::mapping::Mapping;
 use crate::session::access::{Access, Run};
@@ -91,8 +92,7 @@ impl Write<'_, '_> {
         let mut block = [0u8; BLOCK];
         // A damaged block does not matter if none of its bytes are kept.
         if word.has_data() && (within.start.min(kept) > 0 || within.end < kept.min(BLOCK)) {
-            self.volume
-                .old_block(locked, file_block, word, &mut block)?;
+            Reading::of(self.volume).old_block(locked, file_block, word, &mut block)?;
         }
         source
             .read(&mut block[within.clone()])
@@ -161,9 +161,9 @@ fn zero(
     })
 }
 
-impl Volume {
+impl Writing<'_> {
     /// Zero in place the bytes from the end of file up to `to`, in the block of the end.
-    pub(crate) fn zero_behind_end(&self, locked: &Locked<'_>, size: u64, to: u64) -> Outcome<()> {
+    pub(crate) fn zero_behind_end(self, locked: &Locked<'_>, size: u64, to: u64) -> Outcome<()> {
         let within = size % BLOCK as u64;
         let word = locked.index().load(size / BLOCK as u64);
         // In files with checksums these bytes are zeros already.
@@ -172,6 +172,6 @@ impl Volume {
         }
         let end = (size - within + BLOCK as u64).min(to);
         let block = (word.pool(), word.block().offset());
-        zero(self, block, within, within + (end - size))
+        zero(self.volume, block, within, within + (end - size))
     }
 }

@@ -6,7 +6,9 @@ mod edges;
 use crate::data::delegation::Delegation;
 use crate::data::prefetch::prefetch;
 use crate::data::write_rules::WriteRules;
+use crate::data::{Delegating, Reading, Writing};
 use crate::format::*;
+use crate::log::Log;
 use crate::log::checksums::NewSums;
 use crate::log::mapping::Mapping;
 use crate::log::staging::Staged;
@@ -17,6 +19,8 @@ use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
 use crate::session::path_mode::PathMode;
 use crate::session::volume::{FileReference, Volume};
+use crate::session::{Admitting, Stamps};
+use crate::space::Placing;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::placement::Placement;
@@ -81,72 +85,16 @@ struct Write<'a, 'o> {
     access: Access<'a>,
 }
 
-impl Volume {
-    /// Write from a caller's memory; durable when it returns.
-    ///
-    /// # Errors
-    /// `EFAULT` for a bad address; `ENOSPC`; `EFBIG` beyond the largest file; `EROFS`; `EISDIR` and `EINVAL` for
-    /// other kinds of inodes; `ESTALE` when there is no such inode; `ENOMEM` and `EAGAIN` when the session has no
-    /// room; `EIO` for damage.
-    pub fn write_from(
-        &self,
-        file: FileReference,
-        offset_bytes: u64,
-        from: CallerSource<'_>,
-    ) -> Outcome<usize> {
-        self.write_with_rules(file, Target::At(offset_bytes), from, WriteRules::default())
-            .map(|(_, bytes)| bytes)
-    }
-
-    /// Write at the end of file, atomically; returns the offset it landed at and the bytes written.
-    ///
-    /// # Errors
-    /// As `write_from`.
-    pub fn append_from(
-        &self,
-        file: FileReference,
-        from: CallerSource<'_>,
-    ) -> Outcome<(u64, usize)> {
-        self.write_with_rules(file, Target::End, from, WriteRules::default())
-    }
-
-    /// As `write_from`, by a process that bypasses the kernel, after it checked [`Volume::may_have_privileges`].
-    ///
-    /// # Errors
-    /// As `write_from`; `EAGAIN` when kernel-cached (decided under the inode's lock): pass the call to the kernel.
-    pub fn write_direct(
-        &self,
-        file: FileReference,
-        offset_bytes: u64,
-        from: CallerSource<'_>,
-    ) -> Outcome<usize> {
-        let rules = WriteRules::DIRECT;
-        self.write_with_rules(file, Target::At(offset_bytes), from, rules)
-            .map(|(_, bytes)| bytes)
-    }
-
-    /// As `append_from`, for preload, like `write_direct`.
-    ///
-    /// # Errors
-    /// As `write_direct`.
-    pub fn append_direct(
-        &self,
-        file: FileReference,
-        from: CallerSource<'_>,
-    ) -> Outcome<(u64, usize)> {
-        let rules = WriteRules::DIRECT;
-        self.write_with_rules(file, Target::End, from, rules)
-    }
-
+impl<'v> Writing<'v> {
     /// Every write: to a striped file perhaps by delegates, else by this thread.
     pub(crate) fn write_with_rules(
-        &self,
+        self,
         file: FileReference,
         target: Target,
         from: CallerSource<'_>,
         rules: WriteRules,
     ) -> Outcome<(u64, usize)> {
-        if self.is_read_only() {
+        if self.volume.is_read_only() {
             return Err(Errno(libc::EROFS));
         }
         let call = WriteCall {
@@ -155,7 +103,7 @@ impl Volume {
             from,
             rules,
         };
-        if self.may_delegate(file) {
+        if Delegating::of(self.volume).may_delegate(file) {
             self.write_by_delegates(call)
         } else {
             self.write_by_fastest(call, None)
@@ -164,9 +112,10 @@ impl Volume {
 
     /// A write to a striped file while long accesses are delegated.
     #[cold]
-    fn write_by_delegates(&self, call: WriteCall<'_>) -> Outcome<(u64, usize)> {
-        let me = self.me()?;
-        let long = self.long_access(me, AccessKind::Write, call.from.bytes());
+    fn write_by_delegates(self, call: WriteCall<'_>) -> Outcome<(u64, usize)> {
+        let me = self.volume.me()?;
+        let long =
+            Delegating::of(self.volume).long_access(me, AccessKind::Write, call.from.bytes());
         let delegation = long.as_ref().and_then(|long| long.delegation.as_ref());
         let outcome = self.write_by_fastest(call, delegation);
         if let (Ok(_), Some(long)) = (&outcome, long) {
@@ -179,11 +128,11 @@ impl Volume {
     /// admission themselves.
     #[inline(always)]
     fn write_by_fastest(
-        &self,
+        self,
         call: WriteCall<'_>,
         delegation: Option<&Delegation<'_>>,
     ) -> Outcome<(u64, usize)> {
-        if delegation.is_none() && self.path_mode().is_limited() {
+        if delegation.is_none() && self.volume.path_mode().is_limited() {
             return self.write_admitted(call);
         }
         if let Some(outcome) = self.try_fast_paths(call, delegation, PathMode::NORMAL) {
@@ -193,7 +142,7 @@ impl Volume {
     }
 
     #[cold]
-    fn write_admitted(&self, call: WriteCall<'_>) -> Outcome<(u64, usize)> {
+    fn write_admitted(self, call: WriteCall<'_>) -> Outcome<(u64, usize)> {
         // Held until this returns.
         let admitted = self.admit_write(call.file, call.target, call.from.bytes())?;
         if admitted.is_some()
@@ -207,7 +156,7 @@ impl Volume {
     /// The ways to write at a given offset that take no inode lock, or allocate nothing. `None`: neither applies.
     #[inline(always)]
     fn try_fast_paths(
-        &self,
+        self,
         call: WriteCall<'_>,
         delegation: Option<&Delegation<'_>>,
         mode: PathMode,
@@ -232,7 +181,7 @@ impl Volume {
 
     /// Write in one commit, or in several if the data is long or the space is fragmented.
     fn write_in_commits(
-        &self,
+        self,
         call: WriteCall<'_>,
         delegation: Option<&Delegation<'_>>,
     ) -> Outcome<(u64, usize)> {
@@ -261,7 +210,7 @@ impl Volume {
                 Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if from.bytes() > BLOCK => {
                     at_once = (from.bytes() / 2).next_multiple_of(BLOCK);
                 }
-                Err(Errno(libc::ENOSPC)) if may_reap && self.reap_for_space() => {
+                Err(Errno(libc::ENOSPC)) if may_reap && self.volume.reap_for_space() => {
                     (may_reap, at_once) = (false, MAX_COMMIT_BYTES);
                 }
                 Err(errno) if done == 0 => return Err(errno),
@@ -277,23 +226,23 @@ impl Volume {
     /// Ask for admission to the pool that new blocks come from.
     #[cold]
     fn admit_write(
-        &self,
+        self,
         file: FileReference,
         target: Target,
         bytes: usize,
-    ) -> Outcome<Option<Admitted<'_>>> {
-        let me = self.me()?;
+    ) -> Outcome<Option<Admitted<'v>>> {
+        let me = self.volume.me()?;
         let file_block = target.guess(file) / BLOCK as u64;
-        let pool = self
+        let pool = Placing::of(self.volume)
             .placement(me, file.inode())
             .pool_for(file.ino.0, file_block);
         let (kind, bytes) = (AccessKind::Write, bytes as u64);
-        self.admit(me, file.ino.0, pool, Request { kind, bytes })
+        Admitting::of(self.volume).admit(me, file.ino.0, pool, Request { kind, bytes })
     }
 
     /// One commit: of all data, or of as much as one commit can map in a fragmented pool.
     fn write_one_commit(
-        &self,
+        self,
         call: WriteCall<'_>,
         delegation: Option<&Delegation<'_>>,
     ) -> Outcome<(u64, usize)> {
@@ -305,7 +254,7 @@ impl Volume {
         } = call;
         let bytes = source.bytes();
         let early = if bytes <= COPY_UNDER_LOCK_BYTES {
-            Some(self.lock(file.ino.0)?.regular()?)
+            Some(self.volume.lock(file.ino.0)?.regular()?)
         } else {
             None
         };
@@ -316,13 +265,13 @@ impl Volume {
         let bytes = bytes.min(MAX_FILE_BYTES.saturating_sub(guess) as usize);
         let has_sums = match &early {
             Some(locked) => locked.has_sums(),
-            None => self.has_sums(file)?,
+            None => Reading::of(self.volume).has_sums(file)?,
         };
-        let me = self.me()?;
-        let mut operation = Operation::new(self, me);
-        let placement = self.placement(me, file.inode());
+        let me = self.volume.me()?;
+        let mut operation = Operation::new(self.volume, me);
+        let placement = Placing::of(self.volume).placement(me, file.inode());
         let mut write = Write {
-            volume: self,
+            volume: self.volume,
             operation: &mut operation,
             ino: file.ino.0,
             offset: guess,
@@ -333,7 +282,7 @@ impl Volume {
             mappings: ArrayVec::new(),
             sums: NewSums::new(has_sums),
             access: Access::begin_long(
-                self,
+                self.volume,
                 me,
                 AccessKind::Write,
                 delegation.filter(|_| !has_sums),
@@ -343,7 +292,7 @@ impl Volume {
         write.copy_whole_blocks()?;
         let locked = match early {
             Some(locked) => locked,
-            None => self.lock(file.ino.0)?.regular()?,
+            None => self.volume.lock(file.ino.0)?.regular()?,
         };
         if rules.direct && locked.inode.kernel_cached.load(Ordering::Acquire) != 0 {
             return Err(Errno(libc::EAGAIN));
@@ -366,7 +315,8 @@ impl Volume {
         drop(locked);
         drop(operation);
         access.end();
-        self.note_use(me, file, bytes as u64, AccessKind::Write);
+        self.volume
+            .note_use(me, file, bytes as u64, AccessKind::Write);
         Ok((offset, bytes))
     }
 }
@@ -495,8 +445,8 @@ impl<'a> Write<'a, '_> {
         self.mappings
             .sort_unstable_by_key(|mapping| mapping.file_block);
         let new_size = size.max(self.end());
-        let time_ns = self.volume.stamp_ns(locked.inode);
-        self.volume.compact_if_due(locked, self.operation);
+        let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
+        Log::of(self.volume).compact_if_due(locked, self.operation);
         let mut staged = Staged::begin(locked, self.need)?;
         self.stage(&mut staged, new_size, time_ns)?;
         for mapping in &self.mappings {
@@ -509,10 +459,15 @@ impl<'a> Write<'a, '_> {
         self.operation.commit(&[&staged])?;
         let (mappings, sums) = (&self.mappings, &self.sums);
         let operation = &mut *self.operation;
-        self.volume.apply_commit(locked, &staged, || {
+        Log::of(self.volume).apply_commit(locked, &staged, || {
             for mapping in mappings {
-                self.volume
-                    .apply_mapping(locked, operation, *mapping, sums.of(mapping), false);
+                Log::of(self.volume).apply_mapping(
+                    locked,
+                    operation,
+                    *mapping,
+                    sums.of(mapping),
+                    false,
+                );
             }
             let inode = locked.inode;
             inode.size_bytes.store(new_size, Ordering::Release);
@@ -549,7 +504,7 @@ impl<'a> Write<'a, '_> {
     /// the file and may hold anything; this is done before the size makes them visible.
     fn zero_gap(&mut self, locked: &Locked<'_>, size: u64) -> Outcome<()> {
         if self.offset > size {
-            self.volume.zero_behind_end(locked, size, self.offset)?;
+            Writing::of(self.volume).zero_behind_end(locked, size, self.offset)?;
         }
         Ok(())
     }
@@ -569,8 +524,5 @@ fn need_of(early: Option<&Locked<'_>>, offset: u64, bytes: usize, rules: WriteRu
     }
 }
 
-impl Volume {
-    /// The blocks of the largest file must fit the index.
-    #[allow(dead_code)]
-    const ASSERT_RANGE: () = assert!(MAX_FILE_BLOCKS >= MAX_FILE_BYTES / BLOCK as u64);
-}
+/// The blocks of the largest file must fit the index.
+const _: () = assert!(MAX_FILE_BLOCKS >= MAX_FILE_BYTES / BLOCK as u64);

@@ -1,6 +1,7 @@
 //! The changes of a rename in its one or two directories.
 
 use crate::format::*;
+use crate::log::Log;
 use crate::log::staging::Staged;
 use crate::session::inode::Locked;
 use crate::session::volume::Volume;
@@ -101,10 +102,17 @@ impl<'a, 'e, 'n> Changes<'a, 'e, 'n> {
         locked: &Locked<'_>,
         staged: &Staged,
     ) -> Outcome<()> {
-        volume.apply_commit(locked, staged, || {
+        Log::of(volume).apply_commit(locked, staged, || {
             for (_, position, entry) in self.entries.iter().filter(|(of_new, ..)| *of_new == in_new)
             {
-                volume.apply_entry(locked, operation, *position, entry, self.time_ns, false)?;
+                Log::of(volume).apply_entry(
+                    locked,
+                    operation,
+                    *position,
+                    entry,
+                    self.time_ns,
+                    false,
+                )?;
             }
             Ok(())
         })

@@ -2,7 +2,7 @@
 //! cannot change while ancestry is checked. Directories are then locked ancestors first, then the inodes they name.
 //! Moves of other files do not change the tree's shape. They take neither that lock nor any lock above their two
 //! directories. They lock the two by the present shape of the tree. If it changes during this, two operations may wait
-//! for each other; they start again when their patience ends ([`Volume::holding_up_nobody`]).
+//! for each other; they start again when their patience ends ([`crate::session::Waits::holding_up_nobody`]).
 
 mod changes;
 
@@ -10,12 +10,11 @@ use self::changes::{Changes, Ends};
 use crate::format::*;
 use crate::log::found_names::FoundName;
 use crate::log::staging::Staged;
-use crate::namespace::named::BELOW_TRIES;
-use crate::namespace::names::{Dropped, check_old_name};
+use crate::log::{Log, NameTable};
+use crate::namespace::names::Dropped;
+use crate::namespace::{Naming, Renaming};
 use crate::session::inode::Locked;
-use crate::session::lock::{Acquired, LockFailure, RobustMutex};
-use crate::session::patience::{self, Obstacle};
-use crate::session::volume::Volume;
+use crate::session::{Leases, Stamps};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
@@ -24,16 +23,8 @@ use std::sync::atomic::Ordering;
 /// Maximum depth of ancestry that is followed; media with a longer chain is damaged.
 const MAX_DEPTH: usize = 1 << 16;
 
-struct Held<'a>(&'a RobustMutex);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.unlock();
-    }
-}
-
 /// How a try to rename ended.
-enum Tried {
+pub(in crate::namespace) enum Tried {
     Renamed,
     /// The inodes of the names are not known well enough to be locked.
     IsNotKnown,
@@ -42,80 +33,27 @@ enum Tried {
 }
 
 /// What a rename is asked to do.
-struct Request<'n> {
-    name: &'n [u8],
-    new_name: &'n [u8],
-    mode: RenameMode,
+pub(in crate::namespace) struct Request<'n> {
+    pub(in crate::namespace) name: &'n [u8],
+    pub(in crate::namespace) new_name: &'n [u8],
+    pub(in crate::namespace) mode: RenameMode,
 }
 
-impl Volume {
-    /// Rename.
-    ///
-    /// # Errors
-    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG` for names; `EEXIST` with [`RenameMode::NoReplace`]; `EISDIR`, `ENOTDIR`
-    /// and `ENOTEMPTY` for a target that cannot be replaced; `EINVAL` for a directory below itself; `EBUSY` for `.`
-    /// and `..`; `EMLINK`; what [every change](crate::Errno) can fail with.
-    pub fn rename(
-        &self,
-        parent: impl Into<InodeHandle>,
-        name: &[u8],
-        new_parent: impl Into<InodeHandle>,
-        new_name: &[u8],
-        mode: RenameMode,
-    ) -> Outcome<()> {
-        let (parent, new_parent) = (parent.into(), new_parent.into());
-        self.writable()?;
-        for name in [name, new_name] {
-            check_old_name(name).map_err(|errno| {
-                if errno.0 == libc::ENAMETOOLONG {
-                    errno
-                } else {
-                    Errno(libc::EBUSY)
-                }
-            })?;
-            if !is_name(name) {
-                return Err(Errno(if name.is_empty() {
-                    libc::ENOENT
-                } else {
-                    libc::EINVAL
-                }));
-            }
-        }
-        let request = Request {
-            name,
-            new_name,
-            mode,
-        };
-        let mut moves_directories = false;
-        for _ in 0..=BELOW_TRIES {
-            let tried = self.holding_up_nobody(|| match parent.ino == new_parent.ino {
-                true => self.rename_within(parent, &request),
-                false if moves_directories => self.move_directories(parent, new_parent, &request),
-                false => self.move_files(parent, new_parent, &request),
-            });
-            match tried? {
-                Tried::Renamed => return Ok(()),
-                Tried::IsOfDirectories => moves_directories = true,
-                Tried::IsNotKnown => {
-                    // The inode of a name must be known before it can be locked; see `is_below`.
-                    let _ = self.lookup(parent.ino, name);
-                    let _ = self.lookup(new_parent.ino, new_name);
-                }
-            }
-        }
-        Err(self.damaged(parent.ino.0, "a directory in it with another parent"))
-    }
-
-    fn rename_within(&self, parent: InodeHandle, request: &Request<'_>) -> Outcome<Tried> {
+impl<'v> Renaming<'v> {
+    pub(in crate::namespace) fn rename_within(
+        self,
+        parent: InodeHandle,
+        request: &Request<'_>,
+    ) -> Outcome<Tried> {
         let ends = Ends {
-            old: self.lock_for_change(parent)?,
+            old: Naming::of(self.volume).lock_for_change(parent)?,
             new: None,
         };
         self.rename_locked(&ends, request, &[])
     }
 
-    fn move_files(
-        &self,
+    pub(in crate::namespace) fn move_files(
+        self,
         parent: InodeHandle,
         new_parent: InodeHandle,
         request: &Request<'_>,
@@ -127,13 +65,13 @@ impl Volume {
         self.rename_locked(&ends, request, &[])
     }
 
-    fn move_directories(
-        &self,
+    pub(in crate::namespace) fn move_directories(
+        self,
         parent: InodeHandle,
         new_parent: InodeHandle,
         request: &Request<'_>,
     ) -> Outcome<Tried> {
-        let _held = self.lock_renames()?;
+        let _held = self.volume.session.lock_renames()?;
         let (old, new) = (parent.ino, new_parent.ino);
         self.check_directories(old, new)?;
         let old_line = self.ancestry(old)?;
@@ -143,33 +81,10 @@ impl Volume {
         self.rename_locked(&ends, request, &[old_line, new_line])
     }
 
-    fn lock_renames(&self) -> Outcome<Held<'_>> {
-        let mutex = &self.session.header().rename;
-        let acquired = match (mutex.try_lock(), patience::limit()) {
-            (Err(LockFailure::Busy), Some(limit)) => mutex.lock_within(limit),
-            (Err(LockFailure::Busy), None) => mutex.lock().ok_or(LockFailure::Unusable),
-            (tried, _) => tried,
-        };
-        match acquired {
-            Ok(Acquired::Clean) => {}
-            // The lock protects no state of its own.
-            Ok(Acquired::OwnerDied) => mutex.make_consistent(),
-            Err(LockFailure::Busy) => return Err(patience::blocked_by(Obstacle::Renames)),
-            Err(LockFailure::Unusable) => return Err(Errno(libc::EIO)),
-        }
-        Ok(Held(mutex))
-    }
-
-    /// Wait, without locks, until no directory is being moved.
-    #[cold]
-    pub(crate) fn wait_for_renames(&self) -> Outcome<()> {
-        self.lock_renames().map(drop)
-    }
-
     /// Whether a directory is above another one, as far as visible without locks.
-    fn is_above(&self, outer: InodeNumber, inner: InodeNumber) -> bool {
+    fn is_above(self, outer: InodeNumber, inner: InodeNumber) -> bool {
         let above = |at: &u64| {
-            let parent = self.inode(*at).ok()?.parent.load(Ordering::Relaxed);
+            let parent = self.volume.inode(*at).ok()?.parent.load(Ordering::Relaxed);
             (*at != InodeNumber::ROOT.0 && parent != 0).then_some(parent)
         };
         let mut line = std::iter::successors(Some(inner.0), above).take(MAX_DEPTH);
@@ -177,26 +92,26 @@ impl Volume {
     }
 
     /// An end that is not a directory is reported before one that was removed.
-    fn check_directories(&self, parent: InodeNumber, new_parent: InodeNumber) -> Outcome<()> {
+    fn check_directories(self, parent: InodeNumber, new_parent: InodeNumber) -> Outcome<()> {
         for end in [parent, new_parent] {
-            drop(self.lock(end.0)?.directory()?);
+            drop(self.volume.lock(end.0)?.directory()?);
         }
         Ok(())
     }
 
     fn lock_ends(
-        &self,
+        self,
         parent: InodeHandle,
         new_parent: InodeHandle,
         is_old_first: bool,
-    ) -> Outcome<Ends<'_>> {
+    ) -> Outcome<Ends<'v>> {
         if is_old_first {
-            let old = self.lock_for_change(parent)?;
-            let new = Some(self.lock_for_change(new_parent)?);
+            let old = Naming::of(self.volume).lock_for_change(parent)?;
+            let new = Some(Naming::of(self.volume).lock_for_change(new_parent)?);
             return Ok(Ends { old, new });
         }
-        let new = self.lock_for_change(new_parent)?;
-        let old = self.lock_for_change(parent)?;
+        let new = Naming::of(self.volume).lock_for_change(new_parent)?;
+        let old = Naming::of(self.volume).lock_for_change(parent)?;
         Ok(Ends {
             old,
             new: Some(new),
@@ -204,33 +119,33 @@ impl Volume {
     }
 
     /// A directory and all directories above it.
-    fn ancestry(&self, directory: InodeNumber) -> Outcome<Vec<u64>> {
+    fn ancestry(self, directory: InodeNumber) -> Outcome<Vec<u64>> {
         // What is above a living directory lives.
-        drop(self.lock_directory(directory)?);
+        drop(Naming::of(self.volume).lock_directory(directory)?);
         let mut line = vec![directory.0];
         let mut at = directory.0;
         while at != InodeNumber::ROOT.0 {
             // Under the lock: a process that died while it moved the directory may have left the old parent.
-            let locked = self.lock_beside_leases(at)?.directory()?;
+            let locked = self.volume.lock_beside_leases(at)?.directory()?;
             at = locked.inode.parent.load(Ordering::Relaxed);
             line.push(at);
             if line.len() > MAX_DEPTH {
-                return Err(self.damaged(directory.0, "line of parents"));
+                return Err(self.volume.damaged(directory.0, "line of parents"));
             }
         }
         Ok(line)
     }
 
     fn rename_locked(
-        &self,
+        self,
         ends: &Ends<'_>,
         request: &Request<'_>,
         lines: &[Vec<u64>],
     ) -> Outcome<Tried> {
-        let source = self
+        let source = NameTable::of(self.volume)
             .find_name(&ends.old, request.name)?
             .ok_or(Errno(libc::ENOENT))?;
-        let target = self.find_name(ends.target(), request.new_name)?;
+        let target = NameTable::of(self.volume).find_name(ends.target(), request.new_name)?;
         match (request.mode, target) {
             (RenameMode::NoReplace, Some(_)) => return Err(Errno(libc::EEXIST)),
             (RenameMode::Exchange, None) => return Err(Errno(libc::ENOENT)),
@@ -267,9 +182,9 @@ impl Volume {
                 _ => {}
             }
         }
-        let mut known = self.is_below(&ends.old, &source)?;
+        let mut known = Naming::of(self.volume).is_below(&ends.old, &source)?;
         if let Some(target) = &target {
-            known &= self.is_below(ends.target(), target)?;
+            known &= Naming::of(self.volume).is_below(ends.target(), target)?;
         }
         if !known {
             return Ok(Tried::IsNotKnown);
@@ -278,7 +193,7 @@ impl Volume {
             let other = target.map(|target| (ends.target(), target));
             let mut named = other.into_iter().chain([(&ends.old, source)]);
             named.try_for_each(|(directory, found)| {
-                self.check_remembered_name(directory, (found.ino, found.kind))
+                Leases::of(self.volume).check_remembered_name(directory, (found.ino, found.kind))
             })
         };
         // Checked before locking, which recalls attributes only, and again under the locks.
@@ -286,7 +201,7 @@ impl Volume {
         let (moved, other) = self.lock_children(source, target)?;
         check_remembered()?;
         for child in other.iter().chain([&moved]) {
-            self.compact_if_due(child, &mut Operation::new(self, child.me));
+            Log::of(self.volume).compact_if_due(child, &mut Operation::new(self.volume, child.me));
         }
         if request.mode == RenameMode::Exchange {
             check_room(ends, source, target)?;
@@ -304,41 +219,41 @@ impl Volume {
         check_room(ends, source, target)?;
         let outcome = self.replace(ends, request, (&moved, source), other.as_ref().zip(target));
         // The replaced inode was deleted, or is open in some process and then not deleted here.
-        self.inode_settled(ends.old.me);
+        ends.old.me.inode_settled();
         outcome.map(|()| Tried::Renamed)
     }
 
     fn lock_children(
-        &self,
+        self,
         source: FoundName,
         target: Option<FoundName>,
-    ) -> Outcome<(Locked<'_>, Option<Locked<'_>>)> {
+    ) -> Outcome<(Locked<'v>, Option<Locked<'v>>)> {
         match target {
-            None => Ok((self.lock(source.ino)?, None)),
+            None => Ok((self.volume.lock(source.ino)?, None)),
             Some(target) if target.ino < source.ino => {
-                let other = self.lock(target.ino)?;
-                Ok((self.lock(source.ino)?, Some(other)))
+                let other = self.volume.lock(target.ino)?;
+                Ok((self.volume.lock(source.ino)?, Some(other)))
             }
             Some(target) => {
-                let moved = self.lock(source.ino)?;
-                Ok((moved, Some(self.lock(target.ino)?)))
+                let moved = self.volume.lock(source.ino)?;
+                Ok((moved, Some(self.volume.lock(target.ino)?)))
             }
         }
     }
 
     fn replace(
-        &self,
+        self,
         ends: &Ends<'_>,
         request: &Request<'_>,
         (moved, source): (&Locked<'_>, FoundName),
         replaced: Option<(&Locked<'_>, FoundName)>,
     ) -> Outcome<()> {
-        let time_ns = self.stamp_all_ns(&[&ends.old, ends.target(), moved]);
+        let time_ns = Stamps::of(self.volume).stamp_all_ns(&[&ends.old, ends.target(), moved]);
         let time_ns = replaced.map_or(time_ns, |(replaced, _)| {
-            time_ns.max(self.stamp_ns(replaced.inode))
+            time_ns.max(Stamps::of(self.volume).stamp_ns(replaced.inode))
         });
-        let mut operation = Operation::new(self, ends.old.me);
-        self.reserve_names(ends.target(), 1)?;
+        let mut operation = Operation::new(self.volume, ends.old.me);
+        NameTable::of(self.volume).reserve_names(ends.target(), 1)?;
         let mut changes = Changes::begin(ends, time_ns)?;
         if let Some((_, target)) = replaced {
             changes.stage(
@@ -366,7 +281,9 @@ impl Volume {
         changes.stage(&mut operation, true, add)?;
         let child = self.stage_move(&mut operation, moved, ends.target().ino, time_ns)?;
         let dropped = match replaced {
-            Some((other, _)) => Some(self.stage_drop(&mut operation, other, time_ns)?),
+            Some((other, _)) => {
+                Some(Naming::of(self.volume).stage_drop(&mut operation, other, time_ns)?)
+            }
             None => None,
         };
         changes.commit(
@@ -377,35 +294,36 @@ impl Volume {
             ],
         )?;
         let applied = changes
-            .apply(self, &mut operation)
+            .apply(self.volume, &mut operation)
             .and_then(|()| self.apply_move(&mut operation, moved, &child, time_ns))
             .and_then(|()| match (replaced, &dropped) {
                 (Some((other, _)), Some(dropped)) => {
-                    self.apply_drop(&mut operation, other, dropped, time_ns)
+                    Naming::of(self.volume).apply_drop(&mut operation, other, dropped, time_ns)
                 }
                 _ => Ok(()),
             });
         let other = replaced.map(|(other, _)| other);
-        self.or_forget(&ends.and(moved, other), applied)?;
+        Log::of(self.volume).or_forget(&ends.and(moved, other), applied)?;
         operation.finish();
         drop(operation);
         match replaced {
-            Some((other, _)) => self.delete_if_unused(other),
+            Some((other, _)) => self.volume.delete_if_unused(other),
             None => Ok(()),
         }
     }
 
     fn exchange(
-        &self,
+        self,
         ends: &Ends<'_>,
         request: &Request<'_>,
         (moved, source): (&Locked<'_>, FoundName),
         (other, target): (&Locked<'_>, FoundName),
     ) -> Outcome<()> {
-        let time_ns = self.stamp_all_ns(&[&ends.old, ends.target(), moved, other]);
-        let mut operation = Operation::new(self, ends.old.me);
-        self.reserve_names(&ends.old, 2)?;
-        self.reserve_names(ends.target(), 2)?;
+        let time_ns =
+            Stamps::of(self.volume).stamp_all_ns(&[&ends.old, ends.target(), moved, other]);
+        let mut operation = Operation::new(self.volume, ends.old.me);
+        NameTable::of(self.volume).reserve_names(&ends.old, 2)?;
+        NameTable::of(self.volume).reserve_names(ends.target(), 2)?;
         let mut changes = Changes::begin(ends, time_ns)?;
         changes.stage(
             &mut operation,
@@ -447,17 +365,17 @@ impl Volume {
         let back = self.stage_move(&mut operation, other, ends.old.ino, time_ns)?;
         changes.commit(&mut operation, &[Some(&child.staged), Some(&back.staged)])?;
         let applied = changes
-            .apply(self, &mut operation)
+            .apply(self.volume, &mut operation)
             .and_then(|()| self.apply_move(&mut operation, moved, &child, time_ns))
             .and_then(|()| self.apply_move(&mut operation, other, &back, time_ns));
-        self.or_forget(&ends.and(moved, Some(other)), applied)?;
+        Log::of(self.volume).or_forget(&ends.and(moved, Some(other)), applied)?;
         operation.finish();
         Ok(())
     }
 
     /// A moved inode's change time, and a directory's new parent.
     fn stage_move(
-        &self,
+        self,
         operation: &mut Operation<'_>,
         moved: &Locked<'_>,
         parent: u64,
@@ -482,14 +400,14 @@ impl Volume {
     }
 
     fn apply_move(
-        &self,
+        self,
         operation: &mut Operation<'_>,
         moved: &Locked<'_>,
         child: &Moved,
         time_ns: i64,
     ) -> Outcome<()> {
-        self.apply_commit(moved, &child.staged, || {
-            self.apply_entry(
+        Log::of(self.volume).apply_commit(moved, &child.staged, || {
+            Log::of(self.volume).apply_entry(
                 moved,
                 operation,
                 child.position,

@@ -1,4 +1,3 @@
-use super::Held;
 use crate::test_volume::{FILE, findings, new_volume};
 use crate::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,9 +33,7 @@ fn moves_of_files_wait_only_for_their_directories() {
         within_patience(soon, || volume.rename(from, name, to, name, REPLACE))
     };
     std::thread::scope(|scope| {
-        let mutex = &volume.session.header().rename;
-        assert!(mutex.lock().is_some());
-        let held = Held(mutex);
+        let held = volume.session.lock_renames().expect("the lock");
         let beside = scope.spawn(|| {
             assert_eq!(moves_at_once(one, two, b"file"), Some(Ok(())));
             assert_eq!(moves_at_once(one, two, b"inner"), None);

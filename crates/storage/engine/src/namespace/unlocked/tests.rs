@@ -1,3 +1,4 @@
+use crate::log::Log;
 use crate::session::layout::CHANGING;
 use crate::session::seqlock::WriteSection;
 use crate::space::operation::Operation;
@@ -259,7 +260,9 @@ fn looks_beside_compaction_find_all_names() {
     let compact = |volume: &Volume| {
         let locked = volume.lock(ROOT.0).expect("a lock");
         let mut operation = Operation::new(volume, locked.me);
-        volume.compact(&locked, &mut operation).expect("compact");
+        Log::of(volume)
+            .compact(&locked, &mut operation)
+            .expect("compact");
     };
     let mut looks = 0;
     between_instructions(&volume, compact, || {

@@ -6,6 +6,7 @@
 //! begin ─ (run: before ─ copy ─ after)* ─ end        `end` outside of all locks: it may sleep
 //! ```
 
+use crate::format::BLOCK;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::{Me, count};
 use crate::session::traffic::Traffic;
@@ -146,8 +147,11 @@ impl<'a> Access<'a> {
     fn note(&mut self, run: Run) {
         self.traffic.add(run.pool.0, run.bytes as u64);
         if self.mode.is_timed() {
-            let (thread, node) = (&self.me.slot.emulated, self.volume.node_index(run.pool.0));
-            let (place, bytes) = (self.volume.emulated_place(run), run.bytes as u64);
+            let (thread, node) = (
+                &self.me.slot.emulated,
+                self.volume.session.node_index(run.pool.0),
+            );
+            let (place, bytes) = (emulated_place(self.volume, run), run.bytes as u64);
             let emulation = self.volume.session.emulation();
             emulation.touch(thread, node, place, bytes, self.kind);
         }
@@ -201,7 +205,7 @@ impl<'a> Access<'a> {
         if self.mode.is_timed() {
             let emulation = self.volume.session.emulation();
             for (pool, bytes) in self.traffic.by_pool() {
-                let part = (self.volume.memory_index(pool as u8), bytes);
+                let part = (self.volume.session.memory_index(pool as u8), bytes);
                 let order = Order { home, pieces };
                 emulation.access_delegated(&self.me.slot.emulated, part, self.kind, order);
             }
@@ -214,7 +218,7 @@ impl<'a> Access<'a> {
         if self.mode.is_timed() {
             let by_pool = self.traffic.by_pool();
             let mut parts =
-                by_pool.map(|(pool, bytes)| (self.volume.memory_index(pool as u8), bytes));
+                by_pool.map(|(pool, bytes)| (self.volume.session.memory_index(pool as u8), bytes));
             let emulation = self.volume.session.emulation();
             match self.delegation {
                 None => emulation.access_striped(&self.me.slot.emulated, &mut parts, self.kind),
@@ -223,6 +227,7 @@ impl<'a> Access<'a> {
                     delegation.charge_handing_over();
                     let own = self
                         .volume
+                        .session
                         .memory_index(self.volume.pool_here(self.me) as u8);
                     let mut parts = std::iter::once((own, 0)).chain(parts);
                     emulation.access_striped(&self.me.slot.emulated, &mut parts, self.kind);
@@ -230,4 +235,12 @@ impl<'a> Access<'a> {
             }
         }
     }
+}
+
+/// The place of a run for the caches of the emulated machine. Volumes share these caches, so places of different
+/// volumes differ.
+fn emulated_place(volume: &Volume, run: Run) -> (PoolIndex, PoolOffset) {
+    const APART_BYTES: u64 = (1 << 50) - BLOCK as u64;
+    let apart = u64::from_le_bytes(volume.superblock.volume[..8].try_into().unwrap_or_default());
+    (run.pool, PoolOffset(run.at.0 + (apart & APART_BYTES)))
 }

@@ -1,15 +1,16 @@
 //! Inodes in the session: where their records are, their locks, and loading them from their logs.
 
 use crate::failure_cause::{self, FailureCause};
-use crate::format::place::LogPlace;
 use crate::format::*;
+use crate::session::Leases;
+use crate::session::Locking;
 use crate::session::index::Index;
 use crate::session::layout::*;
-use crate::session::lease_words;
 use crate::session::lock::{Acquired, LockFailure};
+use crate::session::map::Session;
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
-use crate::session::volume::{Reported, Volume};
+use crate::session::volume::Volume;
 use crate::types::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,174 +54,33 @@ impl Locked<'_> {
     }
 }
 
-impl Volume {
-    /// State of an inode; `ESTALE` for a number outside the volume.
-    #[inline]
-    pub(crate) fn inode(&self, ino: u64) -> Outcome<&SessionInode> {
-        let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
-        match self.geometry.get(pool.0 as usize) {
-            Some(geometry) if index < geometry.inode_blocks * INODES_PER_BLOCK => {
-                let inode = self.session.inode(pool.0 as usize, index);
-                self.session.back(inode)?;
-                Ok(inode)
-            }
-            _ => Err(Errno(libc::ESTALE)),
-        }
-    }
-
-    /// Offset of an inode's record; `ESTALE` when its block does not exist.
-    pub(crate) fn record_place(&self, ino: u64) -> Outcome<(PoolIndex, PoolOffset)> {
-        let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
-        let geometry = self
-            .geometry
-            .get(pool.0 as usize)
-            .ok_or(Errno(libc::ESTALE))?;
-        let chunk = index / INODES_PER_BLOCK;
-        if chunk >= geometry.inode_blocks {
-            return Err(Errno(libc::ESTALE));
-        }
-        let word = self.load_word(pool, inode_pointer(geometry, chunk))?;
-        let block = decode_inode_pointer(chunk, word)
-            .map_err(|()| self.damaged(ino, "inode block pointer"))?;
-        let block = block.ok_or(Errno(libc::ESTALE))?;
-        if !geometry.holds(block, 1) {
-            return Err(self.damaged(ino, "inode block out of bounds"));
-        }
-        Ok((
-            pool,
-            block.offset() + (index % INODES_PER_BLOCK) * INODE_BYTES,
-        ))
-    }
-
-    /// Read an inode's record; `ESTALE` when the inode is free.
-    pub(crate) fn read_record(&self, ino: u64) -> Outcome<Record> {
-        let (pool, at) = self.record_place(ino)?;
-        let word = self.load_word(pool, at + COMMIT_WORD_AT)?;
-        let commit = CommitWord::decode(word, ino)
-            .map_err(|()| self.damaged(ino, "commit word"))?
-            .ok_or(Errno(libc::ESTALE))?;
-        let mut bytes = [0u8; LINE];
-        self.read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
-        let certificate =
-            Certificate::decode(&bytes, ino).ok_or_else(|| self.damaged(ino, "certificate"))?;
-        Ok(Record {
-            certificate,
-            commit,
-        })
-    }
-
-    pub(crate) fn load_word(&self, pool: PoolIndex, at: PoolOffset) -> Outcome<u64> {
-        self.pool(pool)?.load_u64(at).map_err(|_| Errno(libc::EIO))
-    }
-
-    pub(crate) fn read_media(
-        &self,
-        pool: PoolIndex,
-        at: PoolOffset,
-        into: &mut [u8],
-    ) -> Outcome<()> {
-        self.pool(pool)?
-            .read_bytes(at, into)
-            .map_err(|_| Errno(libc::EIO))
-    }
-
-    /// Report damage once per process and place; the operation fails with `EIO`.
-    #[cold]
-    pub(crate) fn damaged(&self, ino: u64, what: &'static str) -> Errno {
-        failure_cause::note(FailureCause::Damaged { ino, what });
-        self.report_damage_once(
-            Reported::Damage { ino, what },
-            &format!("inode {ino}: {what} is damaged; run `egeria check` on the volume"),
-        );
-        Errno(libc::EIO)
-    }
-
+impl<'v> Locking<'v> {
     /// The error for a lock that cannot be used any more.
     #[cold]
-    pub(in crate::session) fn unusable(&self, ino: u64) -> Errno {
+    pub(in crate::session) fn unusable(self, ino: u64) -> Errno {
         failure_cause::note(FailureCause::Lock { ino });
         Errno(libc::EIO)
     }
 
-    /// The error for damage found in a log. Without the lock, it is not reported yet.
-    pub(crate) fn damaged_in(&self, place: LogPlace, what: &'static str) -> Errno {
-        if place.unlocked {
-            let ino = place.ino;
-            failure_cause::note(FailureCause::Damaged { ino, what });
-            Errno(libc::EIO)
-        } else {
-            self.damaged(place.ino, what)
-        }
-    }
-
-    /// Lock an inode for a change, and load it. `ESTALE` when there is no such inode.
-    #[inline]
-    pub(crate) fn lock(&self, ino: u64) -> Outcome<Locked<'_>> {
-        let me = self.me()?;
-        let locked = self.lock_unloaded(me, ino)?;
-        if locked.inode.state.load(Ordering::Acquire) != LOADED {
-            self.load(&locked)?;
-        }
-        Ok(locked)
-    }
-
-    /// Lock an inode to read it, or to settle one without a name, and load it; its leases stay. `ESTALE` when there is
-    /// no such inode.
-    pub(crate) fn lock_beside_leases(&self, ino: u64) -> Outcome<Locked<'_>> {
-        let locked = self.lock_as_it_is(self.me()?, ino)?;
-        if locked.inode.state.load(Ordering::Acquire) != LOADED {
-            self.load(&locked)?;
-        }
-        Ok(locked)
-    }
-
-    /// Lock an inode for a change, without loading it.
-    #[inline]
-    pub(crate) fn lock_unloaded<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
-        let inode = self.inode(ino)?;
-        let acquired = self.acquire(ino, inode)?;
-        // A nonzero owner word is that of a dead owner, whose change has not been recovered yet.
-        let words = inode.owner.load(Ordering::Relaxed)
-            | lease_words::held(&inode.leases)
-            | inode.layout.load(Ordering::Relaxed);
-        if acquired == Acquired::OwnerDied || words != 0 {
-            return self.lock_with_care(me, ino, inode, acquired);
-        }
-        inode.owner.store(me.owner_word().0, Ordering::Release);
-        Ok(Locked {
-            volume: self,
-            ino,
-            inode,
-            me,
-        })
-    }
-
     /// The rest of `lock_unloaded` for an inode with a dead last owner, a lease or a layout.
     #[cold]
-    fn lock_with_care<'a>(
-        &'a self,
-        me: Me<'a>,
+    pub(in crate::session) fn lock_with_care(
+        self,
+        me: Me<'v>,
         ino: u64,
-        inode: &'a SessionInode,
+        inode: &'v SessionInode,
         acquired: Acquired,
-    ) -> Outcome<Locked<'a>> {
+    ) -> Outcome<Locked<'v>> {
         let locked = self.own(me, ino, inode, acquired)?;
-        if self.has_lease(inode) {
-            self.lock_leased(locked)
+        if Leases::of(self.volume).has_lease(inode) {
+            Leases::of(self.volume).lock_leased(locked)
         } else {
             Ok(locked)
         }
     }
 
-    /// Lock an inode as it is in the session; leases stay in force.
-    pub(crate) fn lock_as_it_is<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
-        let inode = self.inode(ino)?;
-        let acquired = self.acquire(ino, inode)?;
-        self.own(me, ino, inode, acquired)
-    }
-
     #[inline(always)]
-    fn acquire(&self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
+    pub(in crate::session) fn acquire(self, ino: u64, inode: &SessionInode) -> Outcome<Acquired> {
         match inode.mutex.try_lock() {
             Ok(acquired) => Ok(acquired),
             Err(LockFailure::Busy) => self.wait_for_holder(ino, inode),
@@ -229,18 +89,18 @@ impl Volume {
     }
 
     /// Become the owner of an inode after its lock was taken.
-    fn own<'a>(
-        &'a self,
-        me: Me<'a>,
+    pub(in crate::session) fn own(
+        self,
+        me: Me<'v>,
         ino: u64,
-        inode: &'a SessionInode,
+        inode: &'v SessionInode,
         acquired: Acquired,
-    ) -> Outcome<Locked<'a>> {
+    ) -> Outcome<Locked<'v>> {
         let in_order = acquired == Acquired::Clean && inode.owner.load(Ordering::Relaxed) == 0;
         let locked = if in_order {
             inode.owner.store(me.owner_word().0, Ordering::Release);
             Locked {
-                volume: self,
+                volume: self.volume,
                 ino,
                 inode,
                 me,
@@ -251,43 +111,15 @@ impl Volume {
         self.wait_for_writers_in_place(&locked)?;
         Ok(locked)
     }
+}
 
-    /// Drop the session's state of an inode; the next user reads its log.
-    pub(crate) fn unload(&self, locked: &Locked<'_>) {
-        if locked.inode.state.load(Ordering::Acquire) != UNLOADED {
-            locked.index().unload(|| {
-                if locked.kind() == FileKind::Directory {
-                    self.drop_table(locked.inode);
-                }
-            });
+impl Session {
+    /// Note that the session has a striped file.
+    pub(crate) fn note_stripes(&self, mode: u32, layout: LayoutWord) {
+        let is_file = FileKind::from_mode(mode) == Some(FileKind::Regular);
+        if is_file && layout.stripe_blocks().is_some() {
+            self.header().striped_files.store(1, Ordering::Relaxed);
         }
-    }
-
-    /// Load an inode from its record and log.
-    pub(crate) fn load(&self, locked: &Locked<'_>) -> Outcome<()> {
-        let record = self.read_record(locked.ino)?;
-        let inode = locked.inode;
-        inode
-            .record_at
-            .store(self.record_place(locked.ino)?.1.0, Ordering::Relaxed);
-        locked.index().clear();
-        inode.set_birth(&record.certificate);
-        self.note_stripes(record.certificate.mode, record.certificate.layout);
-        inode.applied.store(
-            CommitWord {
-                tail: LogPosition::NONE,
-                ..record.commit
-            }
-            .encode(locked.ino),
-            Ordering::Relaxed,
-        );
-        inode.state.store(CHANGING, Ordering::Release);
-        if let Err(errno) = self.apply_from_log(locked) {
-            self.unload(locked);
-            return Err(errno);
-        }
-        locked.index().mark_loaded();
-        Ok(())
     }
 }
 
@@ -336,7 +168,7 @@ impl SessionInode {
             .ok_or(Errno(libc::EIO))
     }
 
-    fn set_birth(&self, certificate: &Certificate) {
+    pub(in crate::session) fn set_birth(&self, certificate: &Certificate) {
         self.mode.store(certificate.mode, Ordering::Relaxed);
         self.generation
             .store(certificate.generation, Ordering::Relaxed);

@@ -5,11 +5,12 @@ use crate::format::BLOCK;
 use crate::session::inode::Locked;
 use crate::session::late::Late;
 use crate::session::layout::{LOADED, ProcessSlot, SessionInode};
+use crate::session::map::Session;
 use crate::session::open_table::{
     FillLevels, GONE, PARTS, entries, find, insert, part_slots, remove,
 };
-use crate::session::patience;
-use crate::session::volume::{FileReference, Volume};
+use crate::session::volume::FileReference;
+use crate::session::{LateWork, Uses, patience};
 use crate::types::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -24,7 +25,7 @@ fn decode_table(word: u64) -> Option<(u64, u32)> {
     (word != 0).then(|| ((word & ((1 << 56) - 1)) - 1, (word >> 56) as u32))
 }
 
-impl Volume {
+impl Session {
     /// The entries of a process.
     fn open_table(&self, process: usize) -> Option<&[AtomicU64]> {
         let word = self.open_table_word(process).load(Ordering::Acquire);
@@ -33,104 +34,13 @@ impl Volume {
     }
 
     fn open_table_word(&self, process: usize) -> &AtomicU64 {
-        &self.session.processes()[process].open_table
+        &self.processes()[process].open_table
     }
 
     /// The entries, followed by the word of the previous table.
     fn open_run(&self, word: u64) -> Option<&[AtomicU64]> {
         let (page, class) = decode_table(word)?;
-        self.session.arena().run(page, class)
-    }
-
-    /// Note an open of this process.
-    pub(crate) fn note_open(&self, ino: u64) -> Outcome<()> {
-        self.change_entry(ino, 1, true)
-    }
-
-    /// Take one open of this process back.
-    pub(crate) fn note_close(&self, ino: u64) {
-        let _ = self.change_entry(ino, 1, false);
-    }
-
-    /// The parts of this process's table: first the calling thread's own.
-    fn parts(&self) -> impl Iterator<Item = usize> + use<> {
-        let own = self.known_me().map_or(0, |me| me.index);
-        (0..PARTS).map(move |part| (own + part) % PARTS)
-    }
-
-    pub(in crate::session) fn change_entry(&self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
-        let process = self.process_slot()?;
-        let inode = self.inode(ino)?;
-        if add {
-            self.add_use(process, ino, inode, unit)
-        } else {
-            self.take_use(process, ino, inode, unit)
-        }
-    }
-
-    fn add_use(&self, process: usize, ino: u64, inode: &SessionInode, unit: u64) -> Outcome<()> {
-        // This process alone changes the counts of its table, under the lock of the entry's part.
-        let put_on = |entry: &[AtomicU64]| {
-            // Hint first: a death in between leaves it too high, which only costs a search of the tables.
-            inode.open_hint.fetch_add(1, Ordering::AcqRel);
-            entry[1].store(entry[1].load(Ordering::Relaxed) + unit, Ordering::Release);
-        };
-        let put_in = |part| {
-            self.opens.locked(part, |used| {
-                let entry = self.entry_for(process, part, ino, used);
-                entry.map(put_on).is_some()
-            })
-        };
-        if self.parts().any(put_in) {
-            return Ok(());
-        }
-        self.opens.all_locked(|levels| {
-            // Another thread may have made it longer.
-            let there = |part| Some((part, self.entry_for(process, part, ino, levels.of(part))?));
-            if let Some((_, entry)) = self.parts().find_map(there) {
-                put_on(entry);
-                return Ok(());
-            }
-            let grown = self.grow_opens(process, levels);
-            // Without memory the old table is used as long as it has room.
-            let table = self.open_table(process);
-            let inserted = table.and_then(|table| {
-                let made = |part| Some((part, insert(table, part, ino, 0)?));
-                self.parts().find_map(made)
-            });
-            let (part, (entry, filled)) =
-                inserted.ok_or(grown.err().unwrap_or(Errno(libc::ENOMEM)))?;
-            levels.of(part).fetch_add(filled, Ordering::Relaxed);
-            put_on(entry);
-            Ok(())
-        })
-    }
-
-    fn take_use(&self, process: usize, ino: u64, inode: &SessionInode, unit: u64) -> Outcome<()> {
-        let take_from = |part| {
-            self.opens.locked(part, |used| {
-                let table = self.open_table(process)?;
-                let entry = find(table, part, ino)?;
-                let counts = entry[1].load(Ordering::Relaxed);
-                let has_one = match unit {
-                    CACHED_UNIT => counts >= CACHED_UNIT,
-                    _ => !counts.is_multiple_of(CACHED_UNIT),
-                };
-                if !has_one {
-                    return None;
-                }
-                entry[1].store(counts - unit, Ordering::Release);
-                if counts == unit {
-                    let emptied = remove(table, part, entry);
-                    used.fetch_sub(emptied, Ordering::Relaxed);
-                }
-                inode.open_hint.fetch_sub(1, Ordering::AcqRel);
-                Some(())
-            })
-        };
-        // Any thread may have opened it: uses are counted, and it does not matter which of them ends.
-        let taken = self.parts().find_map(take_from);
-        taken.ok_or(Errno(libc::EBADF))
+        self.arena().run(page, class)
     }
 
     /// The entry of an inode in a part of the table, created if missing; `None` when the part is nearly full.
@@ -165,7 +75,7 @@ impl Volume {
             .max(BLOCK)
             .max((size_of_val(old) * 2).next_power_of_two());
         let class = (bytes / BLOCK).trailing_zeros();
-        let page = self.session.arena().allocate(class)?;
+        let page = self.arena().allocate(class)?;
         let word = (page + 1) | ((class as u64) << 56);
         let run = self.open_run(word).ok_or(Errno(libc::ENOMEM))?;
         let (new, link) = run.split_at(run.len() - LINK_WORDS);
@@ -186,43 +96,12 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether a process has the inode open.
-    pub fn is_open(&self, ino: InodeNumber) -> bool {
-        let inode = self.inode(ino.0);
-        inode.is_ok_and(|inode| self.is_open_anywhere(ino.0, inode))
-    }
-
-    /// Whether a mount has the inode open, for a program that its kernel serves.
-    pub fn is_open_in_kernel(&self, ino: InodeNumber) -> bool {
-        let is_mount = |process: &ProcessSlot| process.on_behalf.load(Ordering::Relaxed) != 0;
-        let inode = self.inode(ino.0);
-        inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_mount))
-    }
-
-    /// Whether a process that is no mount has the inode open.
-    pub fn is_open_past_kernel(&self, ino: InodeNumber) -> bool {
-        let is_other = |process: &ProcessSlot| process.on_behalf.load(Ordering::Relaxed) == 0;
-        let inode = self.inode(ino.0);
-        inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_other))
-    }
-
-    /// Whether a process that is no mount and not this process has the inode open.
-    pub fn is_open_past_kernel_by_others(&self, ino: InodeNumber) -> bool {
-        let own = self.process_slot().ok();
-        let own = own.map(|own| &raw const self.session.processes()[own]);
-        let is_other = |process: &ProcessSlot| {
-            process.on_behalf.load(Ordering::Relaxed) == 0 && own != Some(&raw const *process)
-        };
-        let inode = self.inode(ino.0);
-        inode.is_ok_and(|inode| self.is_open_by(ino.0, inode, is_other))
-    }
-
     /// Whether any live process holds open this inode, which has no name. Under the inode's lock.
     pub(crate) fn is_open_anywhere(&self, ino: u64, inode: &SessionInode) -> bool {
         self.is_open_by(ino, inode, |_| true)
     }
 
-    fn is_open_by(
+    pub(in crate::session) fn is_open_by(
         &self,
         ino: u64,
         inode: &SessionInode,
@@ -233,9 +112,9 @@ impl Volume {
         if inode.open_hint.load(Ordering::Acquire) == 0 {
             return false;
         }
-        let processes = self.session.processes();
-        let high = (self.session.header().process_high.load(Ordering::Acquire) as usize)
-            .min(processes.len());
+        let processes = self.processes();
+        let high =
+            (self.header().process_high.load(Ordering::Acquire) as usize).min(processes.len());
         (0..high)
             .filter(|process| processes[*process].pid.load(Ordering::Acquire) != 0)
             .filter(|process| counts(&processes[*process]))
@@ -246,45 +125,117 @@ impl Volume {
                 table.is_some_and(|table| (0..PARTS).any(|part| find(table, part, ino).is_some()))
             })
     }
+}
 
-    /// Hold an inode open in this process: it stays when its last name is removed. Counted: call `close` as often.
-    /// Waits for no other thread, unless the inode has no name.
-    ///
-    /// # Errors
-    /// `ESTALE` when there is no such inode, or `generation` is given and another one lives there now.
-    pub fn open(&self, ino: InodeNumber, generation: Option<u32>) -> Outcome<FileReference> {
-        let inode = self.inode(ino.0)?;
-        self.note_open(ino.0)?;
-        // Note the open first, then check the name; a thread that removes the last name does both in the other order.
-        fence(Ordering::SeqCst);
-        let same = |found: u32| generation.is_none_or(|wanted| wanted == found);
-        match self.attributes(ino) {
-            Ok(found) if found.nlink > 0 && same(found.generation) => {
-                Ok(FileReference::new(ino, inode))
-            }
-            _ => self.open_noted(ino, same),
+impl Uses<'_> {
+    /// Note an open of this process.
+    pub(crate) fn note_open(self, ino: u64) -> Outcome<()> {
+        self.change_entry(ino, 1, true)
+    }
+
+    /// Take one open of this process back.
+    pub(crate) fn note_close(self, ino: u64) {
+        let _ = self.change_entry(ino, 1, false);
+    }
+
+    /// The parts of this process's table: first the calling thread's own.
+    fn parts(self) -> impl Iterator<Item = usize> + use<> {
+        let own = self.volume.known_me().map_or(0, |me| me.index);
+        (0..PARTS).map(move |part| (own + part) % PARTS)
+    }
+
+    pub(in crate::session) fn change_entry(self, ino: u64, unit: u64, add: bool) -> Outcome<()> {
+        let process = self.volume.process_slot()?;
+        let inode = self.volume.inode(ino)?;
+        if add {
+            self.add_use(process, ino, inode, unit)
+        } else {
+            self.take_use(process, ino, inode, unit)
         }
     }
 
-    /// The file of an open that is noted already, as by [`Volume::create_open`], with the inode loaded: its first
-    /// access needs no lock.
-    ///
-    /// # Errors
-    /// `ESTALE` when there is no such inode.
-    pub fn file(&self, ino: InodeNumber) -> Outcome<FileReference> {
-        let inode = self.inode(ino.0)?;
-        if inode.state.load(Ordering::Acquire) != LOADED {
-            self.attributes(ino)?;
+    fn add_use(self, process: usize, ino: u64, inode: &SessionInode, unit: u64) -> Outcome<()> {
+        // This process alone changes the counts of its table, under the lock of the entry's part.
+        let put_on = |entry: &[AtomicU64]| {
+            // Hint first: a death in between leaves it too high, which only costs a search of the tables.
+            inode.open_hint.fetch_add(1, Ordering::AcqRel);
+            entry[1].store(entry[1].load(Ordering::Relaxed) + unit, Ordering::Release);
+        };
+        let put_in = |part| {
+            self.volume.opens.locked(part, |used| {
+                let entry = self.volume.session.entry_for(process, part, ino, used);
+                entry.map(put_on).is_some()
+            })
+        };
+        if self.parts().any(put_in) {
+            return Ok(());
         }
-        Ok(FileReference::new(ino, inode))
+        self.volume.opens.all_locked(|levels| {
+            // Another thread may have made it longer.
+            let there = |part| {
+                Some((
+                    part,
+                    self.volume
+                        .session
+                        .entry_for(process, part, ino, levels.of(part))?,
+                ))
+            };
+            if let Some((_, entry)) = self.parts().find_map(there) {
+                put_on(entry);
+                return Ok(());
+            }
+            let grown = self.volume.session.grow_opens(process, levels);
+            // Without memory the old table is used as long as it has room.
+            let table = self.volume.session.open_table(process);
+            let inserted = table.and_then(|table| {
+                let made = |part| Some((part, insert(table, part, ino, 0)?));
+                self.parts().find_map(made)
+            });
+            let (part, (entry, filled)) =
+                inserted.ok_or(grown.err().unwrap_or(Errno(libc::ENOMEM)))?;
+            levels.of(part).fetch_add(filled, Ordering::Relaxed);
+            put_on(entry);
+            Ok(())
+        })
+    }
+
+    fn take_use(self, process: usize, ino: u64, inode: &SessionInode, unit: u64) -> Outcome<()> {
+        let take_from = |part| {
+            self.volume.opens.locked(part, |used| {
+                let table = self.volume.session.open_table(process)?;
+                let entry = find(table, part, ino)?;
+                let counts = entry[1].load(Ordering::Relaxed);
+                let has_one = match unit {
+                    CACHED_UNIT => counts >= CACHED_UNIT,
+                    _ => !counts.is_multiple_of(CACHED_UNIT),
+                };
+                if !has_one {
+                    return None;
+                }
+                entry[1].store(counts - unit, Ordering::Release);
+                if counts == unit {
+                    let emptied = remove(table, part, entry);
+                    used.fetch_sub(emptied, Ordering::Relaxed);
+                }
+                inode.open_hint.fetch_sub(1, Ordering::AcqRel);
+                Some(())
+            })
+        };
+        // Any thread may have opened it: uses are counted, and it does not matter which of them ends.
+        let taken = self.parts().find_map(take_from);
+        taken.ok_or(Errno(libc::EBADF))
     }
 
     /// Check a noted open under the inode's lock.
-    fn open_noted(&self, ino: InodeNumber, same: impl Fn(u32) -> bool) -> Outcome<FileReference> {
-        let locked = self.lock_beside_leases(ino.0).inspect_err(|errno| {
+    pub(in crate::session) fn open_noted(
+        self,
+        ino: InodeNumber,
+        same: impl Fn(u32) -> bool,
+    ) -> Outcome<FileReference> {
+        let locked = self.volume.lock_beside_leases(ino.0).inspect_err(|errno| {
             if patience::is_expiry(*errno) {
                 // The thread that took the last use may have left the deletion to us.
-                self.later(Late::Close(ino))
+                LateWork::of(self.volume).later(Late::Close(ino))
             } else {
                 self.note_close(ino.0)
             }
@@ -296,35 +247,30 @@ impl Volume {
         Ok(FileReference::new(ino, locked.inode))
     }
 
-    /// Give back one `open`.
-    pub fn close(&self, ino: InodeNumber) {
-        if !self.lose_named_use(ino, || self.note_close(ino.0)) {
-            self.close_nameless(ino);
-        }
-    }
-
-    fn close_nameless(&self, ino: InodeNumber) {
-        match self.lock_beside_leases(ino.0) {
+    pub(in crate::session) fn close_nameless(self, ino: InodeNumber) {
+        match self.volume.lock_beside_leases(ino.0) {
             Ok(locked) => self.losing_use(&locked, || self.note_close(ino.0)),
-            Err(errno) if patience::is_expiry(errno) => self.later(Late::Close(ino)),
+            Err(errno) if patience::is_expiry(errno) => {
+                LateWork::of(self.volume).later(Late::Close(ino))
+            }
             Err(_) => self.note_close(ino.0),
         }
     }
 
-    fn delete_nameless(&self, ino: InodeNumber) {
-        match self.lock_beside_leases(ino.0) {
-            Ok(locked) => drop(self.delete_if_unused(&locked)),
+    fn delete_nameless(self, ino: InodeNumber) {
+        match self.volume.lock_beside_leases(ino.0) {
+            Ok(locked) => drop(self.volume.delete_if_unused(&locked)),
             // Held open until then: should this process die first, the process that reaps its opens deletes the inode.
             Err(errno) if patience::is_expiry(errno) && self.note_open(ino.0).is_ok() => {
-                self.later(Late::Close(ino));
+                LateWork::of(self.volume).later(Late::Close(ino));
             }
             Err(_) => {}
         }
     }
 
     /// Remove a use of an inode that has a name, without its lock. `false`: it has no name, or is not loaded.
-    pub(in crate::session) fn lose_named_use(&self, ino: InodeNumber, take: impl FnOnce()) -> bool {
-        let (Ok(inode), Ok(me)) = (self.inode(ino.0), self.me()) else {
+    pub(in crate::session) fn lose_named_use(self, ino: InodeNumber, take: impl FnOnce()) -> bool {
+        let (Ok(inode), Ok(me)) = (self.volume.inode(ino.0), self.volume.me()) else {
             return false;
         };
         let named = || {
@@ -333,52 +279,52 @@ impl Volume {
         if !named() {
             return false;
         }
-        self.inode_losing(me, ino.0);
+        me.inode_losing(ino.0);
         take();
         // As in `open`: either we see that the last name is gone, or the thread that removed it saw the use gone.
         fence(Ordering::SeqCst);
         if !named() {
             self.delete_nameless(ino);
         }
-        self.inode_settled(me);
+        me.inode_settled();
         true
     }
 
     /// Remove a use of a locked inode; deletes the inode if it was the last use.
-    pub(in crate::session) fn losing_use(&self, locked: &Locked<'_>, take: impl FnOnce()) {
+    pub(in crate::session) fn losing_use(self, locked: &Locked<'_>, take: impl FnOnce()) {
         let nameless = locked.inode.nlink.load(Ordering::Relaxed) == 0;
         if nameless {
-            self.inode_losing(locked.me, locked.ino);
+            locked.me.inode_losing(locked.ino);
         }
         take();
         if nameless {
-            let _ = self.delete_if_unused(locked);
-            self.inode_settled(locked.me);
+            let _ = self.volume.delete_if_unused(locked);
+            locked.me.inode_settled();
         }
     }
 
     /// Remove a process's opens and marks (of a dead process under `reaper`); delete inodes that only it kept alive.
     /// Inodes that cannot be locked in time are skipped: `EAGAIN`. The next call continues with them.
-    pub(crate) fn reap_opens(&self, process: usize) -> Outcome<()> {
+    pub(crate) fn reap_opens(self, process: usize) -> Outcome<()> {
         let mut outcome = Ok(());
-        for (_, entry) in entries(self.open_table(process).unwrap_or(&[])) {
+        for (_, entry) in entries(self.volume.session.open_table(process).unwrap_or(&[])) {
             let ino = entry[0].load(Ordering::Acquire);
             if matches!(ino, 0 | GONE) {
                 continue;
             }
             let counts = entry[1].load(Ordering::Acquire);
-            let (Ok(inode), Ok(me)) = (self.inode(ino), self.me()) else {
+            let (Ok(inode), Ok(me)) = (self.volume.inode(ino), self.volume.me()) else {
                 entry[0].store(GONE, Ordering::Release);
                 continue;
             };
-            let locked = self.lock_beside_leases(ino);
+            let locked = self.volume.lock_beside_leases(ino);
             if let Err(errno) = &locked
                 && patience::is_expiry(*errno)
             {
                 outcome = Err(*errno);
                 continue;
             }
-            self.inode_losing(me, ino);
+            me.inode_losing(ino);
             // Removed from the table first: a death in between leaves the hint too high, never too low.
             entry[0].store(GONE, Ordering::Release);
             let (opens, marks) = (counts % CACHED_UNIT, counts / CACHED_UNIT);
@@ -387,18 +333,24 @@ impl Volume {
             if let Ok(locked) = locked
                 && locked.inode.state.load(Ordering::Relaxed) == LOADED
             {
-                let _ = self.delete_if_unused(&locked);
+                let _ = self.volume.delete_if_unused(&locked);
             }
-            self.inode_settled(me);
+            me.inode_settled();
         }
         outcome?;
-        let mut word = self.open_table_word(process).swap(0, Ordering::AcqRel);
+        let mut word = self
+            .volume
+            .session
+            .open_table_word(process)
+            .swap(0, Ordering::AcqRel);
         for _ in 0..MAX_TABLES {
-            let (Some(run), Some((page, class))) = (self.open_run(word), decode_table(word)) else {
+            let (Some(run), Some((page, class))) =
+                (self.volume.session.open_run(word), decode_table(word))
+            else {
                 break;
             };
             word = run[run.len() - LINK_WORDS].load(Ordering::Relaxed);
-            self.session.arena().free(page, class);
+            self.volume.session.arena().free(page, class);
         }
         Ok(())
     }
@@ -413,6 +365,8 @@ fn saturating_sub(word: &AtomicU32, by: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Uses;
+    use crate::session::volume::Volume;
     use crate::test_volume::{FILE, Stopped, new_volume};
     use std::time::Duration;
 
@@ -433,7 +387,12 @@ mod tests {
     fn opening_again_and_again_takes_no_memory() {
         let (volume, _directory, files) = with_files(20);
         let process = volume.process_slot().expect("a process");
-        let table = || volume.open_table_word(process).load(Ordering::Relaxed);
+        let table = || {
+            volume
+                .session
+                .open_table_word(process)
+                .load(Ordering::Relaxed)
+        };
         volume.open(files[0], None).expect("open");
         let before = table();
         for _ in 0..200 {
@@ -474,10 +433,14 @@ mod tests {
                 .try_for_each(|ino| volume.open(*ino, None).map(drop))
         });
         let other = (0..volume.session.processes().len()).filter(|process| *process != own);
-        let mut tables =
-            other.map(|process| volume.open_table_word(process).load(Ordering::Relaxed));
+        let mut tables = other.map(|process| {
+            volume
+                .session
+                .open_table_word(process)
+                .load(Ordering::Relaxed)
+        });
         let word = tables.find(|word| *word != 0).expect("a table");
-        let run = volume.open_run(word).expect("a run");
+        let run = volume.session.open_run(word).expect("a run");
         let before = decode_table(run[run.len() - LINK_WORDS].load(Ordering::Relaxed));
         let (page, class) = before.expect("a table before it");
         opener.kill();
@@ -528,11 +491,11 @@ mod tests {
     #[test]
     fn the_last_use_of_a_process_that_is_killed_meanwhile_ends() {
         nothing_is_left_of(|volume, ino| {
-            volume.note_open(ino.0).expect("a note");
+            Uses::of(volume).note_open(ino.0).expect("a note");
             drop(volume.lock(ino.0).expect("the lock"));
-            let named = volume.lose_named_use(ino, || {
+            let named = Uses::of(volume).lose_named_use(ino, || {
                 stop();
-                volume.note_close(ino.0);
+                Uses::of(volume).note_close(ino.0);
             });
             assert!(named);
         });
@@ -541,9 +504,9 @@ mod tests {
     #[test]
     fn an_open_that_was_too_late_ends_with_its_process() {
         nothing_is_left_of(|volume, ino| {
-            volume.note_open(ino.0).expect("a note");
+            Uses::of(volume).note_open(ino.0).expect("a note");
             stop();
-            let opened = volume.open_noted(ino, |_| true);
+            let opened = Uses::of(volume).open_noted(ino, |_| true);
             assert!(opened.is_err());
         });
     }

@@ -5,39 +5,30 @@
 //! A later change never has an earlier time, even on another inode: so the last fine time is a lower bound for all of
 //! the session until the tick is past it.
 
+use crate::session::Stamps;
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
-use crate::session::volume::Volume;
-use crate::types::InodeNumber;
 use egeria_media::clock;
 use std::sync::atomic::Ordering;
 
 /// More than a tick. A fine time further ahead than this is from before the clock was set back.
 const MAX_TICK_NS: i64 = 20_000_000;
 
-impl Volume {
-    /// The times of an inode are about to be shown to a program: its next change gets a later time. A caller that
-    /// looks at attributes for decisions of its own does not call this. What changes between the caller's look and
-    /// this call counts as a change before the look.
-    #[inline]
-    pub fn note_times_shown(&self, ino: InodeNumber) {
-        let Ok(inode) = self.inode(ino.0) else {
-            return;
-        };
-        // Usually it is set already, and the line stays shared.
-        if inode.times_shown.load(Ordering::Relaxed) == 0 {
-            inode.times_shown.store(1, Ordering::Relaxed);
-        }
-    }
-
+impl Stamps<'_> {
     /// Now, ns since the epoch, by the kernel's tick.
     #[inline]
-    pub(crate) fn now_ns(&self) -> i64 {
-        if self.clock_ns.load(Ordering::Relaxed) != 0 {
-            return self.clock_ns.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn now_ns(self) -> i64 {
+        if self.volume.clock_ns.load(Ordering::Relaxed) != 0 {
+            return self.volume.clock_ns.fetch_add(1, Ordering::Relaxed);
         }
         let tick_ns = clock::now_ns(libc::CLOCK_REALTIME_COARSE);
-        let last_ns = self.session.header().last_stamp.0.load(Ordering::Relaxed);
+        let last_ns = self
+            .volume
+            .session
+            .header()
+            .last_stamp
+            .0
+            .load(Ordering::Relaxed);
         if (0..MAX_TICK_NS).contains(&last_ns.saturating_sub(tick_ns)) {
             last_ns
         } else {
@@ -47,7 +38,7 @@ impl Volume {
 
     /// The time of a change of an inode: later than its times that were read. Under its lock.
     #[inline]
-    pub(crate) fn stamp_ns(&self, inode: &SessionInode) -> i64 {
+    pub(crate) fn stamp_ns(self, inode: &SessionInode) -> i64 {
         let now_ns = self.now_ns();
         match inode.times_shown.load(Ordering::Relaxed) {
             0 => now_ns,
@@ -56,10 +47,10 @@ impl Volume {
     }
 
     #[cold]
-    fn stamp_after_look(&self, inode: &SessionInode, now_ns: i64) -> i64 {
+    fn stamp_after_look(self, inode: &SessionInode, now_ns: i64) -> i64 {
         inode.times_shown.store(0, Ordering::Relaxed);
         // A clock set by a test advances with each read, so that runs are repeatable.
-        let is_set = self.clock_ns.load(Ordering::Relaxed) != 0;
+        let is_set = self.volume.clock_ns.load(Ordering::Relaxed) != 0;
         if is_set || now_ns > inode.ctime_ns.load(Ordering::Relaxed) as i64 {
             return now_ns;
         }
@@ -69,7 +60,7 @@ impl Volume {
             0..MAX_TICK_NS => last_ns + 1,
             _ => fine_ns,
         };
-        let last = &self.session.header().last_stamp.0;
+        let last = &self.volume.session.header().last_stamp.0;
         let update = |last_ns| Some(next(last_ns));
         let before = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
         before.map_or(fine_ns, next)
@@ -77,7 +68,7 @@ impl Volume {
 
     /// The time of a change of several inodes: later than what was shown of any of them. Under their locks.
     #[inline]
-    pub(crate) fn stamp_all_ns(&self, changed: &[&Locked<'_>]) -> i64 {
+    pub(crate) fn stamp_all_ns(self, changed: &[&Locked<'_>]) -> i64 {
         let now_ns = self.now_ns();
         let is_shown = |locked: &&Locked<'_>| locked.inode.times_shown.load(Ordering::Relaxed) != 0;
         if changed.iter().any(is_shown) {

@@ -2,15 +2,13 @@
 //! open reports the error once. If no open handle checked, the next handle opened reports it. Works like the kernel's
 //! `errseq_t`, for handles that the kernel does not have.
 
-use crate::session::volume::{FileReference, Volume};
-use crate::types::{Errno, InodeNumber};
-use std::sync::atomic::Ordering;
+use crate::types::Errno;
 
 const SEEN: u64 = 1;
 const COUNT_UNIT: u64 = 2;
 const COUNT: u64 = 0x00ff_fffe;
 const ERRNO_SHIFT: u32 = 24;
-const GENERATION_SHIFT: u32 = 32;
+pub(in crate::session) const GENERATION_SHIFT: u32 = 32;
 
 /// Errors of an inode's write-back at an instant: its life, the last errno, their number, and whether a handle has
 /// seen the last one.
@@ -41,7 +39,7 @@ impl WriteBackErrors {
         Errno((self.0 >> ERRNO_SHIFT & 0xff) as i32)
     }
 
-    fn with_another(self, errno: Errno, generation: u32) -> WriteBackErrors {
+    pub(in crate::session) fn with_another(self, errno: Errno, generation: u32) -> WriteBackErrors {
         let count = if self.0 >> GENERATION_SHIFT == u64::from(generation) {
             self.0.wrapping_add(COUNT_UNIT) & COUNT
         } else {
@@ -49,38 +47,6 @@ impl WriteBackErrors {
         };
         let errno = u64::from(errno.0.clamp(1, 0xff) as u32) << ERRNO_SHIFT;
         WriteBackErrors(u64::from(generation) << GENERATION_SHIFT | errno | count)
-    }
-}
-
-impl Volume {
-    /// Note that a kernel's page could not be written back.
-    pub fn note_write_back_error(&self, ino: InodeNumber, errno: Errno) {
-        let Ok(inode) = self.inode(ino.0) else { return };
-        let generation = inode.generation.load(Ordering::Relaxed);
-        let more = |word| Some(WriteBackErrors(word).with_another(errno, generation).0);
-        let errors = &inode.write_back_errors;
-        let _ = errors.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
-    }
-
-    /// The errors so far, of this generation of the inode.
-    #[inline]
-    pub fn write_back_errors(&self, file: FileReference) -> WriteBackErrors {
-        let inode = file.inode();
-        let word = inode.write_back_errors.load(Ordering::Acquire);
-        let generation = inode.generation.load(Ordering::Relaxed);
-        if word >> GENERATION_SHIFT == u64::from(generation) {
-            WriteBackErrors(word)
-        } else {
-            WriteBackErrors::default()
-        }
-    }
-
-    /// Report the last of these errors to a handle; `false`: another handle saw it before.
-    pub fn see_write_back_error(&self, file: FileReference, errors: WriteBackErrors) -> bool {
-        let word = &file.inode().write_back_errors;
-        let seen = errors.seen().0;
-        let changed = word.compare_exchange(errors.0, seen, Ordering::AcqRel, Ordering::Relaxed);
-        errors.is_unseen() && changed.is_ok()
     }
 }
 

@@ -7,10 +7,11 @@ use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::Locked;
 use crate::session::layout::*;
 use crate::session::lock::LockFailure;
+use crate::session::map::Session;
 use crate::session::owner_word::OwnerWord;
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
-use crate::session::volume::Volume;
+use crate::session::{Locking, Waits};
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
@@ -24,19 +25,19 @@ impl Locked<'_> {
     }
 }
 
-impl Volume {
+impl<'v> Locking<'v> {
     /// The rest of `lock_unloaded` when the last owner died.
     #[cold]
-    pub(in crate::session) fn lock_after_owner_died<'a>(
-        &'a self,
-        me: Me<'a>,
+    pub(in crate::session) fn lock_after_owner_died(
+        self,
+        me: Me<'v>,
         ino: u64,
-        inode: &'a SessionInode,
-    ) -> Outcome<Locked<'a>> {
+        inode: &'v SessionInode,
+    ) -> Outcome<Locked<'v>> {
         // Until the owner word changes below, our own death leaves this work to the next owner.
         let dead = OwnerWord(inode.owner.load(Ordering::Acquire));
         let locked = Locked {
-            volume: self,
+            volume: self.volume,
             ino,
             inode,
             me,
@@ -59,7 +60,7 @@ impl Volume {
     }
 
     /// Recover the inode. Every step may be repeated from the first.
-    fn put_right(&self, locked: &Locked<'_>, dead: OwnerWord) -> Outcome<()> {
+    fn put_right(self, locked: &Locked<'_>, dead: OwnerWord) -> Outcome<()> {
         let inode = locked.inode;
         let is_loaded = || inode.state.load(Ordering::Acquire) == LOADED;
         if is_loaded() {
@@ -67,21 +68,21 @@ impl Volume {
             let _ends_in_recover_loaded = WriteSection::begin(inode);
         }
         let slot = self.with_slot_of(locked.ino, dead, |slot| {
-            self.complete_journal(slot);
+            self.volume.complete_journal(slot);
             if is_loaded() && locked.kind() != FileKind::Directory {
-                self.reclaim_replaced_blocks(locked, slot);
+                self.volume.reclaim_replaced_blocks(locked, slot);
             }
         })?;
         match inode.state.load(Ordering::Acquire) {
             LOADED => self.recover_loaded(locked),
-            CHANGING => self.unload(locked),
+            CHANGING => self.volume.unload(locked),
             _ => {}
         }
         // Blocks named by the log must be known before the rest is freed. If the inode cannot be loaded, the reaper
         // frees the rest.
-        if slot.is_some() && (is_loaded() || self.load(locked).is_ok()) {
+        if slot.is_some() && (is_loaded() || self.volume.load(locked).is_ok()) {
             self.with_slot_of(locked.ino, dead, |slot| {
-                self.reclaim_new_blocks(locked, slot);
+                self.volume.reclaim_new_blocks(locked, slot);
             })?;
         }
         Ok(())
@@ -90,45 +91,39 @@ impl Volume {
     /// Run `body` with the slot that an owner word names; the slot is not retired during the call. `None`: it was
     /// retired before. If another thread does the same, waits for it, as long as this thread may.
     fn with_slot_of<T>(
-        &self,
+        self,
         ino: u64,
         owner: OwnerWord,
         body: impl FnOnce(usize) -> T,
     ) -> Outcome<Option<T>> {
-        let named = owner.slot().and_then(|at| self.session.threads().get(at));
+        let named = owner
+            .slot()
+            .and_then(|at| self.volume.session.threads().get(at));
         let Some(slot) = named else {
             return Ok(None);
         };
-        self.session.back(slot)?;
+        self.volume.session.back(slot)?;
         let recovery = &slot.recovery;
         let acquired = match recovery.try_lock() {
             Ok(acquired) => acquired,
-            Err(LockFailure::Busy) => {
-                self.wait_for(ino, recovery, || self.report_recovery(ino, recovery))?
-            }
+            Err(LockFailure::Busy) => self.wait_for(ino, recovery, || {
+                Waits::of(self.volume).report_recovery(ino, recovery)
+            })?,
             Err(LockFailure::Unusable) => return Err(self.unusable(ino)),
         };
-        let run = || self.slot_of_owner(owner).map(body);
+        let run = || self.volume.session.slot_of_owner(owner).map(body);
         Ok(recovery.run_locked(acquired, || (), run))
     }
 
-    /// The slot that an owner word names, while it still belongs to that owner.
-    pub(in crate::session) fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
-        let index = owner.slot()?;
-        let slot = self.session.threads().get(index)?;
-        let incarnation = slot.incarnation.load(Ordering::Acquire);
-        owner.is_of(incarnation).then_some(index)
-    }
-
     /// Bring a loaded inode to its committed state after its lock's owner died.
-    fn recover_loaded(&self, locked: &Locked<'_>) {
+    fn recover_loaded(self, locked: &Locked<'_>) {
         let inode = locked.inode;
         // Readers without the lock must notice all that changes here.
         let changing = WriteSection::begin(inode);
         // A half-changed table is not worth repairing: the directory's log is read again.
         let directory = locked.kind() == FileKind::Directory;
         if directory || self.reapply(locked).is_err() {
-            self.unload(locked);
+            self.volume.unload(locked);
         }
         // The dead owner may have shrunk the file without notifying readers.
         inode.epoch.fetch_add(1, Ordering::AcqRel);
@@ -137,15 +132,15 @@ impl Volume {
 
     /// Apply what a dead owner left unapplied. Its counters may be from before or after the change, so they are
     /// recounted.
-    fn reapply(&self, locked: &Locked<'_>) -> Outcome<()> {
+    fn reapply(self, locked: &Locked<'_>) -> Outcome<()> {
         let applied = locked.commit()?.tail.at_line(0);
-        let pages = self.log_pages(locked)?;
+        let pages = self.volume.log_pages(locked)?;
         let before = pages.iter().position(|page| page.at_line(0) == applied);
         let inode = locked.inode;
         inode
             .log_pages
             .store(before.map_or(0, |at| at as u32 + 1), Ordering::Relaxed);
-        self.apply_from_log(locked)?;
+        self.volume.apply_from_log(locked)?;
         let index = locked.index();
         let (mut blocks, mut block) = (0, 0);
         while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
@@ -157,9 +152,21 @@ impl Volume {
     }
 }
 
+impl Session {
+    /// The slot that an owner word names, while it still belongs to that owner.
+    pub(in crate::session) fn slot_of_owner(&self, owner: OwnerWord) -> Option<usize> {
+        let index = owner.slot()?;
+        let slot = self.threads().get(index)?;
+        let incarnation = slot.incarnation.load(Ordering::Acquire);
+        owner.is_of(incarnation).then_some(index)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Locking;
+    use crate::session::volume::Volume;
     use crate::test_volume::{FILE, Stopped, new_volume, stop};
     use std::sync::mpsc::channel;
     use std::time::Duration;
@@ -177,7 +184,7 @@ mod tests {
                 .load(Ordering::Acquire),
         );
         Stopped::in_child(volume, |volume| {
-            volume.with_slot_of(ino.0, dead, |_| stop())
+            Locking::of(volume).with_slot_of(ino.0, dead, |_| stop())
         })
     }
 

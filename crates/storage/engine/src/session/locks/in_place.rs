@@ -10,12 +10,12 @@
 use crate::format::LayoutWord;
 use crate::session::exclusion::{WritingInPlace, is_writing, say_before_looking};
 use crate::session::inode::Locked;
-use crate::session::layout::{LOADED, RANGE_LOCKS, SessionInode, THREAD_SLOTS};
+use crate::session::layout::{LOADED, ProcessSlot, RANGE_LOCKS, SessionInode, THREAD_SLOTS};
+use crate::session::map::Session;
 use crate::session::owner_word::OwnerWord;
-use crate::session::patience;
 use crate::session::slots::Me;
-use crate::session::volume::Volume;
 use crate::session::wait_notes::{Awaited, WAIT_UNREPORTED};
+use crate::session::{Locking, Waits, patience};
 use crate::types::Outcome;
 use arrayvec::ArrayVec;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -111,17 +111,17 @@ impl Wait {
     }
 }
 
-impl Volume {
+impl<'v> Locking<'v> {
     /// Take the ranges of these blocks, at most [`MAX_IN_PLACE_BLOCKS`].
     pub(crate) fn lock_ranges(
-        &self,
+        self,
         me: Me<'_>,
         ino: u64,
         first_block: u64,
         last_block: u64,
-    ) -> Outcome<Ranges<'_>> {
+    ) -> Outcome<Ranges<'v>> {
         let mut ranges = Ranges {
-            words: self.session.range_locks(),
+            words: self.volume.session.range_locks(),
             held: ArrayVec::new(),
         };
         for place in places(ino, first_block, last_block) {
@@ -132,7 +132,7 @@ impl Volume {
     }
 
     #[inline]
-    fn take_range(&self, me: Me<'_>, ino: u64, word: &AtomicU32) -> Outcome<()> {
+    fn take_range(self, me: Me<'_>, ino: u64, word: &AtomicU32) -> Outcome<()> {
         let ours = me.owner_word().0;
         match word.compare_exchange(0, ours, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => Ok(()),
@@ -141,13 +141,13 @@ impl Volume {
     }
 
     #[cold]
-    fn wait_for_range(&self, ours: u32, ino: u64, word: &AtomicU32) -> Outcome<()> {
+    fn wait_for_range(self, ours: u32, ino: u64, word: &AtomicU32) -> Outcome<()> {
         let mut wait = Wait::default();
         loop {
             let holder = word.load(Ordering::Relaxed);
             let asks = holder != 0 && wait.pause(ino)?;
-            let slot = || self.slot_of_owner(OwnerWord(holder));
-            let is_over = || slot().is_none_or(|slot| self.is_thread_dead(slot));
+            let slot = || self.volume.session.slot_of_owner(OwnerWord(holder));
+            let is_over = || slot().is_none_or(|slot| self.volume.session.is_thread_dead(slot));
             let is_free = holder == 0 || holder == ours || (asks && is_over());
             let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
             if is_free && word.compare_exchange(holder, ours, order, failed).is_ok() {
@@ -156,7 +156,7 @@ impl Volume {
             if wait.is_long()
                 && let Some(slot) = slot()
             {
-                self.report_wait_for_slot(ino, Awaited::Write, slot);
+                Waits::of(self.volume).report_wait_for_slot(ino, Awaited::Write, slot);
             }
         }
     }
@@ -164,7 +164,7 @@ impl Volume {
     /// Begin to write in place. `None`: use the ordinary path.
     #[inline]
     pub(crate) fn begin_in_place<'a>(
-        &self,
+        self,
         me: Me<'a>,
         ino: u64,
         inode: &SessionInode,
@@ -182,7 +182,7 @@ impl Volume {
 
     /// Wait until all in-place writes have ended. The owner word is ours, so no new one begins.
     #[inline]
-    pub(in crate::session) fn wait_for_writers_in_place(&self, locked: &Locked<'_>) -> Outcome<()> {
+    pub(in crate::session) fn wait_for_writers_in_place(self, locked: &Locked<'_>) -> Outcome<()> {
         if locked.inode.is_written_in_place() {
             self.wait_for_slots(locked.me, locked.ino)
         } else {
@@ -191,30 +191,37 @@ impl Volume {
     }
 
     #[cold]
-    fn wait_for_slots(&self, me: Me<'_>, ino: u64) -> Outcome<()> {
+    fn wait_for_slots(self, me: Me<'_>, ino: u64) -> Outcome<()> {
         say_before_looking();
-        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        let high = self
+            .volume
+            .session
+            .header()
+            .thread_high
+            .load(Ordering::Relaxed) as usize;
         for index in (0..high.min(THREAD_SLOTS)).filter(|index| *index != me.index) {
-            let in_place = &self.session.threads()[index].in_place;
+            let in_place = &self.volume.session.threads()[index].in_place;
             let mut wait = Wait::default();
             while is_writing(in_place, ino) {
-                if wait.pause(ino)? && self.is_thread_dead(index) {
+                if wait.pause(ino)? && self.volume.session.is_thread_dead(index) {
                     break;
                 }
                 if wait.is_long() {
-                    self.report_wait_for_slot(ino, Awaited::Write, index);
+                    Waits::of(self.volume).report_wait_for_slot(ino, Awaited::Write, index);
                 }
             }
         }
         Ok(())
     }
+}
 
+impl Session {
     /// Whether the process of a thread slot is gone.
     fn is_thread_dead(&self, slot: usize) -> bool {
-        let owner = self.session.threads()[slot].owner.load(Ordering::Acquire) as usize;
+        let owner = self.threads()[slot].owner.load(Ordering::Acquire) as usize;
         let process = owner.checked_sub(1);
-        let process = process.and_then(|process| self.session.processes().get(process));
-        process.is_none_or(|process| self.is_dead(process))
+        let process = process.and_then(|process| self.processes().get(process));
+        process.is_none_or(ProcessSlot::is_dead)
     }
 }
 

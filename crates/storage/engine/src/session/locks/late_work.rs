@@ -2,8 +2,7 @@
 
 use crate::format::Extent;
 use crate::session::late::Late;
-use crate::session::patience;
-use crate::session::volume::Volume;
+use crate::session::{LateWork, patience};
 use crate::types::Outcome;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,13 +12,13 @@ const LATE_TRIES: u32 = 10_000;
 /// How long to wait for locks when doing deferred work.
 const LATE_PATIENCE: Duration = Duration::from_millis(1);
 
-impl Volume {
+impl LateWork<'_> {
     /// Leave work to `reap` if it needs a lock that this thread may not wait for.
-    pub(crate) fn later(&self, what: Late) {
+    pub(crate) fn later(self, what: Late) {
         // The wait is bounded: a fork may have happened while another thread held the list.
         for _ in 0..LATE_TRIES {
-            if let Ok(mut late) = self.late.try_lock() {
-                late.push((self.era.load(Ordering::Relaxed), what));
+            if let Ok(mut late) = self.volume.late.try_lock() {
+                late.push((self.volume.era.load(Ordering::Relaxed), what));
                 return;
             }
             std::thread::yield_now();
@@ -27,12 +26,13 @@ impl Volume {
     }
 
     /// Do deferred work, as far as locks are free now.
-    pub(crate) fn do_late(&self) {
+    pub(crate) fn do_late(self) {
         let late = self
+            .volume
             .late
             .try_lock()
             .map(|mut late| std::mem::take(&mut *late));
-        let era = self.era.load(Ordering::Relaxed);
+        let era = self.volume.era.load(Ordering::Relaxed);
         // Work deferred before a fork is left to the parent.
         let own = late.unwrap_or_default().into_iter();
         for (_, what) in own.filter(|(of, _)| *of == era) {
@@ -42,16 +42,16 @@ impl Volume {
 
     /// Give back space that was left to later, once a try is worthwhile. For a thread that holds inodes and waits for
     /// no lock. The words of this thread's slot that name such space must be free.
-    pub(crate) fn give_back_late(&self, is_meant: impl Fn(&Late) -> bool) {
-        if !self.space_busy.is_over() {
+    pub(crate) fn give_back_late(self, is_meant: impl Fn(&Late) -> bool) {
+        if !self.volume.space_busy.is_over() {
             return;
         }
-        let era = self.era.load(Ordering::Relaxed);
-        let late = self.late.try_lock().map(|mut late| {
+        let era = self.volume.era.load(Ordering::Relaxed);
+        let late = self.volume.late.try_lock().map(|mut late| {
             let own = |(of, what): &mut (u64, Late)| *of == era && is_meant(what);
             let meant: Vec<_> = late.extract_if(.., own).collect();
             if !late.iter().any(|(_, what)| what.is_space()) {
-                self.space_busy.clear();
+                self.volume.space_busy.clear();
             }
             meant
         });
@@ -60,17 +60,18 @@ impl Volume {
         }
     }
 
-    fn do_one_late(&self, what: Late) -> Outcome<()> {
+    fn do_one_late(self, what: Late) -> Outcome<()> {
         match what {
-            Late::Close(ino) => self.close(ino),
-            Late::Unmark(ino) => self.unmark_kernel_cached(ino),
+            Late::Close(ino) => self.volume.close(ino),
+            Late::Unmark(ino) => self.volume.unmark_kernel_cached(ino),
             Late::Run(extent) => {
-                self.give_back_run(self.me()?, Extent::decode(extent));
+                self.volume
+                    .give_back_run(self.volume.me()?, Extent::decode(extent));
             }
             Late::Number(ino) => {
-                let me = self.me()?;
+                let me = self.volume.me()?;
                 me.slot.pending_inode.store(ino, Ordering::Release);
-                self.free_inode(me.slot, ino);
+                self.volume.free_inode(me.slot, ino);
             }
         }
         Ok(())

@@ -8,5 +8,6 @@ pub(crate) mod late;
 pub(crate) mod late_work;
 pub mod lock;
 pub(crate) mod patience;
+pub(crate) mod renames;
 pub(crate) mod seqlock;
 pub(crate) mod turn;

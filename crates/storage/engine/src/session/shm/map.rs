@@ -329,6 +329,17 @@ impl Session {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Index of a pool's node in the emulated machine.
+    pub(crate) fn node_index(&self, pool: u8) -> usize {
+        self.header().node_of_pool[pool as usize & (MAX_POOLS - 1)].load(Ordering::Relaxed) as usize
+    }
+
+    /// Position of the memory that a pool lies on, in the emulated machine.
+    pub(crate) fn memory_index(&self, pool: u8) -> usize {
+        self.header().memory_of_pool[pool as usize & (MAX_POOLS - 1)].load(Ordering::Relaxed)
+            as usize
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! Slots that identify processes and threads in the session. A thread slot is written by its thread alone. When its
 //! process dies, the reaper (`recovery::reap`) finds there all that was in flight.
 
-use crate::session::current;
 use crate::session::late::Late;
 use crate::session::layout::*;
+use crate::session::map::Session;
 use crate::session::owner_word::{Era, OwnerWord};
+use crate::session::segments::mappings_here;
 use crate::session::slot_ownership::SlotOwnership;
 use crate::session::volume::{Origin, Volume};
+use crate::session::{LateWork, Slots, current};
+use crate::sync::atomic::AtomicU32;
 use crate::types::{Errno, Outcome};
 use rustix::process::{Pid, test_kill_process};
 use std::cell::RefCell;
@@ -21,6 +24,19 @@ pub(crate) struct Me<'a> {
 }
 
 impl Me<'_> {
+    /// An inode is about to lose its last name or open. Should this thread die, the process that reaps it deletes the
+    /// inode if it is unused then. Until `inode_settled`.
+    pub(crate) fn inode_losing(self, ino: u64) {
+        self.slot
+            .pending_inode
+            .store(ino | LOSING_USE, Ordering::Release);
+    }
+
+    /// The number is committed, or the inode is deleted or in use: this thread no longer has to settle it.
+    pub(crate) fn inode_settled(self) {
+        self.slot.pending_inode.store(0, Ordering::Release);
+    }
+
     /// The owner word of an inode while this thread holds its lock.
     #[inline]
     pub(crate) fn owner_word(self) -> OwnerWord {
@@ -43,7 +59,7 @@ impl Drop for HeldSlots {
             if let Some(volume) = held.volume.upgrade()
                 && volume.era.load(Ordering::Relaxed) == held.era
             {
-                volume.release_thread_slot(held.index);
+                Slots::of(&volume).release_thread_slot(held.index);
             }
         }
         current::forget();
@@ -96,6 +112,22 @@ fn life_of_stat(text: &str) -> Option<Life> {
     }
 }
 
+impl ProcessSlot {
+    /// Whether the slot's process is gone. A process hidden by another pid namespace counts as alive.
+    pub(crate) fn is_dead(&self) -> bool {
+        let pid = self.pid.load(Ordering::Acquire);
+        if pid == 0 || self.pid_namespace.load(Ordering::Relaxed) != pid_namespace() {
+            return false;
+        }
+        let known = self.start_ticks.load(Ordering::Relaxed);
+        match process_life(pid) {
+            Life::Running(start_ticks) => known != 0 && start_ticks != known,
+            Life::Over => true,
+            Life::Unknown => false,
+        }
+    }
+}
+
 /// Inode of this process's pid namespace; 0 when /proc does not show it.
 pub(crate) fn pid_namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
@@ -104,28 +136,55 @@ pub(crate) fn pid_namespace() -> u64 {
         .unwrap_or(0)
 }
 
-impl Volume {
-    /// The calling thread's slot, taken at first use.
-    #[inline]
-    pub(crate) fn me(&self) -> Outcome<Me<'_>> {
-        match self.known_me() {
-            Some(me) => Ok(me),
-            None => self.find_me(),
+/// A start time that no process has: what held the slot is gone, whatever its pid says.
+const BEFORE_EXEC: u64 = u64::MAX;
+
+impl Session {
+    /// Leave to the reaper what this process took before it became another program by `exec`: pid and start time do
+    /// not change, so it looks alive. Called before this attachment has a slot, which `process` would name.
+    ///
+    /// A user of this process that holds a slot keeps the segment mapped: another attachment, another copy of this
+    /// library, or a process that shares our memory (`vfork`). So if the only mapping is ours, the other slots of this
+    /// process belong to a program replaced by `exec`, and all its threads are gone.
+    fn disown_slots_before_exec(&self, process: &AtomicU32, pid: u64, start_ticks: u64) {
+        let namespace = pid_namespace();
+        if start_ticks == 0 || namespace == 0 {
+            return;
+        }
+        let ours = |slot: &ProcessSlot| {
+            slot.pid.load(Ordering::Acquire) == pid
+                && slot.start_ticks.load(Ordering::Relaxed) == start_ticks
+                && slot.pid_namespace.load(Ordering::Relaxed) == namespace
+        };
+        let header = self.header();
+        let high = (header.process_high.load(Ordering::Acquire) as usize).min(PROCESS_SLOTS);
+        for slot in &self.processes()[..high] {
+            // A slot that is being taken belongs to a live attachment.
+            if ours(slot)
+                && let Ok(acquired) = slot.taking.try_lock()
+            {
+                // Excludes other takers of the slot, also other threads of this attachment.
+                slot.taking.run_locked(
+                    acquired,
+                    || (),
+                    || {
+                        let before_exec = process.load(Ordering::Acquire) == 0
+                            && ours(slot)
+                            && mappings_here(self.path()) == Some(1);
+                        if before_exec {
+                            slot.start_ticks.store(BEFORE_EXEC, Ordering::Release);
+                        }
+                    },
+                );
+            }
         }
     }
+}
 
-    /// The calling thread's slot, if it was its last used one.
-    #[inline(always)]
-    pub(crate) fn known_me(&self) -> Option<Me<'_>> {
-        let (slot, index) = current::get(self.era.load(Ordering::Relaxed))?;
-        // SAFETY: noted in this era, so it lies in this volume's session, which is mapped.
-        let slot = unsafe { &*slot };
-        Some(Me { slot, index })
-    }
-
+impl<'v> Slots<'v> {
     #[cold]
-    fn find_me(&self) -> Outcome<Me<'_>> {
-        let era = self.era.load(Ordering::Relaxed);
+    pub(in crate::session) fn find_me(self) -> Outcome<Me<'v>> {
+        let era = self.volume.era.load(Ordering::Relaxed);
         let known = HELD
             .try_with(|held| {
                 let mut held = held.0.borrow_mut();
@@ -139,30 +198,36 @@ impl Volume {
             Some(index) => index,
             None => {
                 let index = self.take_thread_slot()?;
-                let volume = self.weak.clone();
+                let volume = self.volume.weak.clone();
                 let _ = HELD.try_with(|held| {
                     held.0.borrow_mut().push(Held { volume, era, index });
                 });
                 index
             }
         };
-        let slot = &self.session.threads()[index];
+        let slot = &self.volume.session.threads()[index];
         current::set(era, slot, index);
         Ok(Me { slot, index })
     }
 
-    fn take_thread_slot(&self) -> Outcome<usize> {
-        let process = self.process_slot()?;
-        let threads = self.session.threads();
+    fn take_thread_slot(self) -> Outcome<usize> {
+        let process = self.volume.process_slot()?;
+        let threads = self.volume.session.threads();
         let thread_id = rustix::thread::gettid().as_raw_nonzero().get() as usize;
         // Threads start searching at different places, so that they rarely collide. While there are few threads, low
         // slots come first, which keeps scans over all slots short.
-        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
+        let high = self
+            .volume
+            .session
+            .header()
+            .thread_high
+            .load(Ordering::Relaxed) as usize;
         let start = if high == 0 { 0 } else { thread_id % high };
         for index in (start..THREAD_SLOTS).chain(0..start) {
-            self.session.back(&threads[index])?;
+            self.volume.session.back(&threads[index])?;
             if threads[index].ownership().take(process, thread_id as u64) {
-                self.session
+                self.volume
+                    .session
                     .header()
                     .thread_high
                     .fetch_max(index as u64 + 1, Ordering::Relaxed);
@@ -173,46 +238,23 @@ impl Volume {
     }
 
     /// Give a thread slot back: its pockets to the free-space maps, its counts to the sum.
-    pub(crate) fn release_thread_slot(&self, index: usize) {
-        let slot = &self.session.threads()[index];
-        if self.empty_pockets(slot).is_err() {
+    pub(crate) fn release_thread_slot(self, index: usize) {
+        let slot = &self.volume.session.threads()[index];
+        if self.volume.empty_pockets(slot).is_err() {
             for word in slot.pocket.iter().flatten() {
                 match word.swap(0, Ordering::AcqRel) {
                     0 => {}
-                    run => self.later(Late::Run(run)),
+                    run => LateWork::of(self.volume).later(Late::Run(run)),
                 }
             }
         }
-        self.retire_thread_slot(slot);
+        self.volume.session.retire_thread_slot(slot);
     }
 
-    /// Last step of giving a slot back, also that of a dead thread.
-    pub(crate) fn retire_thread_slot(&self, slot: &ThreadSlot) {
-        self.session.emulation().release_thread(&slot.emulated);
-        self.retire_from_gates(slot);
-        let ended = &self.session.header().ended;
-        for (sum, counter) in ended.all().zip(slot.counters.all()) {
-            sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        }
-        slot.notes.clear();
-        slot.in_place.store(0, Ordering::Relaxed);
-        slot.awaited_pools.store(0, Ordering::Relaxed);
-        slot.accessed_pool.store(0, Ordering::Relaxed);
-        slot.ownership().give_back();
-    }
-
-    /// This process's slot, taken at first use.
-    pub(crate) fn process_slot(&self) -> Outcome<usize> {
-        match self.process.load(Ordering::Acquire) {
-            0 => self.take_process_slot(),
-            slot => Ok(slot as usize - 1),
-        }
-    }
-
-    fn take_process_slot(&self) -> Outcome<usize> {
+    pub(in crate::session) fn take_process_slot(self) -> Outcome<usize> {
         let pid = std::process::id() as u64;
         // No other process sees a private session, so the start time is never needed.
-        let private = self.origin == Origin::Private;
+        let private = self.volume.origin == Origin::Private;
         let start_ticks = if private {
             0
         } else {
@@ -222,10 +264,12 @@ impl Volume {
             }
         };
         if !private {
-            self.disown_slots_before_exec(pid, start_ticks);
+            self.volume
+                .session
+                .disown_slots_before_exec(&self.volume.process, pid, start_ticks);
         }
         let namespace = if private { 0 } else { pid_namespace() };
-        for (index, slot) in self.session.processes().iter().enumerate() {
+        for (index, slot) in self.volume.session.processes().iter().enumerate() {
             if slot.pid.load(Ordering::Relaxed) == 0
                 && let Ok(acquired) = slot.taking.try_lock()
             {
@@ -243,18 +287,18 @@ impl Volume {
 
     /// Take a free slot, unless another thread has taken one for this attachment; returns the slot of this attachment.
     /// A slot is free until its pid is stored, last; so a process that dies during this leaves it free.
-    fn fill_process_slot(&self, index: usize, [pid, start_ticks, namespace]: [u64; 3]) -> usize {
-        let slot = &self.session.processes()[index];
+    fn fill_process_slot(self, index: usize, [pid, start_ticks, namespace]: [u64; 3]) -> usize {
+        let slot = &self.volume.session.processes()[index];
         slot.start_ticks.store(start_ticks, Ordering::Relaxed);
         slot.pid_namespace.store(namespace, Ordering::Relaxed);
         slot.open_table.store(0, Ordering::Relaxed);
-        let on_behalf = self.on_behalf.load(Ordering::Relaxed);
+        let on_behalf = self.volume.on_behalf.load(Ordering::Relaxed);
         slot.on_behalf.store(on_behalf.into(), Ordering::Relaxed);
-        let high = &self.session.header().process_high;
+        let high = &self.volume.session.header().process_high;
         high.fetch_max(index as u64 + 1, Ordering::Relaxed);
         slot.pid.store(pid, Ordering::Release);
         let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
-        match (self.process).compare_exchange(0, index as u32 + 1, order, failed) {
+        match (self.volume.process).compare_exchange(0, index as u32 + 1, order, failed) {
             Ok(_) => index,
             Err(other) => {
                 slot.pid.store(0, Ordering::Release);
@@ -263,11 +307,11 @@ impl Volume {
         }
     }
 
-    /// This thread ends: give its slot back.
-    pub fn thread_exit(&self) {
+    /// Give back the slots of this thread.
+    pub(in crate::session) fn release_all(self) {
         let _ = HELD.try_with(|held| {
             let mut held = held.0.borrow_mut();
-            let era = self.era.load(Ordering::Relaxed);
+            let era = self.volume.era.load(Ordering::Relaxed);
             if let Some(at) = held
                 .iter()
                 .position(|held| Era(held.era).is_same_attachment(Era(era)))
@@ -280,13 +324,22 @@ impl Volume {
         });
         current::forget();
     }
+}
 
-    /// Call in the child after fork: forget the parent's slots. Only stores, so async-signal-safe.
-    pub fn after_fork_in_child(&self) {
-        self.era.fetch_add(1, Ordering::Relaxed);
-        self.process.store(0, Ordering::Release);
-        self.opens.reset_after_fork();
-        self.delegates.reset_after_fork();
+impl Session {
+    /// Last step of giving a slot back, also that of a dead thread.
+    pub(crate) fn retire_thread_slot(&self, slot: &ThreadSlot) {
+        self.emulation().release_thread(&slot.emulated);
+        self.retire_from_gates(slot);
+        let ended = &self.header().ended;
+        for (sum, counter) in ended.all().zip(slot.counters.all()) {
+            sum.fetch_add(counter.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        slot.notes.clear();
+        slot.in_place.store(0, Ordering::Relaxed);
+        slot.awaited_pools.store(0, Ordering::Relaxed);
+        slot.accessed_pool.store(0, Ordering::Relaxed);
+        slot.ownership().give_back();
     }
 }
 

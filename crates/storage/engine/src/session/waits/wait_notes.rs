@@ -6,8 +6,9 @@
 //! place once and reports it. It asks the kernel nothing about these ids.
 
 use crate::format::{INODES_PER_BLOCK, inode_place};
+use crate::session::Waits;
 use crate::session::layout::{WAIT_NOTES, WaitNote};
-use crate::session::volume::{Severity, Volume};
+use crate::session::volume::Severity;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -70,14 +71,14 @@ impl fmt::Display for LongWait {
     }
 }
 
-impl Volume {
+impl Waits<'_> {
     /// Report a long wait of this thread, or note it for a process that can report.
-    pub(in crate::session) fn report_long_wait(&self, wait: &LongWait) {
-        if self.reporter.get().is_some() {
-            self.report(Severity::Warning, &wait.to_string());
+    pub(in crate::session) fn report_long_wait(self, wait: &LongWait) {
+        if self.volume.reporter.get().is_some() {
+            self.volume.report(Severity::Warning, &wait.to_string());
             return;
         }
-        let notes = &self.session.header().wait_notes;
+        let notes = &self.volume.session.header().wait_notes;
         let number = notes.count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let note = &notes.places[number as usize % WAIT_NOTES];
         note.number.store(0, Ordering::Release);
@@ -88,36 +89,10 @@ impl Volume {
         note.number.store(number.max(1), Ordering::Release);
     }
 
-    /// Report the waits that others have noted since the last call. Called at intervals by a process that reports.
-    pub fn report_noted_waits(&self) {
-        let Ok(mut seen) = self.noted_waits.lock() else {
-            return;
-        };
-        let mut told: Vec<LongWait> = Vec::new();
-        let places = self.session.header().wait_notes.places.iter();
-        for (note, seen) in places.zip(seen.iter_mut()) {
-            let number = note.number.load(Ordering::Acquire);
-            if number == 0 || number == *seen {
-                continue;
-            }
-            let wait = self.read_note(note);
-            // Another note may have been written there during the read: the next call reports it.
-            if note.number.load(Ordering::Acquire) != number {
-                continue;
-            }
-            *seen = number;
-            // Several may wait for the same thread.
-            if let Some(wait) = wait.filter(|wait| !told.contains(wait)) {
-                self.report(Severity::Warning, &wait.to_string());
-                told.push(wait);
-            }
-        }
-    }
-
     /// Skip earlier notes: their waits may have ended long ago.
-    pub(crate) fn pass_over_noted_waits(&self) {
-        if let Ok(mut seen) = self.noted_waits.lock() {
-            let places = self.session.header().wait_notes.places.iter();
+    pub(crate) fn pass_over_noted_waits(self) {
+        if let Ok(mut seen) = self.volume.noted_waits.lock() {
+            let places = self.volume.session.header().wait_notes.places.iter();
             for (note, seen) in places.zip(seen.iter_mut()) {
                 *seen = note.number.load(Ordering::Acquire);
             }
@@ -125,7 +100,7 @@ impl Volume {
     }
 
     /// The content of a note, if it is valid.
-    fn read_note(&self, note: &WaitNote) -> Option<LongWait> {
+    pub(in crate::session) fn read_note(self, note: &WaitNote) -> Option<LongWait> {
         let (ino, what) = (
             note.ino.load(Ordering::Acquire),
             note.what.load(Ordering::Acquire),
@@ -137,7 +112,7 @@ impl Volume {
             process: note.process.load(Ordering::Acquire),
         };
         let (pool, index) = inode_place(ino)?;
-        let geometry = self.geometry.get(pool.0 as usize)?;
+        let geometry = self.volume.geometry.get(pool.0 as usize)?;
         let is_inode = index < geometry.inode_blocks * INODES_PER_BLOCK;
         let are_ids = (1..=MAX_ID).contains(&wait.thread) && wait.process <= MAX_ID;
         (is_inode && are_ids).then_some(wait)
@@ -147,6 +122,8 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Waits;
+    use crate::session::volume::Volume;
     use crate::test_volume::new_volume;
     use crate::{AttachMode, AttachOptions};
     use proptest::prelude::*;
@@ -184,8 +161,8 @@ mod tests {
     fn a_wait_that_one_process_notes_another_reports_once() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (without, with, lines) = two(&directory);
-        without.report_long_wait(&WAIT);
-        without.report_long_wait(&WAIT);
+        Waits::of(&without).report_long_wait(&WAIT);
+        Waits::of(&without).report_long_wait(&WAIT);
         with.report_noted_waits();
         with.report_noted_waits();
         let all: Vec<String> = lines.try_iter().collect();
@@ -193,7 +170,7 @@ mod tests {
              if it is stopped, continue or end it";
         assert_eq!(all, [line]);
         for thread in 1..=3 * WAIT_NOTES as u64 {
-            without.report_long_wait(&LongWait { thread, ..WAIT });
+            Waits::of(&without).report_long_wait(&LongWait { thread, ..WAIT });
         }
         with.report_noted_waits();
         assert_eq!(lines.try_iter().count(), WAIT_NOTES, "bounded");
@@ -203,7 +180,7 @@ mod tests {
     fn waits_before_a_process_reports_are_not_its_news() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _) = new_volume(&directory);
-        volume.report_long_wait(&WAIT);
+        Waits::of(&volume).report_long_wait(&WAIT);
         let lines = reports_of(&volume);
         volume.report_noted_waits();
         assert_eq!(lines.try_iter().count(), 0);
@@ -241,7 +218,7 @@ mod tests {
             let good = words.iter().filter(|word| is_good(word)).count();
             prop_assert!(lines.try_iter().count() <= good);
             // And what is noted afterwards is still found.
-            without.report_long_wait(&WAIT);
+            Waits::of(&without).report_long_wait(&WAIT);
             with.report_noted_waits();
             prop_assert!(lines.try_iter().any(|line| line.contains("thread 4712 of process 4711")));
         }

@@ -1,10 +1,13 @@
 //! Waiting for the lock of an inode: how long, and what is reported about a long wait.
 
+use crate::session::Leases;
+use crate::session::Locking;
+use crate::session::Waits;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure, RobustMutex};
+use crate::session::map::Session;
 use crate::session::owner_word::OwnerWord;
 use crate::session::patience::{self, Obstacle};
-use crate::session::volume::Volume;
 use crate::session::wait_notes::{Awaited, LongWait, WAIT_UNREPORTED};
 use crate::types::*;
 use std::sync::atomic::Ordering;
@@ -13,21 +16,23 @@ use std::time::Duration;
 /// How long a lock is waited for while other locks are held.
 const HOLDING_PATIENCE: Duration = Duration::from_millis(1);
 
-impl Volume {
+impl Locking<'_> {
     /// Wait for the holder of an inode's lock, as long as this thread may.
     #[cold]
     pub(in crate::session) fn wait_for_holder(
-        &self,
+        self,
         ino: u64,
         inode: &SessionInode,
     ) -> Outcome<Acquired> {
-        self.wait_for(ino, &inode.mutex, || self.report_wait(ino, inode))
+        self.wait_for(ino, &inode.mutex, || {
+            Waits::of(self.volume).report_wait(ino, inode)
+        })
     }
 
     /// Wait for a lock that is needed to change an inode, as long as this thread may.
     #[cold]
     pub(in crate::session) fn wait_for(
-        &self,
+        self,
         ino: u64,
         mutex: &RobustMutex,
         report: impl FnOnce(),
@@ -44,13 +49,18 @@ impl Volume {
         }
         mutex.lock().ok_or_else(|| self.unusable(ino))
     }
+}
 
+impl Waits<'_> {
     /// Report which thread holds an inode. A thread that has just taken the lock has not written the owner word yet;
     /// the lock itself names the thread.
-    fn report_wait(&self, ino: u64, inode: &SessionInode) {
+    fn report_wait(self, ino: u64, inode: &SessionInode) {
         let thread = u64::from(inode.mutex.holder());
-        let owner = self.slot_of_owner(OwnerWord(inode.owner.load(Ordering::Acquire)));
-        match owner.or_else(|| self.slot_of_thread(thread)) {
+        let owner = self
+            .volume
+            .session
+            .slot_of_owner(OwnerWord(inode.owner.load(Ordering::Acquire)));
+        match owner.or_else(|| self.volume.session.slot_of_thread(thread)) {
             Some(slot) => self.report_wait_for_slot(ino, Awaited::Change, slot),
             None => self.report_long_wait(&LongWait {
                 ino,
@@ -61,23 +71,12 @@ impl Volume {
         }
     }
 
-    /// The slot of a thread by its kernel id.
-    fn slot_of_thread(&self, thread: u64) -> Option<usize> {
-        let high = self.session.header().thread_high.load(Ordering::Acquire) as usize;
-        let slots = self.session.threads().iter().take(high);
-        let is_its = |slot: &ThreadSlot| {
-            slot.owner.load(Ordering::Acquire) != 0
-                && slot.thread_id.load(Ordering::Acquire) == thread
-        };
-        slots.into_iter().position(is_its)
-    }
-
     /// Report a wait for the thread of a slot.
-    pub(in crate::session) fn report_wait_for_slot(&self, ino: u64, what: Awaited, slot: usize) {
-        let slot = &self.session.threads()[slot];
+    pub(in crate::session) fn report_wait_for_slot(self, ino: u64, what: Awaited, slot: usize) {
+        let slot = &self.volume.session.threads()[slot];
         let process = (slot.owner.load(Ordering::Acquire) as usize)
             .checked_sub(1)
-            .and_then(|process| self.session.processes().get(process));
+            .and_then(|process| self.volume.session.processes().get(process));
         self.report_long_wait(&LongWait {
             ino,
             what,
@@ -87,7 +86,7 @@ impl Volume {
     }
 
     /// Report which thread completes what a killed thread left.
-    pub(in crate::session) fn report_recovery(&self, ino: u64, recovery: &RobustMutex) {
+    pub(in crate::session) fn report_recovery(self, ino: u64, recovery: &RobustMutex) {
         self.report_long_wait(&LongWait {
             ino,
             what: Awaited::Recovery,
@@ -96,31 +95,37 @@ impl Volume {
         });
     }
 
-    /// Wait until no thread is changing an inode. The inode is not locked afterwards.
-    ///
-    /// # Errors
-    /// What [every operation](crate::Errno) can fail with; `EAGAIN` within [`crate::within_patience`].
-    pub fn wait_for_inode(&self, ino: InodeNumber) -> Outcome<()> {
-        self.lock_unloaded(self.me()?, ino.0).map(drop)
-    }
-
     /// Repeat an operation on several inodes from the start, without locks, whenever one inode is busy. A directory
     /// must not stay locked while its child, or another directory, is waited for.
-    pub(crate) fn holding_up_nobody<T>(&self, operation: impl Fn() -> Outcome<T>) -> Outcome<T> {
+    pub(crate) fn holding_up_nobody<T>(self, operation: impl Fn() -> Outcome<T>) -> Outcome<T> {
         loop {
             match patience::within(HOLDING_PATIENCE, &operation) {
                 Ok(outcome) => return outcome,
-                Err(Obstacle::Inode(ino)) => self.wait_for_inode(InodeNumber(ino))?,
-                Err(Obstacle::Names(ino)) => self.recall_names(ino)?,
-                Err(Obstacle::Renames) => self.wait_for_renames()?,
+                Err(Obstacle::Inode(ino)) => self.volume.wait_for_inode(InodeNumber(ino))?,
+                Err(Obstacle::Names(ino)) => Leases::of(self.volume).recall_names(ino)?,
+                Err(Obstacle::Renames) => self.volume.session.wait_for_renames()?,
             }
         }
+    }
+}
+
+impl Session {
+    /// The slot of a thread by its kernel id.
+    fn slot_of_thread(&self, thread: u64) -> Option<usize> {
+        let high = self.header().thread_high.load(Ordering::Acquire) as usize;
+        let slots = self.threads().iter().take(high);
+        let is_its = |slot: &ThreadSlot| {
+            slot.owner.load(Ordering::Acquire) != 0
+                && slot.thread_id.load(Ordering::Acquire) == thread
+        };
+        slots.into_iter().position(is_its)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Ordering;
+    use crate::session::Waits;
     use crate::test_volume::new_volume;
     use crate::*;
     use std::sync::Mutex;
@@ -141,7 +146,7 @@ mod tests {
         let held = volume.lock(root.0).expect("a lock");
         let inode = volume.inode(root.0).expect("an inode");
         let word = inode.owner.swap(0, Ordering::AcqRel);
-        volume.report_wait(root.0, inode);
+        Waits::of(&volume).report_wait(root.0, inode);
         inode.owner.store(word, Ordering::Release);
         drop(held);
         let line = said.try_recv().expect("a report");

@@ -11,9 +11,9 @@ use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure, RobustMutex};
 use crate::session::slots::Me;
-use crate::session::volume::Volume;
+use crate::space::Space;
 use crate::space::runs::{change_bits, find_run};
-use crate::types::{Errno, Outcome, SpaceReport};
+use crate::types::{Errno, Outcome};
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Blocks per pool that only operations that free space may take, so that a full volume can be emptied.
 pub(crate) const RESERVE_BLOCKS: u64 = 64;
 /// Blocks reserved for the logs of new data when available space is reported.
-const LOG_BLOCKS: u64 = 8;
+pub(in crate::space) const LOG_BLOCKS: u64 = 8;
 /// Most blocks a thread takes at once for its pocket.
 const POCKET_REFILL_BLOCKS: u64 = 64;
 /// A thread that takes at least this many blocks will write them soon: their pages are mapped ahead.
@@ -61,15 +61,17 @@ pub(super) enum Wait {
     ToGiveBack,
 }
 
-impl Volume {
-    fn map_of(&self, pool: usize) -> &[AtomicU64] {
-        self.session.block_map(pool, self.geometry[pool].blocks)
+impl<'v> Space<'v> {
+    pub(in crate::space) fn map_of(self, pool: usize) -> &'v [AtomicU64] {
+        self.volume
+            .session
+            .block_map(pool, self.volume.geometry[pool].blocks)
     }
 
     /// Make the groups of a fresh session: everything before the data region is used.
-    pub(crate) fn initialise_space(&self) {
-        for (pool, geometry) in self.geometry.iter().enumerate() {
-            let header = self.session.pool(pool);
+    pub(crate) fn initialise_space(self) {
+        for (pool, geometry) in self.volume.geometry.iter().enumerate() {
+            let header = self.volume.session.pool(pool);
             let groups = (geometry.blocks / MIN_GROUP_BLOCKS).clamp(1, MAX_GROUPS as u64);
             let group_blocks = geometry
                 .blocks
@@ -84,32 +86,43 @@ impl Volume {
     }
 
     /// While a session is made (by one thread): claim a run; false when a part was claimed already.
-    pub(crate) fn claim_blocks(&self, pool: usize, block: u64, count: u64) -> bool {
+    pub(crate) fn claim_blocks(self, pool: usize, block: u64, count: u64) -> bool {
         change_bits(self.map_of(pool), block, count, true) == count
     }
 
     /// Whether a block is in use, as far as the map knows.
     #[allow(dead_code)]
-    pub(crate) fn is_block_used(&self, pool: usize, block: u64) -> bool {
+    pub(crate) fn is_block_used(self, pool: usize, block: u64) -> bool {
         self.map_of(pool)[(block / 64) as usize].load(Ordering::Relaxed) >> (block % 64) & 1 == 1
     }
 
     /// Count the free blocks of every group: once, after all claims are made.
-    pub(crate) fn count_free_space(&self) {
-        for pool in 0..self.geometry.len() {
-            for group in 0..self.session.pool(pool).group_count.load(Ordering::Relaxed) as usize {
+    pub(crate) fn count_free_space(self) {
+        for pool in 0..self.volume.geometry.len() {
+            for group in 0..self
+                .volume
+                .session
+                .pool(pool)
+                .group_count
+                .load(Ordering::Relaxed) as usize
+            {
                 self.recount_group(pool, group);
             }
         }
     }
 
-    fn group_range(&self, pool: usize, group: usize) -> (u64, u64) {
-        let size = self.session.pool(pool).group_blocks.load(Ordering::Relaxed);
+    fn group_range(self, pool: usize, group: usize) -> (u64, u64) {
+        let size = self
+            .volume
+            .session
+            .pool(pool)
+            .group_blocks
+            .load(Ordering::Relaxed);
         let start = group as u64 * size;
-        (start, (start + size).min(self.geometry[pool].blocks))
+        (start, (start + size).min(self.volume.geometry[pool].blocks))
     }
 
-    fn recount_group(&self, pool: usize, group: usize) {
+    fn recount_group(self, pool: usize, group: usize) {
         let (start, end) = self.group_range(pool, group);
         let map = self.map_of(pool);
         let mut free = 0;
@@ -121,33 +134,38 @@ impl Volume {
                 - (word & if run == 64 { u64::MAX } else { (1 << run) - 1 }).count_ones() as u64;
             bit += run;
         }
-        self.session.pool(pool).groups[group]
+        self.volume.session.pool(pool).groups[group]
             .free
             .store(free, Ordering::Release);
     }
 
     /// Lock a group; finish what its dead owner began. `EBUSY` when another thread holds it for as long as `wait`
     /// says.
-    fn lock_group(&self, pool: usize, group: usize, wait: Wait) -> Outcome<&Group> {
-        let mutex = &self.session.pool(pool).groups[group].mutex;
+    pub(in crate::space) fn lock_group(
+        self,
+        pool: usize,
+        group: usize,
+        wait: Wait,
+    ) -> Outcome<&'v Group> {
+        let mutex = &self.volume.session.pool(pool).groups[group].mutex;
         self.locked_group(pool, group, self.lock_space(mutex, wait))
     }
 
     /// Lock part of the free space, or of the numbers; its holder may be stopped.
     pub(super) fn lock_space(
-        &self,
+        self,
         mutex: &RobustMutex,
         wait: Wait,
     ) -> Result<Acquired, LockFailure> {
         match (mutex.try_lock(), wait) {
             (Err(LockFailure::Busy), Wait::For(limit)) => mutex.lock_within(limit),
             (Err(LockFailure::Busy), Wait::ToGiveBack) => {
-                if self.space_busy.is_on() {
+                if self.volume.space_busy.is_on() {
                     return Err(LockFailure::Busy);
                 }
                 let acquired = mutex.lock_within(GIVING_BACK_PATIENCE);
                 if acquired == Err(LockFailure::Busy) {
-                    self.space_busy.note();
+                    self.volume.space_busy.note();
                 }
                 acquired
             }
@@ -156,12 +174,12 @@ impl Volume {
     }
 
     fn locked_group(
-        &self,
+        self,
         pool: usize,
         group: usize,
         acquired: Result<Acquired, LockFailure>,
-    ) -> Outcome<&Group> {
-        let entry = &self.session.pool(pool).groups[group];
+    ) -> Outcome<&'v Group> {
+        let entry = &self.volume.session.pool(pool).groups[group];
         match acquired {
             Ok(Acquired::Clean) => Ok(entry),
             Ok(Acquired::OwnerDied) => {
@@ -176,10 +194,15 @@ impl Volume {
     }
 
     /// Finish a move that died in the group this run lies in; `EBUSY` while another thread holds the group.
-    pub(crate) fn settle_group_of(&self, extent: Extent) -> Outcome<()> {
+    pub(crate) fn settle_group_of(self, extent: Extent) -> Outcome<()> {
         let pool = extent.pool.0 as usize;
-        if pool < self.geometry.len() {
-            let size = self.session.pool(pool).group_blocks.load(Ordering::Relaxed);
+        if pool < self.volume.geometry.len() {
+            let size = self
+                .volume
+                .session
+                .pool(pool)
+                .group_blocks
+                .load(Ordering::Relaxed);
             let group = (extent.block.0 / size.max(1)) as usize;
             if group < MAX_GROUPS {
                 match self.lock_group(pool, group, Wait::ToGiveBack) {
@@ -193,12 +216,12 @@ impl Volume {
         Ok(())
     }
 
-    fn finish_move(&self, pool: usize, group: &Group) {
+    fn finish_move(self, pool: usize, group: &Group) {
         let word = group.moving.load(Ordering::Acquire);
         let mover = group.mover.load(Ordering::Acquire);
         let slot = (mover & !GIVING_BACK)
             .checked_sub(1)
-            .and_then(|index| self.session.threads().get(index as usize));
+            .and_then(|index| self.volume.session.threads().get(index as usize));
         if let (Some(slot), true) = (slot, word != 0) {
             let extent = Extent::decode(word);
             if mover & GIVING_BACK != 0 {
@@ -217,7 +240,7 @@ impl Volume {
 
     /// Move up to `want` blocks of one group into the thread's `incoming`.
     fn take_from_group(
-        &self,
+        self,
         me: Me<'_>,
         pool: usize,
         group: usize,
@@ -270,101 +293,21 @@ impl Volume {
         }))
     }
 
-    /// Give `slot.outgoing` back to the map. The caller has removed the run from its old place.
-    ///
-    /// # Errors
-    /// `EBUSY` when a thread that may be stopped holds a part of the map: `outgoing` still names what is left.
-    pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) -> Outcome<()> {
-        let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
-        let pool = whole.pool.0 as usize;
-        if whole.count == 0 || pool >= self.geometry.len() || self.has_shared_blocks() {
-            slot.outgoing.store(0, Ordering::Release);
-            return Ok(());
-        }
-        let group_blocks = self
-            .session
-            .pool(pool)
-            .group_blocks
-            .load(Ordering::Relaxed)
-            .max(1);
-        let mut block = whole.block.0;
-        while block < whole.end() {
-            let group = (block / group_blocks) as usize;
-            let count = (whole.end() - block).min(group_blocks - block % group_blocks);
-            let part = Extent {
-                pool: whole.pool,
-                block: BlockNumber(block),
-                count,
-            };
-            let left = Extent {
-                pool: whole.pool,
-                block: BlockNumber(block),
-                count: whole.end() - block,
-            };
-            let entry = match self.lock_group(pool, group, Wait::ToGiveBack) {
-                Ok(entry) => entry,
-                Err(Errno(libc::EBUSY)) => return Err(Errno(libc::EBUSY)),
-                Err(_) => break,
-            };
-            let rest = left.without_first(count);
-            if slot.outgoing.load(Ordering::Acquire) != left.encode() {
-                // Locking the group has just finished this move on behalf of its dead owner.
-                entry.mutex.unlock();
-                block += count;
-                continue;
-            }
-            // Recorded first: after a death the group's next owner finishes the move and shortens `outgoing` too.
-            entry
-                .mover
-                .store((slot_index as u64 + 1) | GIVING_BACK, Ordering::Release);
-            entry.moving.store(part.encode(), Ordering::Release);
-            let freed = change_bits(self.map_of(pool), block, count, false);
-            entry.free.store(
-                entry.free.load(Ordering::Relaxed) + freed,
-                Ordering::Relaxed,
-            );
-            slot.outgoing.store(rest.encode(), Ordering::Release);
-            entry.moving.store(0, Ordering::Release);
-            entry.mutex.unlock();
-            block += count;
-        }
-        slot.outgoing.store(0, Ordering::Release);
-        Ok(())
-    }
-
-    /// Give back a run without an owner through this thread's slot. The thread keeps what cannot be given back now.
-    pub(crate) fn give_back_run(&self, me: Me<'_>, run: Extent) {
-        me.slot.outgoing.store(run.encode(), Ordering::Release);
-        if self.give_back(me.index, me.slot).is_ok() {
-            return;
-        }
-        let left = me.slot.outgoing.load(Ordering::Relaxed);
-        let pocket = &me.slot.pocket[Extent::decode(left).pool.0 as usize];
-        let empty = pocket.iter().find(|word| word.load(Ordering::Relaxed) == 0);
-        match empty {
-            // For a moment two words name the run, as in `refill`.
-            Some(word) => word.store(left, Ordering::Release),
-            // Should this process die first, the run is lost until the next session.
-            None => self.later(Late::Run(left)),
-        }
-        me.slot.outgoing.store(0, Ordering::Release);
-    }
-
     /// Recovery found a block with two owners. A block freed by one may belong to the other: so freed blocks are not
     /// reused in this session.
-    pub(crate) fn note_shared_blocks(&self) {
-        let shared = &self.session.header().shared_blocks;
+    pub(crate) fn note_shared_blocks(self) {
+        let shared = &self.volume.session.header().shared_blocks;
         shared.store(1, Ordering::Release);
     }
 
-    fn has_shared_blocks(&self) -> bool {
-        let shared = &self.session.header().shared_blocks;
+    pub(in crate::space) fn has_shared_blocks(self) -> bool {
+        let shared = &self.volume.session.header().shared_blocks;
         shared.load(Ordering::Relaxed) != 0
     }
 
     /// Free blocks of a pool's map, pockets not counted.
-    pub(crate) fn free_in_maps(&self, pool: usize) -> u64 {
-        let header = self.session.pool(pool);
+    pub(crate) fn free_in_maps(self, pool: usize) -> u64 {
+        let header = self.volume.session.pool(pool);
         let count = header.group_count.load(Ordering::Relaxed) as usize;
         header.groups[..count.min(MAX_GROUPS)]
             .iter()
@@ -373,36 +316,18 @@ impl Volume {
     }
 
     /// Whether a pool is so full that threads should not keep free runs.
-    fn is_tight(&self, pool: usize) -> bool {
-        self.tight[pool].load(Ordering::Relaxed)
+    fn is_tight(self, pool: usize) -> bool {
+        self.volume.tight[pool].load(Ordering::Relaxed)
     }
 
-    /// Space of the volume or of one pool.
-    pub fn space(&self, pool: Option<u8>) -> SpaceReport {
-        let mut report = SpaceReport::default();
-        for index in 0..self.geometry.len() {
-            if pool.is_some_and(|pool| pool as usize != index) {
-                continue;
-            }
-            let geometry = &self.geometry[index];
-            let free = self.free_in_maps(index) + self.blocks_in_pockets(index);
-            report.blocks += geometry.blocks - geometry.data_block.0;
-            report.free_blocks += free.saturating_sub(RESERVE_BLOCKS);
-            // Runs that other threads keep are free but cannot be taken by this thread; logs and indexes grow with
-            // data.
-            let in_maps = self.free_in_maps(index);
-            let kept = RESERVE_BLOCKS + LOG_BLOCKS + in_maps / 4096;
-            report.available_blocks += in_maps.saturating_sub(kept);
-            let inodes = geometry.inode_blocks * INODES_PER_BLOCK;
-            report.inodes += inodes;
-            report.free_inodes += inodes.saturating_sub(self.inodes_used(index));
-        }
-        report
-    }
-
-    fn blocks_in_pockets(&self, pool: usize) -> u64 {
-        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
-        self.session.threads()[..high.min(THREAD_SLOTS)]
+    pub(in crate::space) fn blocks_in_pockets(self, pool: usize) -> u64 {
+        let high = self
+            .volume
+            .session
+            .header()
+            .thread_high
+            .load(Ordering::Relaxed) as usize;
+        self.volume.session.threads()[..high.min(THREAD_SLOTS)]
             .iter()
             .filter(|slot| slot.owner.load(Ordering::Relaxed) != 0)
             .flat_map(|slot| &slot.pocket[pool])

@@ -1,19 +1,22 @@
 //! Pockets: the few runs of free blocks that each thread keeps, so that the common write uses no shared cache line.
 
+use crate::session::LateWork;
+use crate::space::Space;
+
 use super::*;
 
-impl Volume {
+impl Space<'_> {
     /// Fetch a run of up to `want` blocks of this pool into the pocket; returns the pocket entry.
-    fn refill(&self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
-        self.give_back_late(Late::is_run);
+    fn refill(self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
+        LateWork::of(self.volume).give_back_late(Late::is_run);
         let free = self.free_in_maps(pool);
         let floor = match need {
             Need::Ordinary => RESERVE_BLOCKS,
             Need::Replacing => RESERVE_BLOCKS / 2,
             Need::Freeing => 0,
         };
-        let tight = free < 2048 || free < self.geometry[pool].blocks / 32;
-        self.tight[pool].store(tight, Ordering::Relaxed);
+        let tight = free < 2048 || free < self.volume.geometry[pool].blocks / 32;
+        self.volume.tight[pool].store(tight, Ordering::Relaxed);
         if free <= floor {
             return Err(Errno(libc::ENOSPC));
         }
@@ -28,25 +31,25 @@ impl Volume {
         me.slot.pocket[pool][entry].store(extent.encode(), Ordering::Release);
         me.slot.incoming.store(0, Ordering::Release);
         // A process that fills one pocket may write a small file and end; one that fills a second pocket writes more.
-        if is_large || self.has_refilled.load(Ordering::Relaxed) {
+        if is_large || self.volume.has_refilled.load(Ordering::Relaxed) {
             let blocks = extent.count.min(MAX_MAPPED_BLOCKS);
-            if let Ok(pool) = self.pool(extent.pool) {
+            if let Ok(pool) = self.volume.pool(extent.pool) {
                 pool.map_ahead(extent.block.offset(), blocks * BLOCK as u64);
             }
         } else {
-            self.has_refilled.store(true, Ordering::Relaxed);
+            self.volume.has_refilled.store(true, Ordering::Relaxed);
         }
         Ok(entry)
     }
 
     /// Search where this thread last found room, then further on; threads begin in different groups.
     pub(super) fn search_groups(
-        &self,
+        self,
         me: Me<'_>,
         pool: usize,
         want: u64,
     ) -> Outcome<Option<Extent>> {
-        let header = self.session.pool(pool);
+        let header = self.volume.session.pool(pool);
         let groups = (header.group_count.load(Ordering::Relaxed) as usize).max(1);
         let last = &me.slot.last_group[pool];
         let first = match last.load(Ordering::Relaxed) as usize {
@@ -76,7 +79,7 @@ impl Volume {
         Ok(None)
     }
 
-    fn empty_pocket_entry(&self, me: Me<'_>, pool: usize) -> usize {
+    fn empty_pocket_entry(self, me: Me<'_>, pool: usize) -> usize {
         let pocket = &me.slot.pocket[pool];
         if let Some(entry) = pocket
             .iter()
@@ -90,14 +93,14 @@ impl Volume {
             empty = empty.or(given.is_ok().then_some(entry));
         }
         empty.unwrap_or_else(|| {
-            self.later(Late::Run(pocket[0].swap(0, Ordering::AcqRel)));
+            LateWork::of(self.volume).later(Late::Run(pocket[0].swap(0, Ordering::AcqRel)));
             0
         })
     }
 
     /// `EBUSY`: the rest stays there.
-    fn give_back_pocket_entry(
-        &self,
+    pub(in crate::space) fn give_back_pocket_entry(
+        self,
         index: usize,
         slot: &ThreadSlot,
         word: &AtomicU64,
@@ -108,7 +111,7 @@ impl Volume {
         }
         slot.outgoing.store(extent, Ordering::Release);
         word.store(0, Ordering::Release);
-        let given = self.give_back(index, slot);
+        let given = self.volume.give_back(index, slot);
         if given.is_err() {
             // For a moment two words name it, as in `refill`.
             word.store(slot.outgoing.load(Ordering::Relaxed), Ordering::Release);
@@ -117,28 +120,15 @@ impl Volume {
         given
     }
 
-    /// Give all pockets of a slot back to the maps.
-    ///
-    /// # Errors
-    /// `EBUSY` when a thread that may be stopped holds parts of the maps: the rest stays in the pockets.
-    pub(crate) fn empty_pockets(&self, slot: &ThreadSlot) -> Outcome<()> {
-        let index = self.index_of_slot(slot);
-        let mut all = Ok(());
-        for word in slot.pocket.iter().flatten() {
-            all = all.and(self.give_back_pocket_entry(index, slot, word));
-        }
-        all
-    }
-
-    pub(crate) fn index_of_slot(&self, slot: &ThreadSlot) -> usize {
-        let base = self.session.threads().as_ptr() as usize;
+    pub(crate) fn index_of_slot(self, slot: &ThreadSlot) -> usize {
+        let base = self.volume.session.threads().as_ptr() as usize;
         (slot as *const ThreadSlot as usize - base) / size_of::<ThreadSlot>()
     }
 
     /// Take up to `want` blocks, first from the preferred pool, then from any pool with room. `record` stores the run
     /// as pending before it leaves the pocket.
     pub(crate) fn take_blocks(
-        &self,
+        self,
         me: Me<'_>,
         prefer: usize,
         want: u64,
@@ -148,7 +138,7 @@ impl Volume {
         if should_fail(Resource::Blocks) {
             return Err(Errno(libc::ENOSPC));
         }
-        let pools = self.geometry.len();
+        let pools = self.volume.geometry.len();
         for step in 0..pools {
             let pool = (prefer + step) % pools;
             let Some(entry) = self.pocket_entry(me, pool, want, need)? else {
@@ -172,7 +162,7 @@ impl Volume {
 
     #[inline]
     fn pocket_entry(
-        &self,
+        self,
         me: Me<'_>,
         pool: usize,
         want: u64,
@@ -210,7 +200,7 @@ impl Volume {
 
     /// Take ownership of a freed run named by `source` (a pending word): into the pocket when it is
     /// short and space is plentiful, else back to the map.
-    pub(crate) fn put_blocks(&self, me: Me<'_>, source: &AtomicU64) {
+    pub(crate) fn put_blocks(self, me: Me<'_>, source: &AtomicU64) {
         let extent = Extent::decode(source.load(Ordering::Relaxed));
         if extent.count == 0 {
             return;
@@ -227,7 +217,7 @@ impl Volume {
         }
         me.slot.outgoing.store(extent.encode(), Ordering::Release);
         source.store(0, Ordering::Release);
-        self.give_back_run(me, extent);
+        self.volume.give_back_run(me, extent);
     }
 }
 

@@ -1,6 +1,9 @@
 //! Free space while holders of its locks are stopped.
 
 use super::*;
+use crate::Volume;
+use crate::session::LateWork;
+use crate::space::{InodeNumbers, Space};
 use crate::test_volume::{FILE, Stopped, new_volume};
 use crate::types::InodeNumber;
 
@@ -9,7 +12,7 @@ const ROOT: InodeNumber = InodeNumber::ROOT;
 /// A stopped process that holds this group.
 fn holding(volume: &Volume, group: usize) -> Stopped {
     Stopped::in_child(volume, |volume| {
-        let locked = volume.lock_group(0, group, Wait::No);
+        let locked = Space::of(volume).lock_group(0, group, Wait::No);
         locked.map(drop)
     })
 }
@@ -83,14 +86,18 @@ fn a_group_that_is_let_go_is_taken_beside_a_held_one() {
     assert!(groups(&volume) > 1);
     let stopped = holding(&volume, 0);
     let held: Vec<&Group> = (1..groups(&volume))
-        .map(|group| volume.lock_group(0, group, Wait::No).expect("free"))
+        .map(|group| {
+            Space::of(&volume)
+                .lock_group(0, group, Wait::No)
+                .expect("free")
+        })
         .collect();
     std::thread::scope(|scope| {
         let taking = scope.spawn(|| {
             let me = volume.me().expect("a slot");
             // The search begins at the first group.
             me.slot.last_group[0].store(1, Ordering::Relaxed);
-            volume.search_groups(me, 0, 1)
+            Space::of(&volume).search_groups(me, 0, 1)
         });
         std::thread::sleep(Duration::from_millis(20));
         assert!(!taking.is_finished());
@@ -114,14 +121,15 @@ fn a_late_number_is_given_back_after_late_runs() {
         parts.map(|part| part.used.load(Ordering::Relaxed)).sum()
     };
     let before = used();
-    volume.claim_inode(0, crate::format::inode_place(made.0).expect("a place").1);
-    volume.later(Late::Number(made.0));
+    InodeNumbers::of(&volume)
+        .claim_inode(0, crate::format::inode_place(made.0).expect("a place").1);
+    LateWork::of(&volume).later(Late::Number(made.0));
     volume.space_busy.note();
     while volume.space_busy.is_on() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    volume.give_back_late(Late::is_run);
+    LateWork::of(&volume).give_back_late(Late::is_run);
     assert_eq!(used(), before + 1);
-    volume.give_back_late(Late::is_space);
+    LateWork::of(&volume).give_back_late(Late::is_space);
     assert_eq!(used(), before);
 }

@@ -3,7 +3,7 @@
 
 use crate::format::MAX_POOLS;
 use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
-use crate::session::volume::Volume;
+use crate::session::map::Session;
 use std::sync::atomic::Ordering;
 
 /// One of this many requests of a thread to a pool counts the threads that are there: reading all slots each time
@@ -41,7 +41,7 @@ impl AdmissionGate {
     }
 }
 
-impl Volume {
+impl Session {
     /// A thread makes its request of this number to a pool without a limit: at intervals, count the other threads
     /// there.
     #[inline]
@@ -54,10 +54,10 @@ impl Volume {
 
     /// Threads that use each pool without a limit now, or wait for its delegates: without delegates they would use it
     /// themselves.
-    pub(super) fn threads_at_pools(&self) -> [u32; MAX_POOLS] {
+    pub(in crate::session) fn threads_at_pools(&self) -> [u32; MAX_POOLS] {
         let mut threads = [0; MAX_POOLS];
-        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
-        for slot in &self.session.threads()[..high.min(THREAD_SLOTS)] {
+        let high = self.header().thread_high.load(Ordering::Relaxed) as usize;
+        for slot in &self.threads()[..high.min(THREAD_SLOTS)] {
             let mut pools = slot.awaited_pools.load(Ordering::Relaxed)
                 | slot.accessed_pool.load(Ordering::Relaxed);
             while pools != 0 {

@@ -14,18 +14,17 @@ mod demand;
 #[cfg(test)]
 mod tests;
 
-use crate::format::MAX_POOLS;
+use crate::session::Admitting;
 use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
+use crate::session::map::Session;
 use crate::session::path_mode::PathMode;
 use crate::session::patience::{self, coarse_now_ms};
 use crate::session::slots::{Me, count};
-use crate::session::volume::Volume;
-use crate::types::{Errno, Outcome};
+use crate::types::Outcome;
 use demand::Accessing;
 use egeria_admission::{Admission, Bypass, Request, Selector, ThreadId, Words};
 use egeria_machine::AccessKind;
 use egeria_machine::costs::TURN_NS;
-use egeria_media::PoolIndex;
 use rustix::thread::futex;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -46,7 +45,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 const TIME_BITS: u32 = 36;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 /// The limit of a pool that has none.
-const NO_LIMIT: u32 = THREAD_SLOTS as u32;
+pub(in crate::session) const NO_LIMIT: u32 = THREAD_SLOTS as u32;
 
 /// The limit of a pool, and how many threads use or wait for it now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +114,7 @@ impl Drop for Place<'_> {
 }
 
 /// The session's words; sequentially consistent, as the Selector requires.
-struct SessionWords<'a>(&'a [AtomicU64]);
+pub(in crate::session) struct SessionWords<'a>(&'a [AtomicU64]);
 
 impl Words for SessionWords<'_> {
     fn count(&self) -> usize {
@@ -137,7 +136,7 @@ impl Words for SessionWords<'_> {
     }
 }
 
-fn selector(gate: &AdmissionGate) -> Selector<SessionWords<'_>> {
+pub(in crate::session) fn selector(gate: &AdmissionGate) -> Selector<SessionWords<'_>> {
     Selector::new(SessionWords(&gate.words), Bypass::default())
 }
 
@@ -147,7 +146,7 @@ fn now_ns() -> u64 {
 }
 
 /// Release waiters while there are places.
-fn release_waiters(gate: &AdmissionGate) {
+pub(in crate::session) fn release_waiters(gate: &AdmissionGate) {
     let selector = selector(gate);
     gate.turn.run(coarse_now_ms, || {
         while let Some(thread) = selector.release() {
@@ -188,21 +187,21 @@ fn lend_overdue(gate: &AdmissionGate) {
     }
 }
 
-impl Volume {
+impl<'v> Admitting<'v> {
     /// Wait until this thread may access a pool, if access is limited. The place is given back when the result is dropped.
     /// To be called with no lock held.
     ///
     /// # Errors
     /// `EAGAIN` within [`crate::within_patience`], when that ends first; the thread is then asked to wait for `ino`.
     #[cold]
-    pub(crate) fn admit<'a>(
-        &'a self,
-        me: Me<'a>,
+    pub(crate) fn admit(
+        self,
+        me: Me<'v>,
         ino: u64,
         pool: usize,
         request: Request,
-    ) -> Outcome<Option<Admitted<'a>>> {
-        let Some(gate) = self.session.gates().get(pool) else {
+    ) -> Outcome<Option<Admitted<'v>>> {
+        let Some(gate) = self.volume.session.gates().get(pool) else {
             return Ok(None);
         };
         let (slot, counters) = (me.slot, &me.slot.counters);
@@ -214,9 +213,9 @@ impl Volume {
         let selector = selector(gate);
         if selector.limit() >= NO_LIMIT {
             let mark = Accessing::begin(slot, pool);
-            if mark.is_some() && self.measures_admission() {
+            if mark.is_some() && self.volume.measures_admission() {
                 let request = counters.asked[pool].load(Ordering::Relaxed);
-                self.note_open_demand(gate, pool, request);
+                self.volume.session.note_open_demand(gate, pool, request);
             }
             return Ok(mark.map(Admitted::Mark));
         }
@@ -232,8 +231,8 @@ impl Volume {
             let claimed = selector.claim_own(thread);
             claimed.and_then(|()| selector.ask(thread, request, continues))
         };
-        let asked = (self.session.emulation()).step(&slot.emulated, TURN_NS, ask);
-        if self.measures_admission() {
+        let asked = (self.volume.session.emulation()).step(&slot.emulated, TURN_NS, ask);
+        if self.volume.measures_admission() {
             gate.note_demand(selector.admitted() + selector.waiting());
         }
         match asked {
@@ -244,7 +243,7 @@ impl Volume {
             Ok(Admission::Wait) => {
                 let begun = Instant::now();
                 let wait = || self.wait_for_place(gate, (slot, thread), &selector, ino);
-                let outcome = self.session.emulation().wait(&slot.emulated, wait);
+                let outcome = self.volume.session.emulation().wait(&slot.emulated, wait);
                 count(&counters.waits, 1);
                 count(&counters.waited_ns, begun.elapsed().as_nanos() as u64);
                 outcome
@@ -256,18 +255,23 @@ impl Volume {
     /// record, which has most of its blocks.
     ///
     /// # Errors
-    /// As [`Volume::admit`].
-    pub(crate) fn admit_scrub(&self, ino: u64, bytes: u64) -> Outcome<Option<Admitted<'_>>> {
-        if !self.path_mode().is_limited() {
+    /// As [`Admitting::admit`].
+    pub(crate) fn admit_scrub(self, ino: u64, bytes: u64) -> Outcome<Option<Admitted<'v>>> {
+        if !self.volume.path_mode().is_limited() {
             return Ok(None);
         }
-        let (pool, _) = self.record_place(ino)?;
+        let (pool, _) = self.volume.record_place(ino)?;
         let kind = AccessKind::Read;
-        self.admit(self.me()?, ino, pool.0 as usize, Request { kind, bytes })
+        self.admit(
+            self.volume.me()?,
+            ino,
+            pool.0 as usize,
+            Request { kind, bytes },
+        )
     }
 
     fn wait_for_place<'a>(
-        &self,
+        self,
         gate: &'a AdmissionGate,
         (slot, thread): (&'a ThreadSlot, ThreadId),
         selector: &Selector<SessionWords<'_>>,
@@ -290,7 +294,7 @@ impl Volume {
             }
             let waited = begun.elapsed();
             let is_impatient = patience.is_some_and(|limit| waited >= limit);
-            if is_impatient || waited >= MAX_WAIT || !self.path_mode().is_limited() {
+            if is_impatient || waited >= MAX_WAIT || !self.volume.path_mode().is_limited() {
                 if selector.withdraw(thread) == Ok(true) {
                     release_waiters(gate);
                 }
@@ -306,122 +310,14 @@ impl Volume {
         }
     }
 
-    /// A thread slot is given back.
-    pub(crate) fn retire_from_gates(&self, slot: &ThreadSlot) {
-        if self.session.header().has_gates.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        let slots = self.session.threads();
-        let Some(index) = slots.iter().position(|each| std::ptr::eq(each, slot)) else {
-            return;
-        };
-        for gate in self.session.gates() {
-            if selector(gate).retire(ThreadId(index as u32)) == Ok(true) {
-                release_waiters(gate);
-            }
-        }
-    }
-
-    /// Limit how many threads access a pool at once; `None`: any number. Holds for all processes of the session, until it is
-    /// changed.
-    ///
-    /// # Errors
-    /// `EINVAL` when there is no such pool; `EBUSY` for a planner where the limit was set by hand; `ENOMEM` when the session's
-    /// memory has no room.
-    pub fn limit_admission(
-        &self,
-        pool: PoolIndex,
-        limit: Option<NonZeroU32>,
-        by: LimitedBy,
-    ) -> Outcome<()> {
-        let gates = self.session.gates();
-        let gate = gates.get(pool.0 as usize).ok_or(Errno(libc::EINVAL))?;
-        if limit.is_none() && !self.path_mode().is_limited() {
-            return Ok(());
-        }
-        self.open_gates()?;
-        if by == LimitedBy::Planner
-            && gate.limited_by.load(Ordering::Acquire) == LimitedBy::Hand as u64
-        {
-            return Err(Errno(libc::EBUSY));
-        }
-        let owner = limit.map_or(0, |_| by as u64);
-        gate.limited_by.store(owner, Ordering::Release);
-        selector(gate).set_limit(limit.map_or(NO_LIMIT, NonZeroU32::get));
-        self.set_limited();
-        release_waiters(gate);
-        Ok(())
-    }
-
-    /// What set the limit of a pool; `None` when there is no limit or no such pool.
-    pub fn limited_by(&self, pool: PoolIndex) -> Option<LimitedBy> {
-        let gate = self.session.gates().get(pool.0 as usize)?;
-        let by = self
-            .path_mode()
-            .is_limited()
-            .then(|| gate.limited_by.load(Ordering::Acquire))?;
-        [LimitedBy::Hand, LimitedBy::Planner]
-            .into_iter()
-            .find(|each| *each as u64 == by)
-    }
-
-    /// Remove all limits that a planner set.
-    ///
-    /// # Errors
-    /// As [`Volume::limit_admission`].
-    pub fn lift_planned_limits(&self) -> Outcome<()> {
-        if self.session.header().has_gates.load(Ordering::Acquire) == 0 {
-            return Ok(());
-        }
-        for (pool, gate) in self.session.gates().iter().enumerate() {
-            if gate.limited_by.load(Ordering::Acquire) == LimitedBy::Planner as u64 {
-                self.limit_admission(PoolIndex(pool as u8), None, LimitedBy::Planner)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether requests are counted although no pool has a limit; planners base limits on these counts.
-    ///
-    /// # Errors
-    /// `ENOMEM` when the session's memory has no room.
-    pub fn measure_admission(&self, on: bool) -> Outcome<()> {
-        if on {
-            self.open_gates()?;
-        }
-        let measures = &self.session.header().measures_admission;
-        measures.store(on.into(), Ordering::Release);
-        self.set_limited();
-        Ok(())
-    }
-
-    /// Whether demand is measured.
-    pub fn measures_admission(&self) -> bool {
-        self.session
-            .header()
-            .measures_admission
-            .load(Ordering::Acquire)
-            != 0
-    }
-
-    fn open_gates(&self) -> Outcome<()> {
-        for gate in self.session.gates() {
-            self.session.back(gate)?;
-            if gate.words[0].load(Ordering::Relaxed) == 0 {
-                selector(gate).set_limit(NO_LIMIT);
-            }
-        }
-        self.session.header().has_gates.store(1, Ordering::Release);
-        Ok(())
-    }
-
     /// Threads ask for admission while there is a limit or demand is measured.
-    fn set_limited(&self) {
-        let header = self.session.header();
+    pub(in crate::session) fn set_limited(self) {
+        let header = self.volume.session.header();
         let has_gates = header.has_gates.load(Ordering::Acquire) != 0;
-        let mut gates = self.session.gates().iter();
+        let mut gates = self.volume.session.gates().iter();
         let is_limited = has_gates
-            && (self.measures_admission() || gates.any(|gate| selector(gate).limit() < NO_LIMIT));
+            && (self.volume.measures_admission()
+                || gates.any(|gate| selector(gate).limit() < NO_LIMIT));
         if is_limited {
             header
                 .path_mode
@@ -431,41 +327,34 @@ impl Volume {
             (header.path_mode).fetch_and(!PathMode::LIMITED.0, Ordering::AcqRel)
         };
     }
+}
 
-    /// The limits of all pools and the threads that use or wait for them now; `reset` restarts the maxima of demand.
-    pub fn admission(&self, reset: bool) -> Vec<PoolAdmission> {
-        let is_limited = self.path_mode().is_limited();
-        let at_pools = if is_limited {
-            self.threads_at_pools()
-        } else {
-            [0; MAX_POOLS]
+impl Session {
+    /// A thread slot is given back.
+    pub(crate) fn retire_from_gates(&self, slot: &ThreadSlot) {
+        if self.header().has_gates.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let slots = self.threads();
+        let Some(index) = slots.iter().position(|each| std::ptr::eq(each, slot)) else {
+            return;
         };
-        let each = |(pool, gate): (usize, &AdmissionGate)| {
-            if !is_limited {
-                return PoolAdmission {
-                    limit: None,
-                    admitted: 0,
-                    waiting: 0,
-                    max_demand: 0,
-                    lent: 0,
-                };
+        for gate in self.gates() {
+            if selector(gate).retire(ThreadId(index as u32)) == Ok(true) {
+                release_waiters(gate);
             }
-            let selector = selector(gate);
-            let (admitted, waiting) = (selector.admitted(), selector.waiting());
-            let max_demand = if reset {
-                gate.max_demand.swap(0, Ordering::Relaxed)
-            } else {
-                gate.max_demand.load(Ordering::Relaxed)
-            };
-            PoolAdmission {
-                limit: NonZeroU32::new(selector.limit()).filter(|limit| limit.get() < NO_LIMIT),
-                admitted,
-                waiting,
-                max_demand: (max_demand as u32).max(admitted + waiting + at_pools[pool]),
-                lent: gate.lent.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(in crate::session) fn open_gates(&self) -> Outcome<()> {
+        for gate in self.gates() {
+            self.back(gate)?;
+            if gate.words[0].load(Ordering::Relaxed) == 0 {
+                selector(gate).set_limit(NO_LIMIT);
             }
-        };
-        self.session.gates().iter().enumerate().map(each).collect()
+        }
+        self.header().has_gates.store(1, Ordering::Release);
+        Ok(())
     }
 }
 

@@ -1,6 +1,10 @@
 use super::*;
+use crate::session::Admitting;
+use crate::session::volume::Volume;
 use crate::test_volume::{FILE, Stopped, new_volume};
+use crate::types::Errno;
 use crate::{FileReference, InodeNumber, within_patience};
+use egeria_media::PoolIndex;
 
 const POOL: PoolIndex = PoolIndex(0);
 const WRITE: Request = Request {
@@ -27,7 +31,7 @@ fn limited(threads: u32) -> (std::sync::Arc<Volume>, tempfile::TempDir, FileRefe
 }
 
 fn ask(volume: &Volume) -> Outcome<Option<Admitted<'_>>> {
-    volume.admit(volume.me()?, 1, 0, WRITE)
+    Admitting::of(volume).admit(volume.me()?, 1, 0, WRITE)
 }
 
 #[test]

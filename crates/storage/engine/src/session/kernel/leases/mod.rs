@@ -14,14 +14,16 @@
 //! Leases end with the process that granted them. A thread that waits for a recall waits for a live process, even if
 //! that process is stopped for a long time.
 
+use crate::session::Leases;
 use crate::session::inode::Locked;
-use crate::session::layout::{LOADED, SessionInode};
+use crate::session::layout::SessionInode;
 use crate::session::lease_words::{
-    self, ALL, ATTRIBUTES, NAMES, OWNER, RecallProgress, Recalls, WITH_NAMES,
+    self, ATTRIBUTES, NAMES, OWNER, RecallProgress, Recalls, WITH_NAMES,
 };
 use crate::session::lookup_references::LookupReferences;
+use crate::session::map::Session;
 use crate::session::patience::{self, Obstacle};
-use crate::session::volume::{Severity, Volume};
+use crate::session::volume::Severity;
 use crate::session::wait_notes::WAIT_UNREPORTED;
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use std::cell::Cell;
@@ -40,7 +42,7 @@ thread_local! {
 
 /// A mount that grants leases: its process and its lookup references, both from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LeaseMount(u64);
+pub struct LeaseMount(pub(in crate::session) u64);
 
 impl LeaseMount {
     fn process(word: u64) -> usize {
@@ -62,131 +64,61 @@ pub struct Recall {
     pub with_names: bool,
 }
 
-impl Volume {
-    /// From now on this process leaves name changes to the kernel (`EBUSY`) for inodes that the kernel uses without
-    /// asking: directories that it knows, and other files that are open there.
-    pub fn leave_used_names_to_kernel(&self) {
-        self.leaves_used_names.store(true, Ordering::Relaxed);
-    }
-
-    /// Start to grant leases to the kernel that has these lookup references; `None` when another mount does.
-    pub fn grant_leases(&self, references: LookupReferences) -> Option<LeaseMount> {
-        let mount = self.lease_mount_of(references)?;
-        let granting = &self.session.header().lease_mount;
-        granting
-            .compare_exchange(0, mount.0, Ordering::AcqRel, Ordering::Relaxed)
-            .ok()?;
-        Some(mount)
-    }
-
-    fn lease_mount_of(&self, references: LookupReferences) -> Option<LeaseMount> {
-        let process = self.lookup_owner(references);
+impl<'v> Leases<'v> {
+    pub(in crate::session) fn lease_mount_of(
+        self,
+        references: LookupReferences,
+    ) -> Option<LeaseMount> {
+        let process = self.volume.session.lookup_owner(references);
         (process != 0).then(|| LeaseMount(process | (references.index() as u64 + 1) << 32))
     }
 
-    fn works_for_kernel(&self) -> bool {
-        let mount = FOR_MOUNT.try_with(Cell::get).unwrap_or(0);
-        mount != 0 && self.session.header().lease_mount.load(Ordering::Acquire) == mount
-    }
-
-    /// Grant a lease; false when another thread is changing the inode. What is read from now on may be cached until
-    /// the lease is recalled. Only for an inode that has a lookup reference, or the root.
-    pub fn lease(&self, ino: InodeNumber, with_names: bool) -> bool {
-        let bits = if with_names { ALL } else { ATTRIBUTES | OWNER };
-        let locked = patience::within(Duration::ZERO, || self.lock_as_it_is(self.me()?, ino.0));
-        match locked {
-            // In-place writers change times without the lock.
-            Ok(Ok(locked)) if locked.inode.is_written_in_place() => false,
-            Ok(Ok(locked)) if locked.inode.state.load(Ordering::Acquire) == LOADED => {
-                // Under the lock: the next thread that locks the inode sees the lease.
-                lease_words::grant(&locked.inode.leases, bits);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// The kernel is about to move a name that it may cache into this directory, whatever lease the directory has.
-    /// Called before the change, so that every later locker of the directory sees it.
-    pub fn note_moved_name(&self, directory: InodeNumber) {
-        if let Ok(inode) = self.inode(directory.0) {
-            lease_words::grant(&inode.leases, NAMES);
-        }
-    }
-
-    /// The kernel caches nothing of the inode any more.
-    pub fn end_lease(&self, ino: InodeNumber) {
-        self.clear_lease(ino, ALL);
-    }
-
-    /// The kernel has dropped everything that the recall asked for.
-    pub fn end_recall(&self, recall: Recall) {
-        self.clear_lease(recall.ino, if recall.with_names { ALL } else { ATTRIBUTES });
-        self.recalls().tell_ended();
-    }
-
-    fn clear_lease(&self, ino: InodeNumber, bits: u32) {
-        if let Ok(inode) = self.inode(ino.0) {
+    pub(in crate::session) fn clear_lease(self, ino: InodeNumber, bits: u32) {
+        if let Ok(inode) = self.volume.inode(ino.0) {
             lease_words::end(&inode.leases, bits);
         }
     }
 
-    /// The next recall, for a thread that [works](work_for_kernel) for the mount that grants leases. `None` when none
-    /// comes within this time, or when `is_over` is true; [`Volume::ring_for_recalls`] must be called after that is
-    /// set.
-    pub fn next_recall(&self, patience: Duration, is_over: impl Fn() -> bool) -> Option<Recall> {
-        let recalls = self.recalls();
-        recalls.next(patience, is_over, || self.take_recall())
-    }
-
-    fn take_recall(&self) -> Option<Recall> {
-        if !self.works_for_kernel() {
+    pub(in crate::session) fn take_recall(self) -> Option<Recall> {
+        if !self.volume.session.works_for_kernel() {
             return None;
         }
-        let word = self.recalls().take()?;
+        let word = self.volume.session.recalls().take()?;
         Some(Recall {
             ino: InodeNumber(word & !WITH_NAMES),
             with_names: word & WITH_NAMES != 0,
         })
     }
 
-    /// Wake all threads that wait for the next recall.
-    pub fn ring_for_recalls(&self) {
-        self.recalls().ring();
-    }
-
     /// Whether the kernel may cache state that every change of an inode affects: attributes, and absent names.
-    pub(crate) fn has_lease(&self, inode: &SessionInode) -> bool {
+    pub(crate) fn has_lease(self, inode: &SessionInode) -> bool {
         lease_words::held(&inode.leases) & ATTRIBUTES != 0
     }
 
     /// The rest of `lock_unloaded` on an inode with a lease. `EAGAIN` when the operation must start again without
     /// locks.
     #[cold]
-    pub(in crate::session) fn lock_leased<'a>(
-        &'a self,
-        mut locked: Locked<'a>,
-    ) -> Outcome<Locked<'a>> {
-        while self.has_lease(locked.inode) && !self.works_for_kernel() {
+    pub(in crate::session) fn lock_leased(self, mut locked: Locked<'v>) -> Outcome<Locked<'v>> {
+        while self.has_lease(locked.inode) && !self.volume.session.works_for_kernel() {
             let (ino, me) = (locked.ino, locked.me);
             drop(locked);
             if patience::limit().is_some() {
                 return Err(patience::expired(ino));
             }
             self.recall(ino, ATTRIBUTES)?;
-            locked = self.lock_as_it_is(me, ino)?;
+            locked = self.volume.lock_as_it_is(me, ino)?;
         }
         Ok(locked)
     }
 
     /// Lock an inode to change its owner. The owner of a directory known to the kernel is changed by the kernel itself
-    /// ([`Volume::check_left_to_kernel`]).
-    pub(crate) fn lock_to_change_owner(&self, ino: u64) -> Outcome<Locked<'_>> {
+    /// ([`crate::session::Leases::check_left_to_kernel`]).
+    pub(crate) fn lock_to_change_owner(self, ino: u64) -> Outcome<Locked<'v>> {
         loop {
-            let locked = self.lock(ino)?;
+            let locked = self.volume.lock(ino)?;
             let is_believed = lease_words::held(&locked.inode.leases) & OWNER != 0;
             let is_directory = locked.kind() == FileKind::Directory;
-            if !is_believed || is_directory || self.works_for_kernel() {
+            if !is_believed || is_directory || self.volume.session.works_for_kernel() {
                 return Ok(locked);
             }
             drop(locked);
@@ -202,20 +134,20 @@ impl Volume {
     ///
     /// # Errors
     /// `EAGAIN` when the name is to be [recalled](Volume::recall_names) with nothing held, by
-    /// [`Volume::holding_up_nobody`]; `EBUSY` when this process [leaves](Volume::leave_used_names_to_kernel) the change
+    /// [`crate::session::Waits::holding_up_nobody`]; `EBUSY` when this process [leaves](Volume::leave_used_names_to_kernel) the change
     /// to the kernel.
     pub(crate) fn check_remembered_name(
-        &self,
+        self,
         directory: &Locked<'_>,
         (ino, kind): (u64, FileKind),
     ) -> Outcome<()> {
         let named = InodeNumber(ino);
-        if !self.is_referenced_by_kernel(named) || self.works_for_kernel() {
+        if !self.volume.is_referenced_by_kernel(named) || self.volume.session.works_for_kernel() {
             return Ok(());
         }
         let is_directory = kind == FileKind::Directory;
-        if self.leaves_used_names.load(Ordering::Relaxed)
-            && (is_directory || self.is_open_in_kernel(named))
+        if self.volume.leaves_used_names.load(Ordering::Relaxed)
+            && (is_directory || self.volume.is_open_in_kernel(named))
         {
             return Err(Errno(libc::EBUSY));
         }
@@ -226,7 +158,7 @@ impl Volume {
         } else {
             (ino, OWNER)
         };
-        match lease_words::held(&self.inode(holder)?.leases) & bit {
+        match lease_words::held(&self.volume.inode(holder)?.leases) & bit {
             0 => Ok(()),
             _ => Err(patience::blocked_by(Obstacle::Names(holder))),
         }
@@ -234,7 +166,7 @@ impl Volume {
 
     /// Make a kernel forget the names of a file, or the names in a directory. Called without locks.
     #[cold]
-    pub(crate) fn recall_names(&self, ino: u64) -> Outcome<()> {
+    pub(crate) fn recall_names(self, ino: u64) -> Outcome<()> {
         if patience::limit().is_some() {
             return Err(patience::blocked_by(Obstacle::Names(ino)));
         }
@@ -243,9 +175,9 @@ impl Volume {
 
     /// Before a change of the owner or permissions of a directory locked by this thread. `EBUSY` when this process
     /// [leaves](Volume::leave_used_names_to_kernel) such changes to a kernel that knows the directory.
-    pub(crate) fn check_left_to_kernel(&self, ino: u64) -> Outcome<()> {
-        let is_left = self.leaves_used_names.load(Ordering::Relaxed)
-            && self.is_referenced_by_kernel(InodeNumber(ino));
+    pub(crate) fn check_left_to_kernel(self, ino: u64) -> Outcome<()> {
+        let is_left = self.volume.leaves_used_names.load(Ordering::Relaxed)
+            && self.volume.is_referenced_by_kernel(InodeNumber(ino));
         if is_left {
             Err(Errno(libc::EBUSY))
         } else {
@@ -255,9 +187,9 @@ impl Volume {
 
     /// Have the leases of an inode in the mask ended. Waits for the mount that granted them, as long as it lives.
     #[cold]
-    fn recall(&self, ino: u64, mask: u32) -> Outcome<()> {
-        let inode = self.inode(ino)?;
-        let recalls = self.recalls();
+    fn recall(self, ino: u64, mask: u32) -> Outcome<()> {
+        let inode = self.volume.inode(ino)?;
+        let recalls = self.volume.session.recalls();
         let begun = Instant::now();
         let (mut looked, mut is_reported) = (begun, false);
         loop {
@@ -269,7 +201,7 @@ impl Volume {
             if looked.elapsed() >= LOOK_AT_MOUNT {
                 looked = Instant::now();
                 // Removes the mount's leases if it is dead.
-                self.reap();
+                self.volume.reap();
                 self.clear_unowned_lease(ino, inode)?;
             }
             if begun.elapsed() >= WAIT_UNREPORTED && !is_reported {
@@ -279,26 +211,12 @@ impl Volume {
         }
     }
 
-    /// Ask for a recall of an inode's lease without waiting for its end; `false`: too many recalls are under way.
-    pub fn ask_for_recall_of(&self, ino: InodeNumber) -> bool {
-        self.recalls().ask(ino.0)
-    }
-
-    fn recalls(&self) -> Recalls<'_> {
-        let header = self.session.header();
-        Recalls {
-            places: &header.recalls,
-            bell: &header.recall_bell,
-            ended: &header.recalled,
-        }
-    }
-
     /// No mount grants leases: a lease still set is from a mount that died before it was cleared.
-    fn clear_unowned_lease(&self, ino: u64, inode: &SessionInode) -> Outcome<()> {
-        let mount = &self.session.header().lease_mount;
+    fn clear_unowned_lease(self, ino: u64, inode: &SessionInode) -> Outcome<()> {
+        let mount = &self.volume.session.header().lease_mount;
         if mount.load(Ordering::Acquire) == 0 {
             // Under the lock: a mount that starts now sets bits under it, and those must not be cleared.
-            let _locked = self.lock_as_it_is(self.me()?, ino)?;
+            let _locked = self.volume.lock_as_it_is(self.volume.me()?, ino)?;
             if mount.load(Ordering::Acquire) == 0 {
                 lease_words::end(&inode.leases, u32::MAX);
             }
@@ -306,32 +224,38 @@ impl Volume {
         Ok(())
     }
 
-    fn report_recall(&self, ino: u64) {
-        let mount = self.session.header().lease_mount.load(Ordering::Acquire);
+    fn report_recall(self, ino: u64) {
+        let mount = self
+            .volume
+            .session
+            .header()
+            .lease_mount
+            .load(Ordering::Acquire);
         let process = LeaseMount::process(mount)
             .checked_sub(1)
-            .and_then(|process| self.session.processes().get(process));
+            .and_then(|process| self.volume.session.processes().get(process));
         let pid = process.map_or(0, |process| process.pid.load(Ordering::Acquire));
         let line = format!(
             "inode {ino} is waited for: the kernel remembers it, and mount process {pid} has not told it otherwise for {} s; if it is stopped, continue or end it",
             WAIT_UNREPORTED.as_secs()
         );
-        self.report(Severity::Warning, &line);
+        self.volume.report(Severity::Warning, &line);
+    }
+}
+
+impl Session {
+    fn works_for_kernel(&self) -> bool {
+        let mount = FOR_MOUNT.try_with(Cell::get).unwrap_or(0);
+        mount != 0 && self.header().lease_mount.load(Ordering::Acquire) == mount
     }
 
-    /// The mount of these lookup references is gone, and its kernel's memory with it.
-    pub fn end_leases_of(&self, references: LookupReferences) {
-        let header = self.session.header();
-        let granting = header.lease_mount.load(Ordering::Acquire);
-        if self.lease_mount_of(references) != Some(LeaseMount(granting)) {
-            return;
+    pub(in crate::session) fn recalls(&self) -> Recalls<'_> {
+        let header = self.header();
+        Recalls {
+            places: &header.recalls,
+            bell: &header.recall_bell,
+            ended: &header.recalled,
         }
-        self.end_lease(InodeNumber::ROOT);
-        self.for_each_lookup_reference(references, |ino| self.end_lease(ino));
-        let recalls = self.recalls();
-        recalls.drop_all();
-        header.lease_mount.store(0, Ordering::Release);
-        recalls.tell_ended();
     }
 }
 

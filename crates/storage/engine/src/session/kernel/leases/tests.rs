@@ -1,6 +1,8 @@
 //! Leases with a simulated mount.
 
 use super::*;
+use crate::session::Leases;
+use crate::session::volume::Volume;
 use crate::test_volume::{FILE, Stopped, new_volume};
 use crate::types::{AttributeChange, NewInode, RenameMode};
 use std::sync::atomic::AtomicUsize;
@@ -49,7 +51,7 @@ fn new_file(volume: &Volume) -> InodeNumber {
 fn create_for_kernel(volume: &Volume, mount: LookupReferences, name: &[u8]) {
     std::thread::scope(|scope| {
         let create = scope.spawn(|| {
-            work_for_kernel(volume.lease_mount_of(mount));
+            work_for_kernel(Leases::of(volume).lease_mount_of(mount));
             volume.create(ROOT, name, &FILE).map(drop)
         });
         assert_eq!(create.join().expect("a thread"), Ok(()));

@@ -1,0 +1,296 @@
+//! What all floors need of the volume: the calling thread, inodes and their locks, records, reports of damage.
+
+use crate::failure_cause;
+use crate::failure_cause::FailureCause;
+use crate::format::place::LogPlace;
+use crate::format::*;
+use crate::session::inode::Locked;
+use crate::session::inodes::inode::Record;
+use crate::session::layout::*;
+use crate::session::lock::Acquired;
+use crate::session::path_mode::PathMode;
+use crate::session::slots::Me;
+use crate::session::volume::{Reported, Severity, Volume};
+use crate::session::{Locking, Reports, Slots, current, lease_words};
+use crate::types::*;
+use egeria_media::{Pool, PoolIndex, PoolOffset};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Volume {
+    /// Refuse changes on a read-only attachment.
+    pub(crate) fn writable(&self) -> Outcome<()> {
+        if self.is_read_only() {
+            Err(Errno(libc::EROFS))
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn report(&self, severity: Severity, line: &str) {
+        if let Some(reporter) = self.reporter.get() {
+            reporter(severity, line);
+        }
+    }
+
+    /// Report damage, and keep it as a finding where these are collected.
+    pub(crate) fn report_damage(&self, line: &str) {
+        Reports::of(self).find(line);
+        self.report(Severity::Error, line);
+    }
+
+    /// Report damage once for each place, and keep it as a finding where these are collected.
+    pub(crate) fn report_damage_once(&self, damage: Reported, line: &str) {
+        Reports::of(self).find(line);
+        if Reports::of(self).is_new(damage) {
+            self.report(Severity::Error, line);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pool(&self, index: PoolIndex) -> Outcome<&Pool> {
+        self.media
+            .get(index.0 as usize)
+            .map(Arc::as_ref)
+            .ok_or(Errno(libc::EIO))
+    }
+
+    /// What is between data paths and the pools, in this session.
+    #[inline(always)]
+    pub(crate) fn path_mode(&self) -> PathMode {
+        PathMode(self.session.header().path_mode.load(Ordering::Relaxed))
+    }
+
+    /// State of an inode; `ESTALE` for a number outside the volume.
+    #[inline]
+    pub(crate) fn inode(&self, ino: u64) -> Outcome<&SessionInode> {
+        let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
+        match self.geometry.get(pool.0 as usize) {
+            Some(geometry) if index < geometry.inode_blocks * INODES_PER_BLOCK => {
+                let inode = self.session.inode(pool.0 as usize, index);
+                self.session.back(inode)?;
+                Ok(inode)
+            }
+            _ => Err(Errno(libc::ESTALE)),
+        }
+    }
+
+    /// Offset of an inode's record; `ESTALE` when its block does not exist.
+    pub(crate) fn record_place(&self, ino: u64) -> Outcome<(PoolIndex, PoolOffset)> {
+        let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
+        let geometry = self
+            .geometry
+            .get(pool.0 as usize)
+            .ok_or(Errno(libc::ESTALE))?;
+        let chunk = index / INODES_PER_BLOCK;
+        if chunk >= geometry.inode_blocks {
+            return Err(Errno(libc::ESTALE));
+        }
+        let word = self.load_word(pool, inode_pointer(geometry, chunk))?;
+        let block = decode_inode_pointer(chunk, word)
+            .map_err(|()| self.damaged(ino, "inode block pointer"))?;
+        let block = block.ok_or(Errno(libc::ESTALE))?;
+        if !geometry.holds(block, 1) {
+            return Err(self.damaged(ino, "inode block out of bounds"));
+        }
+        Ok((
+            pool,
+            block.offset() + (index % INODES_PER_BLOCK) * INODE_BYTES,
+        ))
+    }
+
+    /// Read an inode's record; `ESTALE` when the inode is free.
+    pub(crate) fn read_record(&self, ino: u64) -> Outcome<Record> {
+        let (pool, at) = self.record_place(ino)?;
+        let word = self.load_word(pool, at + COMMIT_WORD_AT)?;
+        let commit = CommitWord::decode(word, ino)
+            .map_err(|()| self.damaged(ino, "commit word"))?
+            .ok_or(Errno(libc::ESTALE))?;
+        let mut bytes = [0u8; LINE];
+        self.read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
+        let certificate =
+            Certificate::decode(&bytes, ino).ok_or_else(|| self.damaged(ino, "certificate"))?;
+        Ok(Record {
+            certificate,
+            commit,
+        })
+    }
+
+    pub(crate) fn load_word(&self, pool: PoolIndex, at: PoolOffset) -> Outcome<u64> {
+        self.pool(pool)?.load_u64(at).map_err(|_| Errno(libc::EIO))
+    }
+
+    pub(crate) fn read_media(
+        &self,
+        pool: PoolIndex,
+        at: PoolOffset,
+        into: &mut [u8],
+    ) -> Outcome<()> {
+        self.pool(pool)?
+            .read_bytes(at, into)
+            .map_err(|_| Errno(libc::EIO))
+    }
+
+    /// Report damage once per process and place; the operation fails with `EIO`.
+    #[cold]
+    pub(crate) fn damaged(&self, ino: u64, what: &'static str) -> Errno {
+        failure_cause::note(FailureCause::Damaged { ino, what });
+        self.report_damage_once(
+            Reported::Damage { ino, what },
+            &format!("inode {ino}: {what} is damaged; run `egeria check` on the volume"),
+        );
+        Errno(libc::EIO)
+    }
+
+    /// The error for damage found in a log. Without the lock, it is not reported yet.
+    pub(crate) fn damaged_in(&self, place: LogPlace, what: &'static str) -> Errno {
+        if place.unlocked {
+            let ino = place.ino;
+            failure_cause::note(FailureCause::Damaged { ino, what });
+            Errno(libc::EIO)
+        } else {
+            self.damaged(place.ino, what)
+        }
+    }
+
+    /// Lock an inode for a change, and load it. `ESTALE` when there is no such inode.
+    #[inline]
+    pub(crate) fn lock(&self, ino: u64) -> Outcome<Locked<'_>> {
+        let me = self.me()?;
+        let locked = self.lock_unloaded(me, ino)?;
+        if locked.inode.state.load(Ordering::Acquire) != LOADED {
+            self.load(&locked)?;
+        }
+        Ok(locked)
+    }
+
+    /// Lock an inode to read it, or to settle one without a name, and load it; its leases stay. `ESTALE` when there is
+    /// no such inode.
+    pub(crate) fn lock_beside_leases(&self, ino: u64) -> Outcome<Locked<'_>> {
+        let locked = self.lock_as_it_is(self.me()?, ino)?;
+        if locked.inode.state.load(Ordering::Acquire) != LOADED {
+            self.load(&locked)?;
+        }
+        Ok(locked)
+    }
+
+    /// Lock an inode for a change, without loading it.
+    #[inline]
+    pub(crate) fn lock_unloaded<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
+        let inode = self.inode(ino)?;
+        let acquired = Locking::of(self).acquire(ino, inode)?;
+        // A nonzero owner word is that of a dead owner, whose change has not been recovered yet.
+        let words = inode.owner.load(Ordering::Relaxed)
+            | lease_words::held(&inode.leases)
+            | inode.layout.load(Ordering::Relaxed);
+        if acquired == Acquired::OwnerDied || words != 0 {
+            return Locking::of(self).lock_with_care(me, ino, inode, acquired);
+        }
+        inode.owner.store(me.owner_word().0, Ordering::Release);
+        Ok(Locked {
+            volume: self,
+            ino,
+            inode,
+            me,
+        })
+    }
+
+    /// Lock an inode as it is in the session; leases stay in force.
+    pub(crate) fn lock_as_it_is<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
+        let inode = self.inode(ino)?;
+        let acquired = Locking::of(self).acquire(ino, inode)?;
+        Locking::of(self).own(me, ino, inode, acquired)
+    }
+
+    /// Drop the session's state of an inode; the next user reads its log.
+    pub(crate) fn unload(&self, locked: &Locked<'_>) {
+        if locked.inode.state.load(Ordering::Acquire) != UNLOADED {
+            locked.index().unload(|| {
+                if locked.kind() == FileKind::Directory {
+                    self.session.drop_name_table(locked.inode);
+                }
+            });
+        }
+    }
+
+    /// Load an inode from its record and log.
+    pub(crate) fn load(&self, locked: &Locked<'_>) -> Outcome<()> {
+        let record = self.read_record(locked.ino)?;
+        let inode = locked.inode;
+        inode
+            .record_at
+            .store(self.record_place(locked.ino)?.1.0, Ordering::Relaxed);
+        locked.index().clear();
+        inode.set_birth(&record.certificate);
+        self.session
+            .note_stripes(record.certificate.mode, record.certificate.layout);
+        inode.applied.store(
+            CommitWord {
+                tail: LogPosition::NONE,
+                ..record.commit
+            }
+            .encode(locked.ino),
+            Ordering::Relaxed,
+        );
+        inode.state.store(CHANGING, Ordering::Release);
+        if let Err(errno) = self.apply_from_log(locked) {
+            self.unload(locked);
+            return Err(errno);
+        }
+        locked.index().mark_loaded();
+        Ok(())
+    }
+
+    /// The calling thread's slot, taken at first use.
+    #[inline]
+    pub(crate) fn me(&self) -> Outcome<Me<'_>> {
+        match self.known_me() {
+            Some(me) => Ok(me),
+            None => Slots::of(self).find_me(),
+        }
+    }
+
+    /// The calling thread's slot, if it was its last used one.
+    #[inline(always)]
+    pub(crate) fn known_me(&self) -> Option<Me<'_>> {
+        let (slot, index) = current::get(self.era.load(Ordering::Relaxed))?;
+        // SAFETY: noted in this era, so it lies in this volume's session, which is mapped.
+        let slot = unsafe { &*slot };
+        Some(Me { slot, index })
+    }
+
+    /// Position of the node that the thread runs on, on an emulated machine; else 0.
+    pub(crate) fn emulated_node(&self, me: Me<'_>) -> usize {
+        if self.path_mode().is_emulated() {
+            self.session.emulation().node_of_thread(&me.slot.emulated)
+        } else {
+            0
+        }
+    }
+
+    /// Index of the pool of the node the thread runs on.
+    #[inline]
+    pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {
+        let header = self.session.header();
+        if self.media.len() == 1 {
+            return 0;
+        }
+        let pool = if self.path_mode().is_emulated() {
+            let node = self.session.emulation().node_of_thread(&me.slot.emulated);
+            header.pool_of_node[node % header.pool_of_node.len()].load(Ordering::Relaxed)
+        } else {
+            // SAFETY: no arguments; a failure is -1.
+            let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
+            header.pool_of_cpu[cpu % header.pool_of_cpu.len()].load(Ordering::Relaxed) as u32
+        };
+        (pool as usize).min(self.media.len() - 1)
+    }
+
+    /// This process's slot, taken at first use.
+    pub(crate) fn process_slot(&self) -> Outcome<usize> {
+        match self.process.load(Ordering::Acquire) {
+            0 => Slots::of(self).take_process_slot(),
+            slot => Ok(slot as usize - 1),
+        }
+    }
+}
