@@ -245,6 +245,10 @@ fn every_eio_of_a_mount_is_counted_with_its_cause() {
         );
     }
     drop(file);
+    // An answer is counted after it was sent.
+    eventually("three errors are counted", || {
+        errors("cause=\"checksum\"").0 >= 3.0
+    });
     let (counted, failures) = errors("cause=\"checksum\"");
     // The kernel asks once more where it wanted to read ahead.
     let is_counted = (3.0..=6.0).contains(&counted);

@@ -3,7 +3,9 @@
 use clap::Args;
 use egeria_machine::FactValue;
 use egeria_papers::{FactReport, FactRow, ProfileDistance};
+use egeria_stats::aims::list;
 
+use crate::aims::Aims;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 
@@ -31,19 +33,23 @@ cites, and compares. These are what the profiles were calibrated on, so they say
 how well the model reproduces its own input, not how well it predicts
 (docs/explanation/model.md). Nothing is measured.
 
-JSON: median_error, p90_error, worst_error, profiles (profile, rows,
+JSON: median_error, p90_error, worst_error, aims (what, figure, aim, at_most,
+met), profiles (profile, rows,
 median_error, worst_error), rows (profile, source, its setting, value, model,
 ratio, error).")]
 pub struct Arguments {
     /// List every row, not only those far off
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    aims: Aims,
 }
 
 /// Runs, compares and prints.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let report = egeria_papers::facts().map_err(|error| Failure::new(error.to_string()))?;
-    format.print(&report, |report| human(report, arguments.all))
+    format.print(&report, |report| human(report, arguments.all))?;
+    arguments.aims.end(&report.aims)
 }
 
 fn human(report: &FactReport, all: bool) -> String {
@@ -64,13 +70,14 @@ fn human(report: &FactReport, all: bool) -> String {
     };
     let profiles = report.profiles.iter().map(of_profile).collect();
     format!(
-        "{title}\n\n{}\n\n{}\n\n{} measurements: median error {:.1} %, 90 % of them within {:.1} %, worst {:.1} %\n",
+        "{title}\n\n{}\n\n{}\n\n{} measurements: median error {:.1} %, 90 % of them within {:.1} %, worst {:.1} %\n{}",
         output::table(&HEADERS, rows),
         output::table(&["profile", ">rows", ">median", ">worst"], profiles),
         report.rows.len(),
         report.median_error * 100.0,
         report.p90_error * 100.0,
         report.worst_error * 100.0,
+        list(&report.aims),
     )
 }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aims;
 mod bench;
 mod demo;
 mod facts;
@@ -52,7 +53,7 @@ fn run(command: &Command, format: Format) -> Outcome<ExitCode> {
         Command::Bench(bench) => bench::run(bench, format),
         Command::Facts(facts) => facts::run(facts, format),
         Command::Papers(papers) => papers::run(papers, format),
-        Command::Validation(_) => validation::run(format),
+        Command::Validation(validation) => validation::run(validation, format),
     }?;
     Ok(ExitCode::SUCCESS)
 }

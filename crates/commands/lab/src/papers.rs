@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use crate::aims::Aims;
 use clap::Args;
 use egeria_papers::{Beyond, Extent, Listed, OrderingRow, Report, Row};
 
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 use egeria_cli::progress::Progress;
+use egeria_stats::aims::list;
 
 /// Arguments of `egeria-lab papers`.
 #[derive(Args, Debug)]
@@ -25,7 +27,7 @@ reason. Everything is predicted; nothing is measured
 (docs/explanation/papers.md).
 
 JSON: orderings, orderings_held, pure_orderings, pure_orderings_held (of claims
-that no number says again), median_error, p90_error, rows (source, item, paper,
+that no number says again), median_error, p90_error, aims, rows (source, item, paper,
 model, ratio), ordering_rows, bound_rows, settings, inputs, unanswered,
 beyond.")]
 pub struct Arguments {
@@ -35,6 +37,8 @@ pub struct Arguments {
     /// Write a page here: each figure redrawn beside the papers' points
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    aims: Aims,
 }
 
 /// Predicts, judges and prints.
@@ -54,7 +58,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         let page = egeria_papers::page(&report).map_err(|error| Failure::new(error.to_string()))?;
         output::write_page(path, &page)?;
     }
-    format.print(&report, human)
+    format.print(&report, human)?;
+    arguments.aims.end(&report.aims)
 }
 
 fn human(report: &Report) -> String {
@@ -81,7 +86,7 @@ fn human(report: &Report) -> String {
     text.push_str(&grouped("What the model cannot say", &report.unanswered));
     text.push_str(&beyond(&report.beyond));
     text.push_str(&far(report));
-    text.push_str(&format!("\n{}\n", report.summary()));
+    text.push_str(&format!("\n{}\n{}", report.summary(), list(&report.aims)));
     text
 }
 

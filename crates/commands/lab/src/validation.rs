@@ -2,7 +2,9 @@
 
 use clap::Args;
 use egeria_papers::{Distance, ValidationReport};
+use egeria_stats::aims::list;
 
+use crate::aims::Aims;
 use crate::facts::{HEADERS, cells};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
@@ -18,16 +20,20 @@ Runs the model of `egeria sim` on public measurements that were declared before
 the model ran on them, and that no profile cites. Nothing is tuned on them
 (docs/explanation/validation.md). Nothing is measured.
 
-JSON: predicted; orderings, orderings_held, median_error, p90_error; all,
-independent and held_out (rows, median_error, p90_error, worst_error); rows
+JSON: predicted; orderings, orderings_held, median_error, p90_error; aims (what,
+figure, aim, at_most, met); all, independent and held_out (rows, median_error, p90_error, worst_error); rows
 (profile, source, its setting, value, model, ratio, error); ordering_rows
 (source, profile, item, measured, model, held).")]
-pub struct Arguments {}
+pub struct Arguments {
+    #[command(flatten)]
+    aims: Aims,
+}
 
 /// Runs, compares and prints.
-pub fn run(format: Format) -> Outcome {
+pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let report = egeria_papers::validation().map_err(|error| Failure::new(error.to_string()))?;
-    format.print(&report, human)
+    format.print(&report, human)?;
+    arguments.aims.end(&report.aims)
 }
 
 fn human(report: &ValidationReport) -> String {
@@ -51,12 +57,13 @@ fn human(report: &ValidationReport) -> String {
         })
         .collect();
     format!(
-        "Predicted by a model, not measured\n\n{}\n\n{}{}{}Orderings: {} of {} hold; not these:\n{failed}",
+        "Predicted by a model, not measured\n\n{}\n\n{}{}{}Orderings: {} of {} hold; not these:\n{failed}{}",
         output::table(&HEADERS, rows),
         line("Other machines and systems", &report.independent),
         line("Held out", &report.held_out),
         line("All", &report.all),
         report.orderings_held,
         report.orderings,
+        list(&report.aims),
     )
 }

@@ -44,3 +44,37 @@ fn text_and_page_say_that_all_is_predicted() {
     run(["papers", "--brief", "--report", "/proc/nowhere/page.html"])
         .refused(1, &["cannot write", "can be written"]);
 }
+
+#[test]
+fn scores_end_as_their_aims_say() {
+    for command in ["facts", "validation"] {
+        let plain = run([command, "--json"]).ok();
+        let document: Value = plain.json();
+        let aims = document["aims"].as_array().unwrap();
+        assert!(!aims.is_empty(), "{command}");
+        let (mut missed, mut text) = (Vec::new(), run([command]).ok().stdout);
+        for aim in aims {
+            let (figure, wanted) = (
+                aim["figure"].as_f64().unwrap(),
+                aim["aim"].as_f64().unwrap(),
+            );
+            let is_met = if aim["at_most"] == true {
+                figure <= wanted
+            } else {
+                figure >= wanted
+            };
+            assert_eq!(aim["met"], is_met, "{command}: {aim}");
+            let what = aim["what"].as_str().unwrap();
+            let at = text.find(&format!("{what}: ")).expect("the aim as text");
+            text = text.split_off(at);
+            if !is_met {
+                missed.push(what);
+            }
+        }
+        let strict = run([command, "--json", "--require-aims"]);
+        assert_eq!(strict.status, i32::from(!missed.is_empty()), "{strict:?}");
+        assert_eq!(strict.stdout, plain.stdout);
+        let is_said = |what: &&str| strict.stderr.contains(*what);
+        assert!(missed.iter().all(is_said), "{strict:?}");
+    }
+}

@@ -8,6 +8,7 @@ use egeria_policy::planner::System;
 use egeria_sim::{
     Allocation, FileGroup, Layout, MediumKind, Options, Pattern, Phase, ThreadGroup, Workload,
 };
+use egeria_stats::aims::Aim;
 use serde::Serialize;
 
 use crate::error::{Result, shipped};
@@ -52,6 +53,8 @@ pub struct FactReport {
     /// 90 % of them are at most this.
     pub p90_error: f64,
     pub worst_error: f64,
+    /// What these figures are aimed at.
+    pub aims: Vec<Aim>,
     /// Each profile that cites measurements.
     pub profiles: Vec<ProfileDistance>,
     /// Each measurement.
@@ -79,10 +82,15 @@ pub fn facts() -> Result<FactReport> {
         rows.extend(found);
     }
     let errors = sorted_errors(&rows);
+    let (median_error, worst_error) = (quantile(&errors, 0.5), quantile(&errors, 1.0));
     Ok(FactReport {
-        median_error: quantile(&errors, 0.5),
+        median_error,
         p90_error: quantile(&errors, 0.9),
-        worst_error: quantile(&errors, 1.0),
+        worst_error,
+        aims: vec![
+            Aim::at_most("median error", 0.05, median_error),
+            Aim::at_most("worst error", 0.15, worst_error),
+        ],
         profiles,
         rows,
     })

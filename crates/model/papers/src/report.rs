@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use egeria_stats::aims::{Aim, share};
 use serde::Serialize;
 
 use crate::alike::SIMILAR;
@@ -87,6 +88,8 @@ pub struct Report {
     pub median_error: f64,
     /// 90 % of the errors are at most this.
     pub p90_error: f64,
+    /// What these figures are aimed at.
+    pub aims: Vec<Aim>,
     /// Bounds that the papers state.
     pub bounds: usize,
     /// Those that the model keeps.
@@ -159,6 +162,7 @@ impl Report {
             pure_orderings_held: 0,
             median_error: 0.0,
             p90_error: 0.0,
+            aims: Vec::new(),
             bounds: 0,
             bounds_held: 0,
             rows: Vec::new(),
@@ -269,6 +273,34 @@ impl Report {
         errors.sort_by(f64::total_cmp);
         self.median_error = quantile(&errors, 0.5);
         self.p90_error = quantile(&errors, 0.9);
+        let within = |rows: &mut dyn Iterator<Item = &Row>, error: f64| {
+            let (mut all, mut near) = (0, 0);
+            rows.for_each(|row| (all, near) = (all + 1, near + usize::from(row.error <= error)));
+            share(near, all)
+        };
+        let of_odinfs = &mut self
+            .rows
+            .iter()
+            .filter(|row| row.source.starts_with("OdinFS"));
+        self.aims = vec![
+            Aim::at_least(
+                "orderings that no number says",
+                0.95,
+                share(self.pure_orderings_held, self.pure_orderings),
+            ),
+            Aim::at_least(
+                "orderings",
+                0.92,
+                share(self.orderings_held, self.orderings),
+            ),
+            Aim::at_most("median error of numbers", 0.15, self.median_error),
+            Aim::at_least(
+                "numbers within 40 %",
+                0.9,
+                within(&mut self.rows.iter(), 0.4),
+            ),
+            Aim::at_least("OdinFS's numbers within 30 %", 1.0, within(of_odinfs, 0.3)),
+        ];
     }
 
     /// Settings that are not the paper's.

@@ -2,6 +2,7 @@
 //! (docs/explanation/validation.md).
 
 use egeria_machine::Machine;
+use egeria_stats::aims::{Aim, share};
 use serde::Serialize;
 
 use crate::error::{Result, shipped};
@@ -42,6 +43,8 @@ pub struct ValidationReport {
     pub median_error: f64,
     /// 90 % of them are at most this.
     pub p90_error: f64,
+    /// What these figures are aimed at.
+    pub aims: Vec<Aim>,
     /// Each measurement.
     pub rows: Vec<FactRow>,
     pub ordering_rows: Vec<ValidationOrdering>,
@@ -64,11 +67,17 @@ pub fn validation() -> Result<ValidationReport> {
         of.cloned().collect()
     };
     let (all, ordering_rows) = (distance(&rows), orderings(&rows));
+    let held = ordering_rows.iter().filter(|each| each.held).count();
+    let aims = vec![
+        Aim::at_most("median error", 0.2, all.median_error),
+        Aim::at_least("orderings", 0.9, share(held, ordering_rows.len())),
+    ];
     Ok(ValidationReport {
+        aims,
         predicted: true,
         all,
         orderings: ordering_rows.len(),
-        orderings_held: ordering_rows.iter().filter(|each| each.held).count(),
+        orderings_held: held,
         median_error: all.median_error,
         p90_error: all.p90_error,
         ordering_rows,

@@ -20,7 +20,7 @@ fn orderings_are_counted_as_the_rows_say() {
     assert_eq!(report.orderings, report.ordering_rows.len());
     let held = report.ordering_rows.iter().filter(|each| each.model > 1.01);
     assert_eq!(report.orderings_held, held.count());
-    assert!(report.orderings >= 10 && report.orderings_held < report.orderings);
+    assert!(report.orderings >= 10 && report.orderings_held <= report.orderings);
     assert!(report.ordering_rows.iter().all(|each| each.measured > 1.1));
 }
 

@@ -6,6 +6,7 @@ use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 
 use super::shared::Emulated;
+use crate::aims::Aims;
 
 /// Arguments of `egeria-lab bench emulation`.
 #[derive(Args, Debug)]
@@ -18,7 +19,7 @@ Examples:
 Real fio on emulated machines, from one node to eight, beside what `egeria sim`
 predicts of the same; also with delegates, of one, four and twelve per node. The
 model is told what the programs compute between two accesses, as measured, and
-nothing else. Takes a quarter of an hour; a busy host makes it longer. JSON: median, worst (of the errors), rows (scenario, program,
+nothing else. Takes a quarter of an hour; a busy host makes it longer. JSON: median, worst (of the errors), aims, rows (scenario, program,
 machine, nodes, threads, request_bytes, read_share, think_ns, dilation,
 emulated_bytes_s, predicted_bytes_s, error).
 Needs the Debian packages fio and fuse3: `make setup`.")]
@@ -29,14 +30,17 @@ pub struct Arguments {
     only: Option<String>,
     #[command(flatten)]
     shared: Emulated,
+    #[command(flatten)]
+    aims: Aims,
 }
 
 /// Measures and prints rows.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    arguments.shared.run(
+    let report = arguments.shared.run(
         format,
         |options| emulation::run(options, arguments.only.as_deref()),
         EmulationReport::page,
         EmulationReport::table,
-    )
+    )?;
+    arguments.aims.end(&report.aims)
 }

@@ -43,5 +43,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         |options| odin::run(options, &selection),
         OdinReport::page,
         OdinReport::table,
-    )
+    )?;
+    Ok(())
 }

@@ -41,5 +41,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         |options| pats::run(options, &selection),
         PatsReport::page,
         PatsReport::table,
-    )
+    )?;
+    Ok(())
 }

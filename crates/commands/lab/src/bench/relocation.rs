@@ -33,5 +33,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         relocation::run,
         RelocationReport::page,
         RelocationReport::table,
-    )
+    )?;
+    Ok(())
 }

@@ -59,7 +59,7 @@ impl Emulated {
         run: impl FnOnce(&EmulatedOptions<'_>) -> Result<R, Error>,
         page: fn(&R) -> String,
         table: fn(&R) -> String,
-    ) -> Outcome {
+    ) -> Outcome<R> {
         let library = preload::require()?;
         let report = measured(|watch| {
             run(&EmulatedOptions {
@@ -73,7 +73,8 @@ impl Emulated {
         if let Some(path) = &self.report {
             output::write_page(path, &page(&report))?;
         }
-        format.print(&report, table)
+        format.print(&report, table)?;
+        Ok(report)
     }
 }
 

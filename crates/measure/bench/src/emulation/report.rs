@@ -1,6 +1,7 @@
 //! The figures, as JSON, as a table and as a page.
 
 use egeria_report::chart::Bar;
+use egeria_stats::aims::{Aim, list};
 use egeria_stats::statistics::median;
 use maud::html;
 use serde::Serialize;
@@ -42,6 +43,8 @@ pub struct EmulationReport {
     pub median: f64,
     /// Largest of them.
     pub worst: f64,
+    /// What these figures are aimed at.
+    pub aims: Vec<Aim>,
     /// One per program.
     pub rows: Vec<EmulationRow>,
     /// Rounds the medians are over.
@@ -52,9 +55,15 @@ pub struct EmulationReport {
 impl EmulationReport {
     pub(super) fn of(rows: Vec<EmulationRow>, rounds: usize) -> EmulationReport {
         let errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+        let worst = errors.iter().copied().fold(0.0, f64::max);
+        let median = median(&errors).unwrap_or(0.0);
         EmulationReport {
-            median: median(&errors).unwrap_or(0.0),
-            worst: errors.iter().copied().fold(0.0, f64::max),
+            median,
+            worst,
+            aims: vec![
+                Aim::at_most("median error", 0.1, median),
+                Aim::at_most("worst error", 0.25, worst),
+            ],
             rows,
             rounds,
         }
@@ -79,14 +88,13 @@ impl EmulationReport {
 
     fn summary(&self) -> String {
         format!(
-            "fio on emulated machines (median of {}) beside what the model predicts: {:.1} % off in the median, {:.1} % at most. \
-             Nothing here was measured on the machines that the profiles describe.",
+            "fio on emulated machines (median of {}), compared with what the model predicts. Nothing here was measured on the \
+             machines that the profiles describe. {}",
             match self.rounds {
                 1 => "one round".to_owned(),
                 rounds => format!("{rounds} rounds"),
             },
-            self.median * 100.0,
-            self.worst * 100.0
+            list(&self.aims).trim_end().replace('\n', "; ")
         )
     }
 
