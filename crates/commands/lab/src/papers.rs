@@ -27,8 +27,8 @@ reason. Everything is predicted; nothing is measured
 (docs/explanation/papers.md).
 
 JSON: orderings, orderings_held, pure_orderings, pure_orderings_held (of claims
-that no number says again), median_error, p90_error, aims, rows (source, item, paper,
-model, ratio), ordering_rows, bound_rows, settings, inputs, unanswered,
+that no number says again), median_error, p90_error, aims, rows (source, item,
+paper, model, ratio), ordering_rows, bound_rows, settings, inputs, unanswered,
 beyond.")]
 pub struct Arguments {
     /// A fifth of the machines' time: rougher, for a quick look

@@ -21,9 +21,9 @@ the model ran on them, and that no profile cites. Nothing is tuned on them
 (docs/explanation/validation.md). Nothing is measured.
 
 JSON: predicted; orderings, orderings_held, median_error, p90_error; aims (what,
-figure, aim, at_most, met); all, independent and held_out (rows, median_error, p90_error, worst_error); rows
-(profile, source, its setting, value, model, ratio, error); ordering_rows
-(source, profile, item, measured, model, held).")]
+figure, aim, at_most, met); all, independent and held_out (rows, median_error,
+p90_error, worst_error); rows (profile, source, its setting, value, model,
+ratio, error); ordering_rows (source, profile, item, measured, model, held).")]
 pub struct Arguments {
     #[command(flatten)]
     aims: Aims,

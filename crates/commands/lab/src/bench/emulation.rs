@@ -19,9 +19,10 @@ Examples:
 Real fio on emulated machines, from one node to eight, beside what `egeria sim`
 predicts of the same; also with delegates, of one, four and twelve per node. The
 model is told what the programs compute between two accesses, as measured, and
-nothing else. Takes a quarter of an hour; a busy host makes it longer. JSON: median, worst (of the errors), aims, rows (scenario, program,
-machine, nodes, threads, request_bytes, read_share, think_ns, dilation,
-emulated_bytes_s, predicted_bytes_s, error).
+nothing else. Takes a quarter of an hour; a busy host makes it longer.
+JSON: median, worst (of the errors), aims, rows (scenario, program, machine,
+nodes, threads, request_bytes, read_share, think_ns, dilation, emulated_bytes_s,
+predicted_bytes_s, error).
 Needs the Debian packages fio and fuse3: `make setup`.")]
 #[command(mut_arg("rounds", |arg| arg.default_value("3")))]
 pub struct Arguments {

@@ -13,6 +13,7 @@ use crate::session::slots::Me;
 use crate::session::volume::{Reported, Severity, Volume};
 use crate::session::{Locking, Reports, Slots, current, lease_words};
 use crate::types::*;
+use egeria_media::emulation::Emulation;
 use egeria_media::{Pool, PoolIndex, PoolOffset};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -259,13 +260,11 @@ impl Volume {
         Some(Me { slot, index })
     }
 
-    /// Position of the node that the thread runs on, on an emulated machine; else 0.
-    pub(crate) fn emulated_node(&self, me: Me<'_>) -> usize {
-        if self.path_mode().is_emulated() {
-            self.session.emulation().node_of_thread(&me.slot.emulated)
-        } else {
-            0
-        }
+    /// The emulated machine, if accesses take as long as there. Without one, its state is not made: it takes memory that
+    /// a program may not have.
+    pub(crate) fn emulated(&self) -> Option<&Emulation> {
+        let is_emulated = self.path_mode().is_emulated();
+        is_emulated.then(|| self.session.emulation())
     }
 
     /// Index of the pool of the node the thread runs on.

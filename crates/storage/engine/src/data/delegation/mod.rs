@@ -86,6 +86,7 @@ impl<'a> Delegation<'a> {
         delegates: usize,
     ) -> Delegation<'a> {
         let runs = bytes.div_ceil(DEFAULT_STRIPE_BLOCKS as usize * BLOCK);
+        let emulated = volume.emulated();
         let make = || Box::new(Arc::new(Board::new(volume.media.len())));
         let board = volume.delegates.board.get_or_init(make);
         Delegation {
@@ -94,8 +95,8 @@ impl<'a> Delegation<'a> {
             kind,
             board,
             delegates,
-            home: volume.emulated_node(me),
-            begun_ns: volume.session.emulation().now_ns(),
+            home: emulated.map_or(0, |emulation| emulation.node_of_thread(&me.slot.emulated)),
+            begun_ns: emulated.map_or(0, |emulation| emulation.now_ns()),
             runs: runs.div_ceil(volume.media.len()),
             runs_of_job: Default::default(),
             pieces: Cell::new(0),
@@ -140,8 +141,10 @@ impl<'a> Delegation<'a> {
 
     /// Post the runs collected for a pool. On an emulated machine, this takes what handing over takes there.
     fn post(&self, pool: usize) {
-        let emulation = self.volume.session.emulation();
-        emulation.wait(&self.me.slot.emulated, || self.post_now(pool));
+        match self.volume.emulated() {
+            None => self.post_now(pool),
+            Some(emulation) => emulation.wait(&self.me.slot.emulated, || self.post_now(pool)),
+        }
     }
 
     fn post_now(&self, pool: usize) {
@@ -220,8 +223,11 @@ impl DelegatedCopy for Delegation<'_> {
 
     /// Wait for all posted jobs. Afterwards no delegate uses the caller's memory.
     fn settle(&self) -> bool {
-        let emulation = self.volume.session.emulation();
-        emulation.wait_for_delegates(&self.me.slot.emulated, || self.settle_now())
+        let settle = || self.settle_now();
+        match self.volume.emulated() {
+            None => settle(),
+            Some(emulation) => emulation.wait_for_delegates(&self.me.slot.emulated, settle),
+        }
     }
 
     fn start_over(&self) {
@@ -235,8 +241,9 @@ impl DelegatedCopy for Delegation<'_> {
 
     /// Delegates begin with the first piece while the others are handed over.
     fn charge_handing_over(&self) {
-        let emulation = self.volume.session.emulation();
-        emulation.hand_over(&self.me.slot.emulated, self.pieces.take(), self.begun_ns);
+        if let Some(emulation) = self.volume.emulated() {
+            emulation.hand_over(&self.me.slot.emulated, self.pieces.take(), self.begun_ns);
+        }
     }
 }
 

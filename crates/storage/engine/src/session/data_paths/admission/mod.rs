@@ -231,7 +231,10 @@ impl<'v> Admitting<'v> {
             let claimed = selector.claim_own(thread);
             claimed.and_then(|()| selector.ask(thread, request, continues))
         };
-        let asked = (self.volume.session.emulation()).step(&slot.emulated, TURN_NS, ask);
+        let asked = match self.volume.emulated() {
+            None => ask(),
+            Some(emulation) => emulation.step(&slot.emulated, TURN_NS, ask),
+        };
         if self.volume.measures_admission() {
             gate.note_demand(selector.admitted() + selector.waiting());
         }
