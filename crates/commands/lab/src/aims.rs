@@ -1,4 +1,4 @@
-//! Scores end as their aims say, where a script wants that.
+//! The exit status of commands that print a score.
 
 use clap::Args;
 use egeria_cli::failure::{Failure, Outcome};

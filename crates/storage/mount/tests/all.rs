@@ -1,4 +1,4 @@
-//! Tests that run beside others, in one program: it is built and linked once. Those that fork, or count what the kernel asks
+//! Tests that can run with others in one program, which is built and linked once. Those that fork, or count what the kernel asks
 //! for in a time, are programs of their own.
 
 mod attributes;

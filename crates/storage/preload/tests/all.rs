@@ -1,4 +1,4 @@
-//! Tests that run beside others, in one program: it is built and linked once.
+//! Tests that can run with others in one program, which is built and linked once.
 
 mod bare;
 mod calls;

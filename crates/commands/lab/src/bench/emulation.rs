@@ -16,10 +16,9 @@ Examples:
   egeria-lab bench emulation --only DRAM --rounds 1
   egeria-lab bench emulation --json | jq '.worst'
 
-Real fio on emulated machines, from one node to eight, beside what `egeria sim`
-predicts of the same; also with delegates, of one, four and twelve per node. The
-model is told what the programs compute between two accesses, as measured, and
-nothing else. Takes a quarter of an hour; a busy host makes it longer.
+Real fio on emulated machines, from one node to eight, compared with what `egeria
+sim` predicts; also with one, four and twelve delegates per node. What programs
+compute between two accesses, as measured, is an input of the model. Takes a quarter of an hour; a busy host makes it longer.
 JSON: median, worst (of the errors), aims, rows (scenario, program, machine,
 nodes, threads, request_bytes, read_share, think_ns, dilation, emulated_bytes_s,
 predicted_bytes_s, error).

@@ -60,7 +60,7 @@ pub fn start(policy: System, volume: &Arc<Volume>, folder: &Path) -> Steward {
     Steward::start(target, options(policy, folder)).unwrap()
 }
 
-/// Runs `body` while so many threads do `work` again and again. They end also when `body` panics.
+/// Runs `body` while that many threads do `work` again and again. They also end when `body` panics.
 pub fn while_working(threads: usize, work: impl Fn(usize) + Sync, body: impl FnOnce()) {
     let (work, is_over) = (&work, &AtomicBool::new(false));
     std::thread::scope(|scope| {

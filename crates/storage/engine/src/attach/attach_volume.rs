@@ -487,19 +487,8 @@ impl Leaving<'_> {
         References::of(self.volume).reap_lookup_references(process);
         Users::of(self.volume).end_watch(process);
         self.volume.thread_exit();
-        let high = (self
-            .volume
-            .session
-            .header()
-            .thread_high
-            .load(Ordering::Acquire) as usize)
-            .min(THREAD_SLOTS);
-        for index in 0..high {
-            if self.volume.session.threads()[index]
-                .owner
-                .load(Ordering::Acquire)
-                == process as u64 + 1
-            {
+        for (index, slot) in self.volume.session.used_threads().iter().enumerate() {
+            if slot.owner.load(Ordering::Acquire) == process as u64 + 1 {
                 Slots::of(self.volume).release_thread_slot(index);
             }
         }

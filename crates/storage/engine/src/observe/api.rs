@@ -49,8 +49,7 @@ impl Volume {
 
     /// All threads that use the volume now, and their notes of `window`.
     pub fn threads(&self, window: u64) -> Vec<ThreadReport> {
-        let high = self.session.header().thread_high.load(Ordering::Relaxed) as usize;
-        let slots = self.session.threads()[..high.min(THREAD_SLOTS)].iter();
+        let slots = self.session.used_threads().iter();
         slots
             .enumerate()
             .filter_map(|(index, slot)| Users::of(self).report_thread(index, slot, window))

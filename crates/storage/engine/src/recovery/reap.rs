@@ -46,14 +46,8 @@ impl Reaper<'_> {
             Ok(Acquired::OwnerDied) => reaper.make_consistent(),
             Err(_) => return,
         }
-        let high = self
-            .volume
-            .session
-            .header()
-            .process_high
-            .load(Ordering::Acquire) as usize;
-        for process in 0..high.min(PROCESS_SLOTS) {
-            if self.volume.session.processes()[process].is_dead() {
+        for (process, slot) in self.volume.session.used_processes().iter().enumerate() {
+            if slot.is_dead() {
                 let _ = patience::within(REAPING_PATIENCE, || {
                     self.reap_process(process);
                     Ok(())
@@ -66,16 +60,8 @@ impl Reaper<'_> {
     /// Reap a dead process as far as no held lock prevents it. The rest is found again by its slot, which stays taken
     /// until then.
     fn reap_process(self, process: usize) {
-        let high = (self
-            .volume
-            .session
-            .header()
-            .thread_high
-            .load(Ordering::Acquire) as usize)
-            .min(THREAD_SLOTS);
         let (mut interrupted, mut done) = (0, true);
-        for index in 0..high {
-            let slot = &self.volume.session.threads()[index];
+        for (index, slot) in self.volume.session.used_threads().iter().enumerate() {
             if slot.owner.load(Ordering::Acquire) == process as u64 + 1 {
                 let was_at_work = is_at_work(slot);
                 let reaped = self.reap_thread(index);

@@ -84,7 +84,7 @@ pub fn segments(volume: uuid::Uuid) -> Vec<PathBuf> {
 pub const FILE: NewInode = NewInode::of_root(libc::S_IFREG | 0o644);
 pub const DIRECTORY: NewInode = NewInode::of_root(libc::S_IFDIR | 0o755);
 
-/// A new file with so many blocks of data, open.
+/// A new open file with this number of blocks of data.
 pub fn filled_file(volume: &Volume, blocks: u64) -> FileReference {
     let made = volume.create_open(InodeNumber::ROOT, b"file", &FILE);
     let file = volume.open(made.expect("create").ino, None).expect("open");

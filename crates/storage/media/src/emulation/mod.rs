@@ -39,6 +39,7 @@ mod cache;
 mod charge;
 mod clock;
 mod crowd;
+mod delegated;
 mod flow;
 mod id_bitmap;
 mod machine;
@@ -58,7 +59,7 @@ mod tests_of_hardware;
 mod tests_of_placing;
 mod touch;
 
-pub use charge::Order;
+pub use delegated::Handover;
 pub use egeria_machine::AccessKind;
 pub use flow::{Carried, Flow};
 pub use machine::Emulation;

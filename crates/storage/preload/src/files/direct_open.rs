@@ -153,7 +153,7 @@ impl Made {
                 break;
             }
         }
-        // The library left its volumes meanwhile, or the number is beyond its table.
+        // The library has left its volumes since, or the number is beyond its table.
         reclaim::retire(record);
         raw::close(fd);
         None

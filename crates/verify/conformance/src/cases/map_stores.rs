@@ -131,7 +131,7 @@ fn stores_behind_the_end_are_no_data() {
 }
 
 /// Fill the volume that the directory is in, to the last block. Blocks of files that earlier cases removed may
-/// still be given back meanwhile: the volume is full when a write is refused, whatever came of the write before.
+/// still be given back at that time: the volume is full when a write is refused, whatever came of the write before.
 fn fill(f: i32) {
     for bytes in [1 << 20, PAGE] {
         let data = pattern(7, bytes);

@@ -65,7 +65,7 @@ pub(crate) struct Delegation<'a> {
     home: usize,
     /// Time on the clock of an emulated machine when it began, ns.
     begun_ns: u64,
-    /// Runs of each pool that are expected.
+    /// Runs of each pool that are expected, in stripes of the default size.
     runs: usize,
     /// Runs of the job that is being filled, by pool.
     runs_of_job: [Cell<usize>; MAX_POOLS],
@@ -242,7 +242,11 @@ impl DelegatedCopy for Delegation<'_> {
     /// Delegates begin with the first piece while the others are handed over.
     fn charge_handing_over(&self) {
         if let Some(emulation) = self.volume.emulated() {
-            emulation.hand_over(&self.me.slot.emulated, self.pieces.take(), self.begun_ns);
+            emulation.charge_handing_over(
+                &self.me.slot.emulated,
+                self.pieces.take(),
+                self.begun_ns,
+            );
         }
     }
 }

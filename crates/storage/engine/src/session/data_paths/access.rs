@@ -12,7 +12,7 @@ use crate::session::slots::{Me, count};
 use crate::session::traffic::Traffic;
 use crate::session::volume::Volume;
 use crate::types::{Errno, Outcome};
-use egeria_media::emulation::{AccessKind, Order};
+use egeria_media::emulation::{AccessKind, Handover};
 use egeria_media::{CallerDestination, CallerSource, Pool, PoolIndex, PoolOffset};
 
 /// A run of bytes of a pool.
@@ -206,8 +206,8 @@ impl<'a> Access<'a> {
             let emulation = self.volume.session.emulation();
             for (pool, bytes) in self.traffic.by_pool() {
                 let part = (self.volume.session.memory_index(pool as u8), bytes);
-                let order = Order { home, pieces };
-                emulation.access_delegated(&self.me.slot.emulated, part, self.kind, order);
+                let handover = Handover { home, pieces };
+                emulation.access_delegated(&self.me.slot.emulated, part, self.kind, handover);
             }
         }
     }

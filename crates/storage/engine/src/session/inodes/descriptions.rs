@@ -1,7 +1,7 @@
 //! Slots of open descriptions: a lock per kernel file position, and the session's sums.
 
 use crate::requests::Counters;
-use crate::session::layout::{DESCRIPTION_SLOTS, THREAD_SLOTS};
+use crate::session::layout::DESCRIPTION_SLOTS;
 use crate::session::map::Session;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,10 +30,8 @@ impl Session {
 
     pub(in crate::session) fn counters_now(&self) -> Counters {
         let header = self.header();
-        let high = (header.thread_high.load(Ordering::Relaxed) as usize).min(THREAD_SLOTS);
         let mut sum = Counters::default();
-        let sources = self.threads()[..high]
-            .iter()
+        let sources = (self.used_threads().iter())
             .map(|slot| &slot.counters)
             .chain([&header.ended]);
         for source in sources {

@@ -112,10 +112,8 @@ impl Session {
         if inode.open_hint.load(Ordering::Acquire) == 0 {
             return false;
         }
-        let processes = self.processes();
-        let high =
-            (self.header().process_high.load(Ordering::Acquire) as usize).min(processes.len());
-        (0..high)
+        let processes = self.used_processes();
+        (0..processes.len())
             .filter(|process| processes[*process].pid.load(Ordering::Acquire) != 0)
             .filter(|process| counts(&processes[*process]))
             .any(|process| {

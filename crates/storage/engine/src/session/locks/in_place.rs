@@ -10,7 +10,7 @@
 use crate::format::LayoutWord;
 use crate::session::exclusion::{WritingInPlace, is_writing, say_before_looking};
 use crate::session::inode::Locked;
-use crate::session::layout::{LOADED, ProcessSlot, RANGE_LOCKS, SessionInode, THREAD_SLOTS};
+use crate::session::layout::{LOADED, ProcessSlot, RANGE_LOCKS, SessionInode};
 use crate::session::map::Session;
 use crate::session::owner_word::OwnerWord;
 use crate::session::slots::Me;
@@ -193,14 +193,9 @@ impl<'v> Locking<'v> {
     #[cold]
     fn wait_for_slots(self, me: Me<'_>, ino: u64) -> Outcome<()> {
         say_before_looking();
-        let high = self
-            .volume
-            .session
-            .header()
-            .thread_high
-            .load(Ordering::Relaxed) as usize;
-        for index in (0..high.min(THREAD_SLOTS)).filter(|index| *index != me.index) {
-            let in_place = &self.volume.session.threads()[index].in_place;
+        let threads = self.volume.session.used_threads().iter().enumerate();
+        for (index, slot) in threads.filter(|(index, _)| *index != me.index) {
+            let in_place = &slot.in_place;
             let mut wait = Wait::default();
             while is_writing(in_place, ino) {
                 if wait.pause(ino)? && self.volume.session.is_thread_dead(index) {

@@ -290,6 +290,18 @@ impl Session {
     pub fn threads(&self) -> &[ThreadSlot] {
         self.slice(self.layout.threads, THREAD_SLOTS)
     }
+    /// Thread slots that were ever taken. The number is in memory of all processes, so it is not trusted.
+    #[inline]
+    pub fn used_threads(&self) -> &[ThreadSlot] {
+        let high = self.header().thread_high.load(Ordering::Acquire) as usize;
+        &self.threads()[..high.min(THREAD_SLOTS)]
+    }
+    /// Process slots that were ever taken; as for threads.
+    #[inline]
+    pub fn used_processes(&self) -> &[ProcessSlot] {
+        let high = self.header().process_high.load(Ordering::Acquire) as usize;
+        &self.processes()[..high.min(PROCESS_SLOTS)]
+    }
     /// Slots of threads that come through mounts.
     pub fn callers(&self) -> &[CallerSlot] {
         self.slice(self.layout.callers, CALLER_SLOTS)

@@ -156,9 +156,7 @@ impl Session {
                 && slot.start_ticks.load(Ordering::Relaxed) == start_ticks
                 && slot.pid_namespace.load(Ordering::Relaxed) == namespace
         };
-        let header = self.header();
-        let high = (header.process_high.load(Ordering::Acquire) as usize).min(PROCESS_SLOTS);
-        for slot in &self.processes()[..high] {
+        for slot in self.used_processes() {
             // A slot that is being taken belongs to a live attachment.
             if ours(slot)
                 && let Ok(acquired) = slot.taking.try_lock()

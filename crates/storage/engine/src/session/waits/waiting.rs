@@ -112,13 +112,11 @@ impl Waits<'_> {
 impl Session {
     /// The slot of a thread by its kernel id.
     fn slot_of_thread(&self, thread: u64) -> Option<usize> {
-        let high = self.header().thread_high.load(Ordering::Acquire) as usize;
-        let slots = self.threads().iter().take(high);
         let is_its = |slot: &ThreadSlot| {
             slot.owner.load(Ordering::Acquire) != 0
                 && slot.thread_id.load(Ordering::Acquire) == thread
         };
-        slots.into_iter().position(is_its)
+        self.used_threads().iter().position(is_its)
     }
 }
 

@@ -321,14 +321,8 @@ impl<'v> Space<'v> {
     }
 
     pub(in crate::space) fn blocks_in_pockets(self, pool: usize) -> u64 {
-        let high = self
-            .volume
-            .session
-            .header()
-            .thread_high
-            .load(Ordering::Relaxed) as usize;
-        self.volume.session.threads()[..high.min(THREAD_SLOTS)]
-            .iter()
+        let threads = self.volume.session.used_threads().iter();
+        threads
             .filter(|slot| slot.owner.load(Ordering::Relaxed) != 0)
             .flat_map(|slot| &slot.pocket[pool])
             .map(|word| Extent::decode(word.load(Ordering::Relaxed)).count)

@@ -2,7 +2,7 @@
 //! thread waits, so an exact count is not needed.
 
 use crate::format::MAX_POOLS;
-use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
+use crate::session::layout::{AdmissionGate, ThreadSlot};
 use crate::session::map::Session;
 use std::sync::atomic::Ordering;
 
@@ -56,8 +56,7 @@ impl Session {
     /// themselves.
     pub(in crate::session) fn threads_at_pools(&self) -> [u32; MAX_POOLS] {
         let mut threads = [0; MAX_POOLS];
-        let high = self.header().thread_high.load(Ordering::Relaxed) as usize;
-        for slot in &self.threads()[..high.min(THREAD_SLOTS)] {
+        for slot in self.used_threads() {
             let mut pools = slot.awaited_pools.load(Ordering::Relaxed)
                 | slot.accessed_pool.load(Ordering::Relaxed);
             while pools != 0 {
