@@ -31,6 +31,24 @@ pub struct AccessWindow {
     pub end_ns: u64,
     /// The processes; their order does not matter.
     pub processes: Vec<ProcessAccesses>,
+    /// What moving memory took on this machine so far; `None` before the first migration.
+    #[serde(default)]
+    pub migration_cost: Option<MigrationCost>,
+    /// Memory of each node (in the machine's order) that programs could have, bytes: free, or page cache that can be
+    /// dropped. Empty where it is not known.
+    #[serde(default)]
+    pub free_bytes: Vec<u64>,
+}
+
+/// What moving the memory of processes takes, as measured.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MigrationCost {
+    /// Time that a gigabyte takes, s/GB, above 0.
+    pub s_per_gb: f64,
+    /// Bytes of the migrations that it was measured in.
+    pub bytes: u64,
+    /// The number of these migrations, at least one.
+    pub migrations: u32,
 }
 
 /// What one process did, and what has been done to it.
@@ -43,6 +61,34 @@ pub struct ProcessAccesses {
     pub running_ns: u64,
     /// How long its memory has been migrated in all, ns (`A_tm`).
     pub migrating_ns: u64,
+    /// What it gets done per second, in a unit of its own: instructions as the CPU counts them, operations in the model.
+    /// `None` where that is not counted.
+    #[serde(default)]
+    pub work_s: Option<f64>,
+    /// Whether `accesses_s` of its nodes is what their threads were seen to access. Otherwise all threads are taken to
+    /// access all of its memory, in proportion to how long they ran.
+    #[serde(default)]
+    pub accessors_known: bool,
+    /// Its memory in parts, where the source knows who accesses which: the most used first, at most [`MAX_REGIONS`].
+    #[serde(default)]
+    pub regions: Vec<RegionAccesses>,
+}
+
+/// Most regions of a process in one window.
+pub const MAX_REGIONS: usize = 4096;
+
+/// A node whose threads make this share of the accesses to some memory is taken to use it alone. Other memory is shared.
+pub const UNSHARED_SHARE: f64 = 0.8;
+
+/// Memory of a process that lies together, and the nodes whose threads access it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct RegionAccesses {
+    /// Its first address.
+    pub start: u64,
+    /// What of it lies on each node (in the machine's order), bytes.
+    pub resident_bytes: Vec<u64>,
+    /// Accesses by threads on each node (in the machine's order), per second.
+    pub accesses_s: Vec<f64>,
 }
 
 /// One node of a process.
@@ -75,6 +121,22 @@ pub enum AccessError {
     /// Accesses that are no rates.
     #[error("{process} on node {} has accesses that are no rates; give at most one finite number, 0 or more, per node", node.0)]
     Accesses { process: ProcessKey, node: NodeId },
+    /// Work that is no rate.
+    #[error("{process} has work that is no rate; give a finite number, 0 or more")]
+    Work { process: ProcessKey },
+    /// Too many regions, or regions that are none.
+    #[error(
+        "{process} has regions that are none; give at most {MAX_REGIONS}, each with at most one entry per node"
+    )]
+    Regions { process: ProcessKey },
+    /// More rooms than nodes.
+    #[error("there is room on more nodes than the machine has; use the machine it was seen on")]
+    Room,
+    /// A cost that cannot have been measured.
+    #[error(
+        "what moving memory takes is no measurement; give a finite time above 0, and at least one migration"
+    )]
+    MigrationCost,
 }
 
 impl AccessWindow {
@@ -83,6 +145,12 @@ impl AccessWindow {
     /// # Errors
     /// The first invalid part.
     pub fn validate(&self, machine: &Machine) -> Result<(), AccessError> {
+        if self.migration_cost.is_some_and(|cost| !cost.is_valid()) {
+            return Err(AccessError::MigrationCost);
+        }
+        if self.free_bytes.len() > machine.nodes.len() {
+            return Err(AccessError::Room);
+        }
         for (index, facts) in self.processes.iter().enumerate() {
             let process = facts.process;
             let earlier = &self.processes[..index];
@@ -102,13 +170,36 @@ impl AccessWindow {
                     return Err(AccessError::Accesses { process, node });
                 }
             }
+            if facts.work_s.is_some_and(|work_s| !is_rate(work_s)) {
+                return Err(AccessError::Work { process });
+            }
+            let are_regions = facts.regions.iter().all(|region| region.is_valid(machine));
+            if !are_regions || facts.regions.len() > MAX_REGIONS {
+                return Err(AccessError::Regions { process });
+            }
         }
         Ok(())
     }
 }
 
+impl MigrationCost {
+    /// Whether it can have been measured.
+    pub fn is_valid(&self) -> bool {
+        self.s_per_gb.is_finite() && self.s_per_gb > 0.0 && self.migrations > 0
+    }
+}
+
 fn is_rate(rate: f64) -> bool {
     rate.is_finite() && rate >= 0.0
+}
+
+impl RegionAccesses {
+    fn is_valid(&self, machine: &Machine) -> bool {
+        let (nodes, mut rates) = (machine.nodes.len(), self.accesses_s.iter());
+        self.accesses_s.len() <= nodes
+            && self.resident_bytes.len() <= nodes
+            && rates.all(|rate| is_rate(*rate))
+    }
 }
 
 impl NodeAccesses {

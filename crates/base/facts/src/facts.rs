@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AccessWindow, FileFacts, MediumFacts, Window};
+use crate::{AccessWindow, FileFacts, MediumFacts, MemoryTraffic, Window};
 
 /// The facts of one stretch of time. Lists that the source does not fill are empty: the stages that need them then
 /// decide nothing.
@@ -14,10 +14,13 @@ pub struct Facts {
     pub window: Window,
     /// Accesses to memory per process and node, without those that file I/O makes (AsymSched).
     pub accesses: AccessWindow,
-    /// Nodes with persistent memory (PATS, OdinFS), in any order; each at most once.
+    /// Nodes with persistent memory (PATS, OdinFS), or with known room for data (relocation), in any order; each at most once.
     pub media: Vec<MediumFacts>,
     /// The files used most, and those that lie on full nodes (relocation), in any order; each at most once.
     pub files: Vec<FileFacts>,
+    /// Traffic of memories of all programs, where hardware counts it, in any order; each memory of a node at most once.
+    #[serde(default)]
+    pub memories: Vec<MemoryTraffic>,
 }
 
 impl From<Window> for Facts {
@@ -33,11 +36,12 @@ impl Facts {
             accesses: AccessWindow {
                 number: window.number,
                 end_ns: window.start_ns.saturating_add(window.duration_ns),
-                processes: Vec::new(),
+                ..AccessWindow::default()
             },
             window,
             media: Vec::new(),
             files: Vec::new(),
+            memories: Vec::new(),
         }
     }
 
@@ -52,6 +56,9 @@ impl Facts {
         }
         facts.media.sort_by_key(|medium| medium.node);
         facts.files.sort_by_key(|file| file.file);
+        facts
+            .memories
+            .sort_by_key(|memory| (memory.node, memory.kind));
         facts
     }
 }

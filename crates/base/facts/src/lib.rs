@@ -23,10 +23,14 @@ mod medium;
 mod node;
 mod source;
 mod thread;
+mod traffic;
 mod validate;
 mod window;
 
-pub use accesses::{AccessError, AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+pub use accesses::{
+    AccessError, AccessWindow, MAX_REGIONS, MigrationCost, NodeAccesses, ProcessAccesses,
+    ProcessKey, RegionAccesses, UNSHARED_SHARE,
+};
 pub use cpu_set::CpuSet;
 pub use error::{FactsError, WindowError};
 pub use facts::Facts;
@@ -35,5 +39,6 @@ pub use medium::{Measured, MediumFacts, Mix};
 pub use node::NodeFacts;
 pub use source::FactSource;
 pub use thread::{MAX_NAME_CHARS, ThreadFacts, ThreadKey, printable_name, printable_path};
+pub use traffic::{MemoryTraffic, TrafficOrigin};
 pub use validate::{MAX_COUNTER, MAX_DURATION_NS, MAX_FILE_FACTS, MAX_FILES, MAX_THREADS};
 pub use window::Window;

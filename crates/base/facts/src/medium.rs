@@ -1,4 +1,4 @@
-//! What is known about the persistent memory of one node.
+//! What is known about the memory of one node that data lies in.
 
 use egeria_machine::NodeId;
 use serde::{Deserialize, Serialize};
@@ -27,11 +27,11 @@ pub struct Measured {
     pub dram_bytes_s: Option<f64>,
 }
 
-/// The persistent memory of one node in the window.
+/// The memory of one node that data lies in, in the window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MediumFacts {
     pub node: NodeId,
-    /// Requests, threads at it and throughput, under the limit that the plan before set.
+    /// Requests, threads at it and throughput, under the limit that the plan before set; of persistent memory only.
     pub measured: Measured,
     /// Room for more data there, bytes; `None` if it is not known, which counts as enough.
     #[serde(default)]

@@ -45,6 +45,20 @@ impl Facts {
                 return Err(FactsError::MediumTwice { node: medium.node });
             }
         }
+        for (index, memory) in self.memories.iter().enumerate() {
+            let node = memory.node;
+            if machine.index_of(node).is_none() {
+                return Err(FactsError::MediumNowhere { node });
+            }
+            let mut others = self.memories[..index].iter();
+            if others.any(|other| (other.node, other.kind) == (node, memory.kind)) {
+                return Err(FactsError::MediumTwice { node });
+            }
+            let rates = [memory.read_bytes_s, memory.written_bytes_s];
+            if !rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0) {
+                return Err(FactsError::Medium { node });
+            }
+        }
         if self.files.len() > MAX_FILE_FACTS {
             return Err(FactsError::TooManyFiles {
                 count: self.files.len(),

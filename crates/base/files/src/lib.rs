@@ -4,6 +4,7 @@
 //! [`Error`] is how scratch volumes, child processes and measurements fail.
 
 mod error;
+mod state;
 mod trust;
 mod way;
 
@@ -16,6 +17,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::CWD;
 
 pub use error::{Error, Result};
+pub use state::state_directory;
 pub use trust::user;
 use trust::{is_trusted, refused};
 pub use way::Way;
@@ -238,6 +240,7 @@ pub fn close_to_others(file: &File) -> io::Result<()> {
 mod tests {
     use super::trust::{UNMAPPED, is_mapped};
     use super::*;
+    use egeria_harness::testing::skip;
     use std::os::unix::fs::{chown, lchown, symlink};
 
     const NOBODY: Option<u32> = Some(65_534);
@@ -245,7 +248,7 @@ mod tests {
     fn is_root() -> bool {
         let root = user() == ROOT && is_mapped(UNMAPPED);
         if !root {
-            eprintln!("SKIPPED: only root can make files of other users");
+            skip("only root can make files of other users");
         }
         root
     }

@@ -310,14 +310,38 @@ impl AccessCosts {
         });
         let mixed = medium.mixed(is_remote, beside.written_share, accessors);
         let own_ns = own_ns / balance * mixed;
-        let turns = access.kind == AccessKind::Read && beside.shared_reads;
-        if !is_remote || !turns || memory.directory_write_share <= 0.0 {
+        let directory_bytes = self.directory_bytes(access, beside);
+        if directory_bytes <= 0.0 {
             return own_ns;
         }
         let directory_ns = between(accessors, |threads| {
             medium.service_ns(access.bytes, AccessKind::Write, false, threads)
         });
-        own_ns + directory_ns * memory.directory_write_share
+        own_ns + directory_ns * directory_bytes / access.bytes as f64
+    }
+
+    /// Bytes that a remote read makes the memory write to its directory, where several nodes read the same lines.
+    fn directory_bytes(&self, access: &Access, beside: Beside) -> f64 {
+        let place = &self.places[access.place];
+        let changes = access.kind == AccessKind::Read && beside.shared_reads;
+        if changes && access.home != place.node {
+            access.bytes as f64 * place.memory.directory_write_share.max(0.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// Bytes that an access makes the medium write: whole grains, unless writes in a row are combined, and its directory.
+    /// What more a medium writes because too many threads write at once is in its curve, not here.
+    pub fn medium_written_bytes(&self, access: &Access, beside: Beside) -> f64 {
+        let grain_bytes = self.places[access.place].memory.granularity_bytes;
+        match (access.kind, access.pattern) {
+            (AccessKind::Read, _) => self.directory_bytes(access, beside),
+            (AccessKind::Write, Pattern::Sequential) => access.bytes as f64,
+            (AccessKind::Write, Pattern::Random) => {
+                access.bytes.next_multiple_of(grain_bytes) as f64
+            }
+        }
     }
 
     /// Cache lines that a thread in the middle of an access keeps on their way.

@@ -24,8 +24,11 @@
 mod check;
 pub mod costs;
 mod cpu_list;
+pub mod curves;
 mod error;
 pub mod fair;
+mod file_medium;
+mod groups;
 mod links;
 mod names;
 mod picture;
@@ -33,11 +36,15 @@ mod sources;
 mod table;
 mod types;
 mod units;
+mod weights;
 
 pub use cpu_list::{format_cpu_list, parse_cpu_list};
 pub use error::MachineError;
+pub use file_medium::NEARLY_ALL;
+pub use groups::{Group, GroupSource, Groups};
 pub use links::{Lane, Paths};
 pub use names::{NamedPath, exact_path, printable, printable_lines};
+pub use sources::CALIBRATED;
 pub use sources::facts::{Fact, FactValue};
 pub use sources::file;
 pub use sources::input::read_text;
@@ -55,3 +62,4 @@ pub use types::model::{
     AccessClass, LOCAL_DISTANCE, Machine, Node, PersistentRegion, PoolBandwidth, RegionKind, Source,
 };
 pub use units::{format_bandwidth, format_bytes};
+pub use weights::{KERNEL_WEIGHTS, KernelWeights, turns, weights};

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::{
-    EmulatedNode, Hardware, Machine, Memory, MemoryKind, Node, RegionKind, Source,
+    CpuId, EmulatedNode, Hardware, Machine, Memory, MemoryKind, Node, RegionKind, Source,
     format_bandwidth, format_bytes, format_cpu_list,
 };
 
@@ -35,8 +35,29 @@ impl Machine {
             text.push('\n');
             self.draw_distances(&mut text);
         }
+        self.draw_groups(&mut text);
         self.draw_links(&mut text);
         text
+    }
+
+    /// A line for each socket, where one has several nodes.
+    fn draw_groups(&self, text: &mut String) {
+        let groups = self.list_groups();
+        if groups.len() == self.nodes.len() {
+            return;
+        }
+        text.push_str("\ngroups\n");
+        for group in groups {
+            // Node numbers borrow the CPU list's format.
+            let nodes: Vec<CpuId> = group.nodes.iter().map(|node| CpuId(node.0)).collect();
+            let plural = if nodes.len() == 1 { "" } else { "s" };
+            let nodes = format!("node{plural} {}", format_cpu_list(&nodes));
+            let line = match group.socket {
+                Some(socket) => format!("  socket {socket}: {nodes}"),
+                None => format!("  {nodes}"),
+            };
+            push_line(text, &fit(&line, MAX_COLUMNS));
+        }
     }
 
     /// One line per link, both directions on it.
@@ -187,13 +208,13 @@ impl Machine {
 
     /// As `node 3: 10 to 3; 16 to 0-2; 22 to 4-63`.
     fn describe_distances(&self, from: usize, text: &mut String) {
-        let mut by_distance = std::collections::BTreeMap::<u32, Vec<crate::CpuId>>::new();
+        let mut by_distance = std::collections::BTreeMap::<u32, Vec<CpuId>>::new();
         for (node, &distance) in self.nodes.iter().zip(&self.distances[from]) {
             // Node numbers borrow the CPU list's format.
             by_distance
                 .entry(distance)
                 .or_default()
-                .push(crate::CpuId(node.id.0));
+                .push(CpuId(node.id.0));
         }
         let mut line = format!("  node {}:", self.nodes[from].id.0);
         for (distance, nodes) in by_distance {

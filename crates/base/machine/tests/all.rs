@@ -2,6 +2,7 @@
 
 mod bulldozer;
 mod fair;
+mod groups;
 mod links;
 mod machine_file;
 mod machines;
@@ -10,3 +11,4 @@ mod picture;
 mod profiles;
 mod sysfs_nonsense;
 mod sysfs_trees;
+mod weights;

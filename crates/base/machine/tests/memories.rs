@@ -185,8 +185,16 @@ fn pool_bandwidth_is_kept_and_checked() {
     };
     let machine = read(&text("", &table("2.25e9"))).unwrap();
     assert_eq!(read(&machine.to_toml()).unwrap(), machine);
-    let pool = machine.nodes[0].pool_bandwidth.unwrap();
+    let pool = machine.nodes[0].pool_bandwidth.as_ref().unwrap();
     assert_eq!((pool.read_bytes_s, pool.write_bytes_s), (6.8e9, 2.25e9));
+    let curves = "2.25e9\nread_curve = [[4, 1.0], [8, 0.5]]\nmix_curve = [[0.5, 0.8]]";
+    let machine = read(&text("", &table(curves))).unwrap();
+    assert_eq!(read(&machine.to_toml()).unwrap(), machine);
+    let pool = machine.nodes[0].pool_bandwidth.as_ref().unwrap();
+    assert_eq!(pool.read_curve, [(4, 1.0), (8, 0.5)]);
+    assert!(pool.is_valid());
+    let line = refusal("", &table("2.25e9\nwrite_curve = [[8, 0.5], [4, 1.0]]"));
+    assert!(line.contains("pool_bandwidth.write_curve[1]"), "{line}");
     let line = refusal("", &table("-1.0"));
     assert!(
         line.contains("nodes[0].pool_bandwidth.write_bytes_s"),

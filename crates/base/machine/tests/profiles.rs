@@ -24,6 +24,49 @@ fn near(found: f64, expected: f64, share: f64) -> bool {
     (found - expected).abs() <= expected.abs() * share
 }
 
+/// What one thread gets is either measured with one thread or assumed, and each profile says which.
+#[test]
+fn figures_of_one_thread_have_a_source_of_one_thread() {
+    for name in Machine::profile_names() {
+        let path = format!("{}/profiles/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut explained: Vec<&str> = Vec::new();
+        let (mut comment, mut last) = (String::new(), "");
+        for line in text.lines() {
+            if line.starts_with('#') {
+                if !last.starts_with('#') {
+                    comment.clear();
+                }
+                comment.push_str(line);
+            } else if line.contains("_stream_bytes_s") && !explained.contains(&line) {
+                explained.push(line);
+                assert!(is_of_one_thread(&comment), "{name}: {line}: {comment:?}");
+            } else if line.is_empty() || !line.contains("_stream_bytes_s") {
+                comment.clear();
+            }
+            last = line;
+        }
+        assert!(!explained.is_empty(), "{name}");
+    }
+}
+
+/// Whether a comment speaks of one thread, and of several only to assume something of one.
+fn is_of_one_thread(comment: &str) -> bool {
+    let words: Vec<&str> = comment.split_whitespace().collect();
+    let is_many = |pair: &[&str]| {
+        let count: u32 = pair[0].parse().unwrap_or(0);
+        count > 1
+            && ["cores", "threads", "CPUs"]
+                .iter()
+                .any(|word| pair[1].starts_with(word))
+    };
+    let is_assumed = comment.to_lowercase().contains("assumed");
+    let is_one = ["ne thread", "ne core"]
+        .iter()
+        .any(|one| comment.contains(one));
+    is_assumed || (is_one && !words.windows(2).any(is_many))
+}
+
 #[test]
 fn every_profile_loads_and_its_nodes_have_cpus() {
     for name in Machine::profile_names() {
@@ -200,6 +243,7 @@ fn the_llc_is_scaled_like_the_workloads() {
 /// A hand-made node whose arithmetic can be done in the head.
 fn simple() -> EmulatedNode {
     EmulatedNode {
+        kind: MemoryKind::Persistent,
         cores: 4,
         dimms: 1,
         read_bytes_s: 4e9,

@@ -33,6 +33,7 @@ fn cpus(ranges: &[std::ops::RangeInclusive<u16>]) -> Vec<CpuId> {
 fn plain_node(id: u16, cpus: Vec<CpuId>, total_kib: u64, free_kib: u64) -> Node {
     Node {
         id: NodeId(id),
+        socket: None,
         cpus,
         memory_bytes: total_kib * KIB,
         free_bytes: Some(free_kib * KIB),

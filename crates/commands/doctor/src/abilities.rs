@@ -6,22 +6,13 @@ use serde::Serialize;
 
 use crate::capabilities::Capability;
 use crate::facts::Facts;
-use crate::probes::{Probes, Sampling};
+use crate::placement;
+use crate::probes::{Probes, Sampling, Traffic};
+pub use crate::verdict::State;
+use crate::verdict::{Verdict, fails, limited, works};
 
 /// Free space of `/dev/shm` below which volumes of usual sizes cannot be attached.
 const MIN_SHARED_BYTES: u64 = 64 << 20;
-
-/// How far something works.
-#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    Works,
-    /// With what is said.
-    Limited,
-    Fails,
-    /// The machine has nothing that it is for.
-    Absent,
-}
 
 /// Something that a user of Egeria wants to do.
 #[derive(Serialize, Clone, PartialEq, Eq, Debug)]
@@ -36,9 +27,6 @@ pub struct Ability {
     /// The command that makes it work, or work better.
     pub fix: Option<String>,
 }
-
-/// How far, why, and what to do about it.
-type Verdict = (State, String, Option<String>);
 
 pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
     let ability = |name, commands, (state, because, fix): Verdict| Ability {
@@ -65,6 +53,11 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
             accesses(facts, probes),
         ),
         ability(
+            "memory_traffic",
+            "steward, run --policy",
+            traffic(facts, probes),
+        ),
+        ability(
             "thread_placement",
             "steward, run --policy",
             threads(facts, probes),
@@ -75,19 +68,25 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
             "top --all, steward --pid",
             sampling(facts, probes),
         ),
+        ability(
+            "machine_file",
+            "steward, run --policy",
+            placement::machine_file(facts),
+        ),
+        ability(
+            "links",
+            "steward --policy asymsched",
+            placement::links(facts),
+        ),
+        ability("node_groups", "steward", placement::groups(facts)),
+        ability(
+            "interleave_weights",
+            "weights, warm --spread, move --spread",
+            placement::weights(facts),
+        ),
+        ability("numa_balancing", "steward", placement::balancing(facts)),
+        ability("numad", "steward", placement::numad(facts)),
     ]
-}
-
-fn works(because: impl Into<String>) -> Verdict {
-    (State::Works, because.into(), None)
-}
-
-fn limited(because: impl Into<String>, fix: impl Into<String>) -> Verdict {
-    (State::Limited, because.into(), Some(fix.into()))
-}
-
-fn fails(because: impl Into<String>, fix: impl Into<String>) -> Verdict {
-    (State::Fails, because.into(), Some(fix.into()))
 }
 
 fn in_container(facts: &Facts) -> bool {
@@ -304,6 +303,27 @@ fn moving(facts: &Facts, probes: &Probes) -> Verdict {
             "sudo egeria move --pid …",
         ),
         Ok(()) => works(format!("between {nodes} nodes")),
+    }
+}
+
+/// Whether programs outside a volume count when its memory is judged.
+fn traffic(facts: &Facts, probes: &Probes) -> Verdict {
+    match &probes.traffic {
+        Traffic::Works(counted) => works(format!("hardware counts all programs: {counted}")),
+        Traffic::NotAllowed => limited(
+            "threads are summed; this user may not have memory controllers count all programs",
+            if in_container(facts) {
+                CONTAINER_WITH_BPF
+            } else {
+                "sudo egeria …, or sysctl -w kernel.perf_event_paranoid=0"
+            },
+        ),
+        Traffic::Absent(why) => {
+            let why = why.split("; ").next().unwrap_or_default();
+            let because =
+                format!("threads are summed, and programs outside a volume do not count: {why}");
+            (State::Absent, because, None)
+        }
     }
 }
 

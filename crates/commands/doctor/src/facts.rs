@@ -3,10 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use egeria_machine::{CpuId, Machine, MachineError, NodeId, parse_cpu_list};
+use egeria_machine::{
+    CALIBRATED, CpuId, KernelWeights, Machine, MachineError, NodeId, parse_cpu_list, read_text,
+};
 
 use crate::capabilities::Capabilities;
 use crate::{container, limits};
+
+/// No machine file is larger.
+const MAX_MACHINE_FILE_BYTES: u64 = 1 << 20;
 
 /// What is known of a machine and of this process on it. What the kernel does not say is `None`.
 #[derive(Debug)]
@@ -15,6 +20,12 @@ pub struct Facts {
     pub kernel: Option<String>,
     /// Nodes, CPUs, memory, persistent memory.
     pub machine: Machine,
+    /// The machine as calibrated or described by root, or why that file cannot be used; `None` without one.
+    pub described: Option<Result<Machine, String>>,
+    /// The kernel's weights of nodes; `None` where it has none.
+    pub weights: Option<KernelWeights>,
+    /// The process number of numad, if it runs.
+    pub numad: Option<u32>,
     /// The kernel shows nodes at all.
     pub has_nodes: bool,
     /// CPUs that this process may use.
@@ -69,6 +80,9 @@ impl Facts {
         Ok(Facts {
             kernel: word("proc/sys/kernel/osrelease"),
             machine: Machine::from_sysfs(root)?,
+            described: described(root),
+            weights: KernelWeights::read(root),
+            numad: process_called(root, "numad"),
             has_nodes: root.join("sys/devices/system/node/node0").exists(),
             allowed_cpus: allowed("Cpus_allowed_list:"),
             allowed_nodes: allowed("Mems_allowed_list:")
@@ -97,6 +111,14 @@ impl Facts {
         })
     }
 
+    /// The machine as root described it, if that describes these nodes; else as the kernel shows it.
+    pub fn known(&self) -> &Machine {
+        let ids = |machine: &Machine| machine.nodes.iter().map(|node| node.id).collect::<Vec<_>>();
+        let described = self.described.iter().flatten();
+        let mut here = described.filter(|machine| ids(machine) == ids(&self.machine));
+        here.next().unwrap_or(&self.machine)
+    }
+
     /// Major and minor number of the kernel.
     pub fn version(&self) -> Option<(u32, u32)> {
         let mut numbers = self
@@ -123,6 +145,27 @@ impl Facts {
             .filter(|node| !node.cpus.is_empty());
         nodes.map(|node| node.id).collect()
     }
+}
+
+/// The machine file that is used where none is named.
+fn described(root: &Path) -> Option<Result<Machine, String>> {
+    let path = root.join(CALIBRATED.trim_start_matches('/'));
+    path.exists().then(|| {
+        let text = read_text(&path, MAX_MACHINE_FILE_BYTES, "write it again");
+        let machine = text.and_then(|text| Machine::from_toml(&text, &path));
+        machine.map_err(|error| error.to_string())
+    })
+}
+
+/// The first process of this name.
+fn process_called(root: &Path, name: &str) -> Option<u32> {
+    let processes = fs::read_dir(root.join("proc")).ok()?;
+    let number = |entry: fs::DirEntry| -> Option<u32> {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let own = fs::read_to_string(entry.path().join("comm")).ok()?;
+        (own.trim_end() == name).then_some(number)
+    };
+    processes.flatten().filter_map(number).min()
 }
 
 fn list(status: &str, key: &str) -> Vec<CpuId> {

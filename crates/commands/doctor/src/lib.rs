@@ -10,9 +10,12 @@ mod capabilities;
 mod container;
 mod facts;
 mod limits;
+mod placement;
+pub mod policies;
 mod probes;
+mod verdict;
 
 pub use abilities::{Ability, State};
 pub use capabilities::{Capabilities, Capability};
 pub use facts::{Facts, HugePages};
-pub use probes::{Probes, Sampling, SharedMemory};
+pub use probes::{Probes, Sampling, SharedMemory, Traffic};

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use egeria_machine::Machine;
 use egeria_pages::accesses::Referenced;
 use egeria_pages::probe;
-use egeria_perf::{Event, EventSampler};
+use egeria_perf::{Event, EventSampler, MemoryCounters, MemoryEvents, PerfError};
 
 /// Answers; an error is its number.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub struct Probes {
     /// Sampling accesses by the processor's PMU.
     pub pmu: Sampling,
     pub page_faults: Sampling,
+    /// Counting the traffic of memories: what is counted.
+    pub traffic: Traffic,
     /// Choosing CPUs (`sched_setaffinity`).
     pub affinity: Result<(), i32>,
     /// Loading programs into the kernel (`bpf`).
@@ -54,6 +57,36 @@ impl Sampling {
     }
 }
 
+/// Whether hardware counts the traffic of memories of all programs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Traffic {
+    /// What is counted.
+    Works(String),
+    /// With more rights.
+    NotAllowed,
+    /// Why it is not.
+    Absent(String),
+}
+
+impl Traffic {
+    fn take(machine: Option<&Machine>) -> Traffic {
+        let none = || Traffic::Absent(PerfError::NoMemoryPmu.to_string());
+        let Some(machine) = machine else {
+            return none();
+        };
+        let found = MemoryEvents::find(Path::new("/"), machine);
+        match MemoryCounters::begin(&found) {
+            Ok(_) => Traffic::Works(found.description()),
+            Err(error) if error.is_of_rights() => Traffic::NotAllowed,
+            Err(PerfError::NoMemoryPmu) => match found.left_out.first() {
+                Some(line) => Traffic::Absent(line.clone()),
+                None => none(),
+            },
+            Err(error) => Traffic::Absent(error.to_string()),
+        }
+    }
+}
+
 /// The file system that sessions are in.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedMemory {
@@ -76,6 +109,7 @@ impl Probes {
             accesses: Referenced::check().map_err(number),
             pmu: Sampling::of(&Event::of_pmu(Path::new("/"))),
             page_faults: Sampling::of(&[Event::page_faults()]),
+            traffic: Traffic::take(Machine::detect().ok().as_ref()),
             affinity: probe::affinity().map_err(number),
             bpf: egeria_bpf::check().map_err(number),
             shared_memory: shared_memory(Path::new("/dev/shm")),

@@ -1,120 +1,28 @@
 //! What is said of machines that are not here: their files below a root, and what their kernels would answer.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 
-use egeria_doctor::{Ability, Facts, Probes, Sampling, SharedMemory, State, abilities};
-use tempfile::TempDir;
+use common::{FILE, Machine, machine_file, root};
+use egeria_doctor::{Facts, Probes, Sampling, SharedMemory, State, Traffic};
 
-/// A server with two nodes, each with two CPUs, and all that Egeria needs.
-struct Machine(TempDir);
-
-impl Machine {
-    fn new() -> Machine {
-        let machine = Machine(tempfile::tempdir().unwrap());
-        for node in 0..2 {
-            let first = node * 2;
-            let directory = format!("sys/devices/system/node/node{node}");
-            machine.file(
-                &format!("{directory}/cpulist"),
-                &format!("{first}-{}\n", first + 1),
-            );
-            machine.file(
-                &format!("{directory}/distance"),
-                if node == 0 { "10 21\n" } else { "21 10\n" },
-            );
-            let meminfo =
-                format!("Node {node} MemTotal: 16777216 kB\nNode {node} MemFree: 8388608 kB\n");
-            machine.file(&format!("{directory}/meminfo"), &meminfo);
-        }
-        machine.file("sys/devices/system/cpu/online", "0-3\n");
-        machine.file("sys/kernel/btf/vmlinux", "");
-        machine.file(
-            "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
-            "8\n",
-        );
-        machine.file(
-            "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
-            "3\n",
-        );
-        machine.file(
-            "sys/kernel/mm/transparent_hugepage/enabled",
-            "always [madvise] never\n",
-        );
-        machine.file("proc/sys/kernel/osrelease", "6.12.107-cloud-amd64\n");
-        machine.file("proc/sys/kernel/numa_balancing", "0\n");
-        machine.file("proc/sys/kernel/perf_event_paranoid", "1\n");
-        machine.file("proc/filesystems", "nodev\ttmpfs\nnodev\tfuse\n\text4\n");
-        machine.file("proc/self/cgroup", "0::/user.slice\n");
-        machine.file("proc/self/numa_maps", "");
-        machine.status("000001ffffffffff", "0-3", "0-1");
-        machine
-    }
-
-    fn file(&self, path: &str, text: &str) {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    fn status(&self, capabilities: &str, cpus: &str, nodes: &str) {
-        self.bounded_status(capabilities, "000001ffffffffff", cpus, nodes);
-    }
-
-    fn bounded_status(&self, capabilities: &str, bounding: &str, cpus: &str, nodes: &str) {
-        let text = format!(
-            "Name:\tx\nNoNewPrivs:\t0\nCapEff:\t{capabilities}\nCapBnd:\t{bounding}\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{nodes}\n"
-        );
-        self.file("proc/self/status", &text);
-    }
-
-    fn facts(&self) -> Facts {
-        Facts::read(self.0.path()).unwrap()
-    }
-
-    fn abilities(&self, probes: &Probes) -> Vec<Ability> {
-        abilities::of(&self.facts(), probes)
-    }
-
-    /// Checks one ability, and words of its reason and fix.
-    #[track_caller]
-    fn says(&self, probes: &Probes, name: &str, state: State, words: &[&str]) {
-        let abilities = self.abilities(probes);
-        let ability = abilities
-            .iter()
-            .find(|ability| ability.name == name)
-            .unwrap();
-        assert_eq!(ability.state, state, "{ability:?}");
-        for word in words {
-            let said = format!(
-                "{} {}",
-                ability.because,
-                ability.fix.as_deref().unwrap_or("")
-            );
-            assert!(said.contains(word), "{word:?} is not in {said:?}");
-        }
-    }
-}
-
-/// A kernel that allows root everything.
-fn root() -> Probes {
-    Probes {
-        is_root: true,
-        fuse: Ok(()),
-        has_fusermount: true,
-        cachestat: Ok(()),
-        page_nodes: Ok(()),
-        memory_policy: Ok(()),
-        accesses: Ok(()),
-        pmu: Sampling::Works,
-        page_faults: Sampling::Works,
-        affinity: Ok(()),
-        bpf: Ok(()),
-        shared_memory: Some(SharedMemory {
-            bytes: 1 << 34,
-            free_bytes: 1 << 33,
-        }),
-    }
+#[test]
+fn doctor_says_whether_memories_are_counted_for_all_programs() {
+    let machine = Machine::new();
+    let name = "memory_traffic";
+    machine.says(&root(), name, State::Works, &["dram (6 PMUs)"]);
+    let with = |traffic| Probes { traffic, ..root() };
+    let words = ["may not", "perf_event_paranoid=0"];
+    machine.says(&with(Traffic::NotAllowed), name, State::Limited, &words);
+    let why = Traffic::Absent("amd_df is not used: it has no file `cpumask`".to_owned());
+    machine.says(
+        &with(why),
+        name,
+        State::Absent,
+        &["threads are summed", "amd_df"],
+    );
 }
 
 /// The same in a virtual machine that may not sample page faults either.
@@ -161,6 +69,11 @@ fn the_best_way_to_see_accesses_and_its_limits_are_shown() {
 #[test]
 fn only_persistent_memory_is_absent_on_a_full_machine() {
     let machine = Machine::new();
+    machine.file(FILE, &machine_file(&[10.0, 10.0], ""));
+    for node in 0..2 {
+        let path = format!("sys/kernel/mm/mempolicy/weighted_interleave/node{node}");
+        machine.file(&path, "1\n");
+    }
     for ability in machine.abilities(&root()) {
         let expected = match ability.name {
             "persistent_memory" => State::Absent,
@@ -257,7 +170,7 @@ fn a_container_is_named_with_the_options_it_lacks() {
     machine.says(&inside, "mounts", State::Fails, &["--device /dev/fuse"]);
     let with_device = Probes {
         fuse: Ok(()),
-        ..inside
+        ..inside.clone()
     };
     machine.says(
         &with_device,

@@ -52,6 +52,8 @@ pub enum Command {
     Warm(commands::control::warm::Arguments),
     /// Move the memory of processes, or the page cache of files, to chosen nodes
     Move(commands::control::move_pages::Arguments),
+    /// Show or set the kernel's weights of nodes, for memory that programs spread
+    Weights(commands::control::weights::Arguments),
     /// Migrate threads to their data, and log why
     Steward(commands::control::steward::Arguments),
     /// Explain thread migrations and the other actions of a steward: why, and with which result

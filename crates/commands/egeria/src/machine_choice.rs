@@ -45,8 +45,7 @@ fn memory_kind(text: &str) -> Result<MemoryKind, String> {
 
 /// No machine file is nearly as large.
 const MAX_MACHINE_FILE_BYTES: u64 = 4 << 20;
-/// The machine file that root has had written for this machine, used where none is named.
-pub const CALIBRATED: &str = "/etc/egeria/machine.toml";
+pub use egeria_machine::CALIBRATED;
 
 impl MachineArguments {
     /// The machine meant: without a name this one, as calibrated where root has had that done.

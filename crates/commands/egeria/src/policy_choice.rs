@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use clap::Args;
 use egeria_machine::Machine;
 use egeria_pages::accesses::Way;
-use egeria_policy::planner::{Settings, System};
+use egeria_policy::SettingError;
+use egeria_policy::planner::{Place, Settings, System};
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
 
 use egeria_cli::durations;
@@ -30,7 +31,7 @@ pub struct StewardArguments {
     /// machine that would need long for that]
     #[arg(long, value_name = "MS", value_parser = durations::window_ns)]
     window: Option<u64>,
-    /// How accesses to memory are seen, without a volume: pmu, page-tables or page-faults [default: the first of these that works
+    /// How accesses to memory are seen, without a volume: pmu, write-faults, page-tables or page-faults [default: the first that works
     /// here; each sees more than the next]
     #[arg(long, value_name = "WAY", value_parser = Way::from_str)]
     memory_source: Option<Way>,
@@ -53,7 +54,7 @@ impl StewardArguments {
 
     /// The policy's settings as asked for.
     pub fn settings(&self, policy: System) -> Outcome<Settings> {
-        settings(policy, &self.set)
+        settings(policy, &self.set, Place::Live)
     }
 
     /// Starts a steward for the threads in scope.
@@ -67,6 +68,7 @@ impl StewardArguments {
         let options = StewardOptions {
             policy: policy.to_string(),
             settings: self.settings(policy)?,
+            given: names(&self.set).map(str::to_owned).collect(),
             window_ns: self.window.unwrap_or_else(|| default_window_ns(&target)),
             machine: machine.clone(),
             scope,
@@ -94,14 +96,34 @@ fn default_window_ns(target: &Target) -> u64 {
     }
 }
 
-/// The settings of a policy with what `--set` says.
-pub fn settings(policy: System, pairs: &[String]) -> Outcome<Settings> {
+/// The settings of a policy with what `--set` says. What would change nothing is refused.
+pub fn settings(policy: System, pairs: &[String], place: Place) -> Outcome<Settings> {
+    let settings = set(policy, pairs)?;
+    refuse_idle(pairs, |name| settings.check_acts(name, place).err())?;
+    Ok(settings)
+}
+
+/// The settings of a policy with what `--set` says, also where that is for other policies.
+pub fn set(policy: System, pairs: &[String]) -> Outcome<Settings> {
     let mut settings = policy.settings();
     for pair in pairs {
         let set = settings.set_pair(pair);
         set.map_err(|error| Failure::Usage(format!("--set {pair}: {error}")))?;
     }
     Ok(settings)
+}
+
+/// Fails for the first setting that changes nothing.
+pub fn refuse_idle(pairs: &[String], idle: impl Fn(&str) -> Option<SettingError>) -> Outcome<()> {
+    let mut each = pairs.iter().zip(names(pairs));
+    match each.find_map(|(pair, name)| Some((pair, idle(name)?))) {
+        Some((pair, error)) => Err(Failure::Usage(format!("--set {pair}: {error}"))),
+        None => Ok(()),
+    }
+}
+
+fn names(pairs: &[String]) -> impl Iterator<Item = &str> {
+    (pairs.iter()).map(|pair| pair.split('=').next().unwrap_or_default().trim())
 }
 
 /// The values of `--policy`.

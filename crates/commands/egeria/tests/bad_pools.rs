@@ -101,6 +101,19 @@ fn the_same_pool_twice() {
     run(["mkfs", "--pool", &pool, "--pool", &pool]).refused(1, &[text(&sandbox.path("p"))]);
 }
 
+/// A machine may have 64 nodes, a volume has at most 16 pools.
+#[test]
+fn more_pools_than_a_volume_has_are_refused() {
+    let sandbox = Sandbox::new();
+    let pools: Vec<String> = (0..17)
+        .map(|node| sandbox.pool(node, &format!("p{node}"), "8M"))
+        .collect();
+    let mut words = vec!["mkfs"];
+    words.extend(pools.iter().flat_map(|pool| ["--pool", pool]));
+    run(words).refused(1, &["17 pools", "1 to 16", "nearest"]);
+    assert!(!sandbox.path("p0").exists());
+}
+
 #[test]
 fn mkfs_over_a_volume_needs_force() {
     let sandbox = Sandbox::new();

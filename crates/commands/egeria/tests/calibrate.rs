@@ -59,6 +59,15 @@ fn what_was_measured_is_a_machine_that_other_commands_read() {
         "--json",
     ];
     let document: Value = run(QUICK.iter().chain(&more)).ok().json();
+    let weights = document["weights"].as_array().unwrap();
+    assert!(
+        weights
+            .iter()
+            .all(|each| each["weight"].as_u64() >= Some(1))
+    );
+    let text = std::fs::read_to_string(&file).unwrap();
+    let is_said = text.contains("# Weights by bandwidth (`egeria weights`): node");
+    assert_eq!(is_said, !weights.is_empty());
     assert_eq!(document["machine_file"], file.to_str().unwrap());
     fields_are_described(&document);
     let memories = document["memories"].as_array().unwrap();

@@ -9,12 +9,16 @@ use std::path::Path;
 use common::{Ended, Sandbox, egeria, finish, run};
 use decisions::*;
 use egeria_facts::Mix;
+use egeria_facts::ProcessKey;
 use egeria_machine::NodeId;
 use egeria_policy::planner::{Limit, Resting};
 use egeria_policy::{
     Action, ActionOutcome, ActionRecord, ActionResult, Expectation, Measure, Subject, pats,
 };
-use egeria_steward::{ActionLine, Record, ResultLine};
+use egeria_policy::{KeptProcess, ProcessKept};
+use egeria_steward::{
+    ActionLine, ArrivingLine, GatherProgress, KeptLine, Record, ResultLine, Stuck,
+};
 
 #[track_caller]
 fn explain(log: &Path, more: &[&str]) -> Ended {
@@ -35,18 +39,21 @@ fn explain_in(directory: &Path, more: &[&str]) -> Ended {
 fn a_move_is_told_with_its_reason_and_what_came_of_it() {
     let sandbox = Sandbox::new();
     let log = write(&sandbox.path("log"), &story(dead_process()));
-    let told = explain(&log, &[]).ok().stdout;
+    let lines = explain(&log, &[]).ok().stdout;
     let sentence = "thread 4711 (fio) of process 4700 went from node 1 to node 0 at 12.300 s: \
         it reads 1.20 GB/s from node 0 and at most 0 B/s from any other; 200 MB/s more is enough. \
         Expected: 100 % of its bytes local instead of 0 %. In the next window: 98 % local (0 % before), 1.68 GB/s \
         (1.20 GB/s before, now 1.4 times that).\n";
-    assert!(told.contains(sentence), "{told}");
-    assert!(told.contains("Figures are emulated (optane-2s)"), "{told}");
+    assert!(lines.contains(sentence), "{lines}");
     assert!(
-        told.contains("1 move of 1 thread (1 remote reads)"),
-        "{told}"
+        lines.contains("Figures are emulated (optane-2s)"),
+        "{lines}"
     );
-    assert!(!told.contains("stayed"), "{told}");
+    assert!(
+        lines.contains("1 move of 1 thread (1 remote reads)"),
+        "{lines}"
+    );
+    assert!(!lines.contains("stayed"), "{lines}");
 }
 
 #[test]
@@ -54,14 +61,14 @@ fn a_thread_is_told_with_why_it_stayed() {
     let sandbox = Sandbox::new();
     let log = write(&sandbox.path("log"), &story(dead_process()));
     for name in ["4712", "4700/4712"] {
-        let told = explain(&log, &[name]).ok().stdout;
+        let lines = explain(&log, &[name]).ok().stdout;
         let sentence = "thread 4712 (fio) of process 4700 stayed on node 1, not on node 0 with its data \
             from 12.300 s to 12.400 s (2 windows): \
             the node of its data would be contended for CPUs.\n";
-        assert!(told.contains(sentence), "{told}");
-        assert!(told.contains("was seen in 2 windows"), "{told}");
-        assert!(told.contains("25 % local"), "{told}");
-        assert!(!told.contains("4711"), "{told}");
+        assert!(lines.contains(sentence), "{lines}");
+        assert!(lines.contains("was seen in 2 windows"), "{lines}");
+        assert!(lines.contains("25 % local"), "{lines}");
+        assert!(!lines.contains("4711"), "{lines}");
     }
     explain(&log, &["4701/4712"]).refused(1, &["4701/4712", "leave it out"]);
     explain(&log, &["4713"]).refused(1, &["4713"]);
@@ -97,20 +104,23 @@ fn the_last_line_shows_how_the_steward_ended() {
     let sandbox = Sandbox::new();
     let mut records = story(std::process::id());
     let log = write(&sandbox.path("log"), &records);
-    let told = explain(&log, &[]).ok().stdout;
-    assert!(told.contains("no `stop`: the steward is at work"), "{told}");
+    let lines = explain(&log, &[]).ok().stdout;
+    assert!(
+        lines.contains("no `stop`: the steward is at work"),
+        "{lines}"
+    );
     records.push(stop());
     write(&log, &records);
-    let told = explain(&log, &[]).ok().stdout;
+    let lines = explain(&log, &[]).ok().stdout;
     assert!(
-        told.contains("stopped in order; 2 threads have their CPUs back"),
-        "{told}"
+        lines.contains("stopped in order; 2 threads have their CPUs back"),
+        "{lines}"
     );
     write(&log, &story(dead_process()));
-    let told = explain(&log, &[]).ok().stdout;
+    let lines = explain(&log, &[]).ok().stdout;
     assert!(
-        told.contains("no `stop` and the steward's process is gone"),
-        "{told}"
+        lines.contains("no `stop` and the steward's process is gone"),
+        "{lines}"
     );
 }
 
@@ -145,9 +155,54 @@ fn a_thread_sent_away_is_displaced_until_it_is_back() {
     };
     assert_eq!((displaced(&records[..3]), displaced(&records)), (1, 0));
     let log = write(&sandbox.path("log"), &records[..3]);
-    let told = explain(&log, &[]).ok().stdout;
+    let lines = explain(&log, &[]).ok().stdout;
     let line = "thread 7 (fio) of process 4700 is on node 1 instead of 0, for its CPUs";
-    assert!(told.contains(line), "{told}");
+    assert!(lines.contains(line), "{lines}");
+}
+
+#[test]
+fn processes_that_are_left_or_arrive_have_a_line_each() {
+    let sandbox = Sandbox::new();
+    let process = ProcessKey {
+        process_id: 4700,
+        start_ticks: 1,
+    };
+    let kept = |because| KeptProcess {
+        process,
+        remote_share: 0.4,
+        accesses_s: 1e9,
+        because,
+    };
+    let mut first = window(0);
+    first.kept_processes = vec![KeptLine::new(kept(ProcessKept::Bound), "redis".to_owned())];
+    let mut second = window(1);
+    let resting = kept(ProcessKept::Resting);
+    second.kept_processes = vec![KeptLine::new(resting, "redis".to_owned())];
+    second.arriving = vec![ArrivingLine::new(GatherProgress {
+        process,
+        moved_bytes: 1 << 30,
+        left_bytes: 1 << 20,
+        wait_ns: 9_000_000_000,
+        stuck: Stuck::default(),
+    })];
+    let log = write(
+        &sandbox.path("log"),
+        &[start(1), record(first), record(second)],
+    );
+    let lines = explain(&log, &[]).ok().stdout;
+    assert!(lines.contains("no file was read or written"), "{lines}");
+    let kept = "Process 4700 (redis) stays as it is, 40 % of its accesses cross nodes: its last move brought \
+        too little; it rests.\n";
+    assert!(
+        lines.contains(kept) && !lines.contains("bound its threads"),
+        "{lines}"
+    );
+    let arriving = "1.00 GiB of the memory of process 4700 went, 1.00 MiB are left: the budget allows them in 9 s.\n";
+    assert!(lines.contains(arriving), "{lines}");
+    let document = explain(&log, &["--json"]).ok().json();
+    let summary = &document["summary"];
+    assert_eq!(summary["kept_processes"][0]["because"]["kind"], "resting");
+    assert_eq!(summary["arriving"][0]["left_bytes"], 1 << 20);
 }
 
 #[test]
@@ -167,17 +222,17 @@ fn a_move_refused_again_and_again_is_one_event() {
     });
     let records: Vec<Record> = [start(1)].into_iter().chain(windows).collect();
     let log = write(&sandbox.path("log"), &records);
-    let told = explain(&log, &[]).ok().stdout;
-    assert_eq!(told.matches("should have gone").count(), 1, "{told}");
+    let lines = explain(&log, &[]).ok().stdout;
+    assert_eq!(lines.matches("should have gone").count(), 1, "{lines}");
     assert!(
-        told.contains("from 0.100 s to 0.300 s (3 windows)"),
-        "{told}"
+        lines.contains("from 0.100 s to 0.300 s (3 windows)"),
+        "{lines}"
     );
     assert!(
-        told.contains("It could not: it belongs to another user"),
-        "{told}"
+        lines.contains("It could not: it belongs to another user"),
+        "{lines}"
     );
-    assert!(told.contains("3 could not be done"), "{told}");
+    assert!(lines.contains("3 could not be done"), "{lines}");
 }
 
 /// A limit of 4 threads for node 0 that should raise what goes through its persistent memory from 2 to 3 GB/s.
@@ -237,18 +292,18 @@ fn an_action_about_no_thread_is_explained_with_its_result() {
     }];
     let records = [start(1), record(first), record(second), record(third)];
     let log = write(&sandbox.path("log"), &records[..3]);
-    let told = explain(&log, &[]).ok().stdout;
+    let lines = explain(&log, &[]).ok().stdout;
     let expected = "Expected: 3.00 GB/s through the node's persistent memory instead of 2.00 GB/s.";
     let waiting = format!("{expected} That is judged 2 windows later.");
-    assert!(told.contains(&waiting), "{told}");
+    assert!(lines.contains(&waiting), "{lines}");
     let log = write(&sandbox.path("log"), &records);
-    let told = explain(&log, &[]).ok().stdout;
+    let lines = explain(&log, &[]).ok().stdout;
     let judged =
         format!("{expected} Measured: 2.10 GB/s. That is less than half of what was expected.");
-    assert!(told.contains(&judged), "{told}");
-    let resting = "Limit of the persistent memory of node 0: the last one brought less than half of \
+    assert!(lines.contains(&judged), "{lines}");
+    let resting = "Limit of the memory of node 0: the last one brought less than half of \
         3.00 GB/s through the node's persistent memory instead of 2.00 GB/s; not again for 10 windows.";
-    assert!(told.contains(resting), "{told}");
+    assert!(lines.contains(resting), "{lines}");
     let document = explain(&log, &["--json"]).ok().json();
     assert_eq!(document["events"][0]["result"]["missed"], true);
     assert_eq!(document["summary"]["missed"], 1);
@@ -299,8 +354,7 @@ fn actions_about_no_thread_are_events_too() {
     }];
     let log = write(&sandbox.path("log"), &records);
     let text = explain(&log, &[]).ok().stdout;
-    let line =
-        "At 12.300 s: persistent memory of node 0: no limit any more. Nothing here can do that.";
+    let line = "At 12.300 s: memory of node 0: no limit any more. Nothing here can do that.";
     assert!(text.contains(line), "{text}");
 }
 
@@ -312,13 +366,13 @@ fn last_leaves_out_what_was_earlier() {
         .map(|thread| moved(thread, ActionOutcome::Done))
         .collect();
     let log = write(&sandbox.path("log"), &[start(1), record(first)]);
-    let told = explain(&log, &["--last", "2"]).ok().stdout;
-    assert_eq!(told.matches(" went from ").count(), 2, "{told}");
+    let lines = explain(&log, &["--last", "2"]).ok().stdout;
+    assert_eq!(lines.matches(" went from ").count(), 2, "{lines}");
     assert!(
-        told.contains("… 3 earlier") && told.contains("thread 5 "),
-        "{told}"
+        lines.contains("… 3 earlier") && lines.contains("thread 5 "),
+        "{lines}"
     );
-    assert!(told.contains("5 moves of 5 threads"), "{told}");
+    assert!(lines.contains("5 moves of 5 threads"), "{lines}");
     explain(&log, &["--last", "0"]).refused(2, &["--last"]);
 }
 
@@ -329,9 +383,9 @@ fn a_cut_last_line_is_left_for_later() {
     let whole = text.trim_end().rfind('\n').unwrap() + 1;
     for end in [whole + 1, whole + 200, text.len() - 1] {
         let log = sandbox.file("log", &text[..end]);
-        let told = explain(&log, &[]).ok().stdout;
-        assert!(told.contains("No window followed yet."), "{told}");
-        assert!(told.contains("In 1 window "), "{told}");
+        let lines = explain(&log, &[]).ok().stdout;
+        assert!(lines.contains("No window followed yet."), "{lines}");
+        assert!(lines.contains("In 1 window "), "{lines}");
     }
 }
 
@@ -384,10 +438,10 @@ fn text_of_a_log_cannot_command_the_terminal() {
     }
     let log = write(&sandbox.path("log"), &[start, record(window)]);
     for more in [&[][..], &["7"]] {
-        let told = explain(&log, more).ok().stdout;
-        assert!(told.contains("?[2J"), "{told:?}");
+        let lines = explain(&log, more).ok().stdout;
+        assert!(lines.contains("?[2J"), "{lines:?}");
         let commands = |letter: char| letter.is_control() && letter != '\n';
-        assert!(!told.contains(commands), "{told:?}");
+        assert!(!lines.contains(commands), "{lines:?}");
     }
 }
 

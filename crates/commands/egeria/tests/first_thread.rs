@@ -1,6 +1,7 @@
 //! Processes whose first thread has ended: what they have is shown and moved as that of any other.
 
 use crate::common;
+use egeria_harness::testing::has_numa_maps;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -41,17 +42,9 @@ fn without_first_thread(file: &Path) -> Forked {
     process
 }
 
-fn sees_nodes() -> bool {
-    let sees = Path::new("/proc/self/numa_maps").exists();
-    if !sees {
-        eprintln!("SKIPPED: this kernel has no /proc/PID/numa_maps");
-    }
-    sees
-}
-
 #[test]
 fn a_process_without_its_first_thread_is_seen_and_moved() {
-    if !sees_nodes() {
+    if !has_numa_maps() {
         return;
     }
     let sandbox = Sandbox::new();
@@ -79,7 +72,7 @@ fn a_process_without_its_first_thread_is_seen_and_moved() {
 
 #[test]
 fn the_steward_moves_the_memory_of_such_a_process() {
-    if !sees_nodes() {
+    if !has_numa_maps() {
         return;
     }
     let sandbox = Sandbox::new();

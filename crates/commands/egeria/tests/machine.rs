@@ -5,7 +5,7 @@ use crate::common;
 use std::path::PathBuf;
 
 use common::{Sandbox, run};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn tree(name: &str) -> PathBuf {
     PathBuf::from(concat!(
@@ -64,6 +64,24 @@ fn a_node_without_cpus_is_a_node() {
         .iter()
         .filter(|node| node["cpus"].as_array().unwrap().is_empty());
     assert_eq!(without.count(), 1);
+}
+
+#[test]
+fn groups_of_near_nodes_are_shown() {
+    let machine = shown("cxl-cpuless");
+    assert_eq!(machine["groups_from"], "distances");
+    assert_eq!(
+        machine["groups"],
+        json!([{"nodes": [0, 2]}, {"nodes": [1]}])
+    );
+    let profile = run(["machine", "--json", "--machine", "epyc-2s-nps4"]);
+    let machine = profile.ok().json();
+    let socket = json!({"socket": 1, "nodes": [4, 5, 6, 7]});
+    assert_eq!(
+        (&machine["groups_from"], &machine["groups"][1]),
+        (&json!("sockets"), &socket)
+    );
+    assert_eq!(machine["nodes"][7]["socket"], 1);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Sandbox, as_nobody, egeria, finish, is_root, run};
+use egeria_harness::testing::skip;
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -87,7 +88,7 @@ fn without_rights_less_is_seen_and_the_reason_is_one_line() {
         .ok()
         .and_then(|level| level.trim().parse::<i64>().ok());
     if paranoid.is_none_or(|level| level <= 0) {
-        eprintln!("SKIPPED: everybody may sample here, or nobody");
+        skip("rights of users do not differ here");
         return;
     }
     let faults = ["--memory-source", "page-faults"];

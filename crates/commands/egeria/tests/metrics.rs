@@ -1,6 +1,7 @@
 //! Metrics as Prometheus asks for them.
 
 use crate::common;
+use egeria_harness::testing::skip;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -43,7 +44,7 @@ fn promtool_accepts(text: &str) {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut tool) = tool else {
-        eprintln!("SKIPPED: promtool is missing; apt-get install prometheus");
+        skip("promtool is missing; apt-get install prometheus");
         return;
     };
     tool.stdin

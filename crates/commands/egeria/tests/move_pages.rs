@@ -1,22 +1,15 @@
 //! `egeria move` on one node, where nothing has to go anywhere; more are tried by `make guest`.
 
 use crate::common;
+use egeria_harness::testing::has_numa_maps;
 
 use std::process::Command;
 
 use common::{Background, Sandbox, as_nobody, egeria, finish, is_root, run};
 
-fn sees_nodes() -> bool {
-    let sees = std::path::Path::new("/proc/self/numa_maps").exists();
-    if !sees {
-        eprintln!("SKIPPED: this kernel has no /proc/PID/numa_maps");
-    }
-    sees
-}
-
 #[test]
 fn every_page_of_a_process_is_verified() {
-    if !sees_nodes() {
+    if !has_numa_maps() {
         return;
     }
     let held = Background::start(Command::new("sleep").arg("600"));
@@ -87,7 +80,7 @@ fn what_is_wrong_is_one_line_with_a_hint() {
     ] {
         finish(egeria(["move"].iter().chain(&command))).refused(status, &words);
     }
-    if is_root() && sees_nodes() {
+    if is_root() && has_numa_maps() {
         let refused = finish(as_nobody(["move", "--pid", &own, "--spread"]));
         refused.refused(1, &[&own, "run as root"]);
     }

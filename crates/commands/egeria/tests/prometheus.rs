@@ -1,6 +1,7 @@
 //! The rules and the dashboard that are shipped, with the Prometheus that Debian packages: it scrapes a mount and a steward.
 
 use crate::common;
+use egeria_harness::testing::skip;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -30,7 +31,9 @@ fn has(program: &str) -> bool {
         .status()
         .is_ok();
     if !found {
-        eprintln!("SKIPPED: {program} is missing; apt-get install prometheus");
+        skip(format_args!(
+            "{program} is missing; apt-get install prometheus"
+        ));
     }
     found
 }

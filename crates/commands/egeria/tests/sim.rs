@@ -94,7 +94,7 @@ fn every_system_has_its_column() {
     }
     // No DIMM bears four writers: Eq. 1 says so, and the table tells.
     let text = run(fixed.iter().chain(&["--compare", "pats"])).ok().stdout;
-    assert!(text.contains("persistent memory of node 0: "), "{text}");
+    assert!(text.contains("memory of node 0: "), "{text}");
 }
 
 #[test]
@@ -120,6 +120,14 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     on("optane-2s", &path, &["--alloc", "node=9"]).refused(1, &["has no node 9"]);
     on("optane-2s", &path, &["--alloc", "there"]).refused(2, &["striped or node=N"]);
     on("optane-2s", &path, &["--set", "speed=1"]).refused(2, &["speed"]);
+    let learned = ["--compare", "off,full,pats", "--set", "pats.min_gain=0.1"];
+    on("optane-2s", &path, &learned).refused(2, &["pats.min_gain", "pats.controller=learned"]);
+    on(
+        "optane-2s",
+        &path,
+        &["--compare", "off,pats", "--set", "pats.bypass_bytes=512"],
+    )
+    .ok();
     on("optane-2s", &path, &["--window", "0"]).refused(2, &["is no window"]);
     on("optane-2s", &path, &["--move-pause", "-1"]).refused(2, &[]);
     let missing = sandbox.path("missing.toml");

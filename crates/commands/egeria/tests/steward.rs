@@ -2,6 +2,7 @@
 
 mod common;
 
+use egeria_harness::testing::{has_two_cpus, is_root, skip};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,10 +37,6 @@ fn emulated(sandbox: &Sandbox, options: &[&str], script: &str) -> Command {
         .env("EGERIA_PRELOAD_LIB", preload_library())
         .env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
     command
-}
-
-fn has_two_cpus() -> bool {
-    std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2)
 }
 
 #[test]
@@ -88,6 +85,15 @@ fn a_wrong_setting_is_refused_before_anything_runs() {
     );
     wrong(&["--set", "cpu_limit=-3"], &["cpu_limit", "-3"]);
     wrong(&["--set", "cpu_limit"], &["cpu_limit", "name=value"]);
+    // They would change nothing: a stage that is off, and a setting of the model.
+    wrong(&["--set", "pats.dimms=2"], &["pats.dimms", "stages.limits"]);
+    let own = [
+        "--set",
+        "stages.limits=on",
+        "--set",
+        "pats.bypass_bytes=512",
+    ];
+    wrong(&own, &["pats.bypass_bytes", "acts with `egeria sim`"]);
     let ended = run(["run", "--policy", "fast", "--", "true"]);
     assert_eq!(ended.status, 2);
     assert!(ended.stderr.contains("off"), "{ended:?}");
@@ -96,6 +102,34 @@ fn a_wrong_setting_is_refused_before_anything_runs() {
         ended.status == 2 && ended.stderr.contains("milliseconds"),
         "{ended:?}"
     );
+}
+
+/// DRAM is no persistent memory, so PATS has nothing to limit.
+#[test]
+fn a_setting_of_a_stage_that_is_off_here_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let words = [
+        "run",
+        "--scratch",
+        "64M",
+        "--machine",
+        "dram-2s",
+        "--policy",
+        "pats",
+    ];
+    let with = |more: &[&str]| {
+        let mut command = egeria([&words[..], more, &["--", "true"]].concat());
+        command
+            .env("EGERIA_PRELOAD_LIB", preload_library())
+            .env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+        finish(command)
+    };
+    with(&["--set", "pats.tolerated_loss=0.1"])
+        .refused(1, &["pats.tolerated_loss", "no node has persistent memory"]);
+    with(&[]).ok();
 }
 
 #[test]
@@ -251,17 +285,102 @@ fn saw(trace: &Path, process: u32) -> bool {
     })
 }
 
+/// A command in a mount namespace of its own, without the volumes that other tests have mounted.
+fn alone(command: &Command) -> Command {
+    const SCRIPT: &str = "\
+        while read -r _ _ _ _ place _ _ _ kind _; do case \"$kind\" in fuse.egeria) umount -l \"$place\";; esac; \
+        done < /proc/self/mountinfo; exec \"$@\"";
+    let mut alone = Command::new("unshare");
+    alone.args([
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        SCRIPT,
+        "sh",
+    ]);
+    alone.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        alone.env(name, value.unwrap_or_default());
+    }
+    alone
+}
+
+/// Mounts, starts a program and stewards; says what came of it in files of the sandbox.
+const ONE_FOR_ALL: &str = r#"
+    wait_for() { n=0; until grep -q "$1" "$2"; do sleep 0.05; n=$((n + 1)); [ $n -lt 400 ] || exit 9; done; }
+    trap 'kill $reader $first $own $second 2> /dev/null; umount -l "$BOX/mnt" 2> /dev/null' EXIT
+    "$EGERIA" mount "$POOL" "$BOX/mnt" || exit 7
+    dd if=/dev/zero of="$BOX/mnt/file" bs=1M count=16 status=none
+    (trap 'kill $dd; wait $dd; exit' TERM; while :; do
+        LD_PRELOAD="$LIBRARY" dd if="$BOX/mnt/file" of=/dev/null bs=1 status=none & dd=$!; wait $dd
+    done) &
+    reader=$!
+    all() { "$EGERIA" steward --all --window 20 --policy off --decisions "$BOX/$1" 2> "$BOX/$1.said" & }
+    all log; first=$!
+    wait_for "is looked after as well" "$BOX/log.said"
+    wait_for '"name":"dd"' "$BOX/log"
+    "$EGERIA" top "$BOX/mnt" --once > "$BOX/top"
+    ! "$EGERIA" steward "$POOL" 2> "$BOX/refused" || exit 8
+    "$EGERIA" explain --volume "$BOX/mnt" > "$BOX/explained"
+    kill -TERM $first; wait $first
+    "$EGERIA" steward "$POOL" --window 20 --policy off 2> "$BOX/own.said" & own=$!
+    wait_for "looking after threads" "$BOX/own.said"
+    all second; second=$!
+    wait_for "is left to its own steward (process $own)" "$BOX/second.said"
+    kill -TERM $own; wait $own
+    wait_for "is looked after as well" "$BOX/second.said"
+    kill $reader; wait $reader
+    "$EGERIA" umount "$BOX/mnt"
+    wait_for "is released" "$BOX/second.said"
+    "$EGERIA" check "$POOL"
+    kill -TERM $second; wait $second
+"#;
+
+#[test]
+fn one_steward_has_processes_and_volumes() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pool = sandbox.volume("pool", "64M");
+    sandbox.directory("mnt");
+    let mut script = Command::new("sh");
+    script
+        .args(["-c", ONE_FOR_ALL])
+        .env("EGERIA", env!("CARGO_BIN_EXE_egeria"))
+        .env("LIBRARY", preload_library())
+        .env("BOX", sandbox.path(""))
+        .env("POOL", pool)
+        .env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    finish(alone(&script)).ok();
+    let text = |name: &str| std::fs::read_to_string(sandbox.path(name)).unwrap();
+    let reads = |thread: &Value| {
+        let bytes_s = thread["read_bytes_s"][0].as_f64();
+        thread["name"] == "dd" && bytes_s > Some(1e4) && thread["cpu_share"].as_f64() > Some(0.0)
+    };
+    let windows = log_lines(&sandbox.path("log"));
+    let mut windows = windows.iter().filter_map(|line| line["threads"].as_array());
+    assert!(
+        windows.any(|threads| threads.iter().any(reads)),
+        "one row has what it reads of the volume and how long it ran"
+    );
+    assert!(text("top").contains("dd"), "{}", text("top"));
+    assert!(text("refused").contains("at work here already"));
+    assert!(text("explained").contains("read"), "{}", text("explained"));
+}
+
 #[test]
 fn only_root_s_steward_moves_programs_of_all_users() {
-    if !common::is_root() {
-        eprintln!("SKIPPED: only root can become another user");
+    if !is_root() {
         return;
     }
     let other = busy_nobody();
     let process = other.id().to_string();
     for scope in [vec!["--pid", &process], vec!["--all"]] {
         let sandbox = Sandbox::new();
-        let mut steward = Background::start(&mut steward_of(&sandbox, &scope));
+        let mut steward = Background::start(&mut alone(&steward_of(&sandbox, &scope)));
         eventually("a decision log", || {
             !log_lines(&sandbox.path("log")).is_empty()
         });
@@ -322,7 +441,7 @@ impl Group {
         let hierarchies = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
         let is_second = |path: &&Path| path.join("cgroup.controllers").exists();
         let Some(root) = hierarchies.into_iter().find(is_second) else {
-            eprintln!("SKIPPED: control groups of version 2 are not mounted here");
+            skip("control groups of version 2 are not mounted here");
             return None;
         };
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -330,7 +449,7 @@ impl Group {
         let name = format!("egeria-test-{}-{number}", std::process::id());
         let directory = root.join(&name);
         if let Err(error) = std::fs::create_dir(&directory) {
-            eprintln!("SKIPPED: no control group can be made here: {error}");
+            skip(format_args!("no control group can be made here: {error}"));
             return None;
         }
         let busy = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
@@ -411,7 +530,7 @@ fn clusters_of_a_program_without_a_volume_are_looked_at() {
     assert_eq!(steward["process_moves"], 0, "{document}");
     let sees_accesses = std::path::Path::new("/proc/self/clear_refs").exists();
     if !sees_accesses || !std::path::Path::new("/proc/self/numa_maps").exists() {
-        eprintln!("SKIPPED: this kernel does not count accesses by page tables");
+        skip("this kernel does not count accesses by page tables");
         return;
     }
     assert_eq!(steward["unavailable"], serde_json::json!([]), "{document}");
@@ -522,8 +641,7 @@ fn a_program_in_namespaces_of_its_own_is_migrated() {
     if !can_mount() || !has_two_cpus() {
         return;
     }
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can make namespaces");
+    if !is_root() {
         return;
     }
     let sandbox = Sandbox::new();

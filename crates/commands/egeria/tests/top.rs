@@ -120,7 +120,7 @@ fn a_log_without_windows_is_a_frame_too() {
     let sandbox = Sandbox::new();
     let log = write(&sandbox.path("log"), &[start(std::process::id())]);
     let text = top(&log, &["--once"]).ok().stdout;
-    assert!(text.contains("Nothing was read or written yet."), "{text}");
+    assert!(text.contains("No file was read or written yet."), "{text}");
     let document = top(&log, &["--json"]).ok().json();
     assert!(document["window"].is_null() && document["nodes"].as_array().unwrap().is_empty());
 }

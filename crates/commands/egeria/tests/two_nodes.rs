@@ -3,6 +3,7 @@
 
 mod common;
 
+use egeria_harness::testing::has_two_cpus;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,11 +88,7 @@ fn write_on(cpu: usize, file: &Path, preload: Option<&Path>) {
 /// Two CPUs, when mounting works and there are two; says loudly when not.
 fn two_cpus() -> Option<Vec<usize>> {
     let cpus = cpus();
-    if cpus.len() < 2 {
-        eprintln!("SKIPPED: two nodes need two CPUs");
-        return None;
-    }
-    can_mount().then_some(cpus)
+    (has_two_cpus() && can_mount()).then_some(cpus)
 }
 
 #[test]

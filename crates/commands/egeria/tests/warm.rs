@@ -1,6 +1,7 @@
 //! `egeria warm` on one node; more are tried by `make guest`.
 
 use crate::common;
+use egeria_harness::testing::skip;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -34,7 +35,7 @@ fn cold(path: &Path, bytes: usize) -> Option<&str> {
     let path = path.to_str().unwrap();
     let is_cold = json(&["where", path])["held_bytes"] == 0;
     if !is_cold {
-        eprintln!("SKIPPED: pages of {path} do not leave the cache");
+        skip(format_args!("pages of {path} do not leave the cache"));
     }
     is_cold.then_some(path)
 }

@@ -3,6 +3,7 @@
 use crate::browser;
 use crate::common;
 use crate::decisions;
+use egeria_harness::testing::skip;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -59,11 +60,6 @@ const HAS_DRAWN: &str = "document.documentElement?.dataset.frameMs !== undefined
 
 impl Web {
     /// The page in a browser; `None` where there is none.
-    fn in_browser(&self, sandbox: &Sandbox) -> Option<Browser> {
-        let url = format!("http://{}/", self.address);
-        Browser::open(&url, &sandbox.directory("browser"))
-    }
-
     fn ask(&self, first_line: &str, host: &str) -> String {
         let request = format!("{first_line} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         exchange(TcpStream::connect(&self.address).unwrap(), &request)
@@ -107,6 +103,12 @@ impl Drop for Load {
     }
 }
 
+/// `None`, loudly, where Chromium is not installed.
+fn in_browser(web: &Web, sandbox: &Sandbox) -> Option<Browser> {
+    let url = format!("http://{}/", web.address);
+    Browser::open(&url, &sandbox.directory("browser"))
+}
+
 #[test]
 fn the_page_shows_who_uses_a_mounted_volume() {
     if !can_mount() {
@@ -146,7 +148,7 @@ fn the_page_shows_who_uses_a_mounted_volume() {
     let last = history.as_array().unwrap().last().unwrap();
     let age_ns = now_ns - last["time_unix_ns"].as_f64().unwrap();
     assert!(age_ns.abs() < 600e9, "{last}");
-    if let Some(mut browser) = web.in_browser(&sandbox) {
+    if let Some(mut browser) = in_browser(&web, &sandbox) {
         browser.wait_for(HAS_DRAWN);
         let dom = browser.document();
         assert!(dom.contains("writer-of-test"), "{dom}");
@@ -176,7 +178,7 @@ fn the_page_shows_what_a_steward_did() {
     let points = history.as_array().unwrap().iter();
     let actions: u64 = points.map(|point| point["actions"].as_u64().unwrap()).sum();
     assert!(actions > 0, "{history}");
-    if let Some(mut browser) = web.in_browser(&sandbox) {
+    if let Some(mut browser) = in_browser(&web, &sandbox) {
         browser.wait_for(HAS_DRAWN);
         let dom = browser.document();
         assert!(
@@ -226,7 +228,7 @@ fn many_nodes_keys_alone_and_narrow_screens_work() {
     let records = [start(std::process::id()), record(wide_window())];
     let log = write(&sandbox.path("log"), &records);
     let web = web([OsStr::new("--log"), log.as_os_str()]);
-    let Some(mut browser) = web.in_browser(&sandbox) else {
+    let Some(mut browser) = in_browser(&web, &sandbox) else {
         return;
     };
     let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
@@ -311,8 +313,11 @@ fn the_page_shows_programs_on_any_file_system_and_their_files() {
         })
     });
     if state["files"].is_null() {
-        eprintln!("SKIPPED: files are not counted here: {}", state["estimate"]);
-    } else if let Some(mut browser) = web.in_browser(&sandbox) {
+        skip(format_args!(
+            "files are not counted here: {}",
+            state["estimate"]
+        ));
+    } else if let Some(mut browser) = in_browser(&web, &sandbox) {
         browser.wait_for(HAS_DRAWN);
         let dom = browser.document();
         assert!(dom.contains("Read locally/s"), "{dom}");

@@ -1,6 +1,7 @@
 //! `egeria where`: files, directories and processes, as text and JSON, and what is wrong in a line.
 
 use crate::common;
+use egeria_harness::testing::has_numa_maps;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -106,8 +107,7 @@ fn a_sparse_file_of_a_tebibyte_is_looked_at_and_stays_sparse() {
 
 #[test]
 fn a_process_shows_memory_files_and_threads() {
-    if !Path::new("/proc/self/numa_maps").exists() {
-        eprintln!("SKIPPED: this kernel has no /proc/PID/numa_maps");
+    if !has_numa_maps() {
         return;
     }
     let sandbox = Sandbox::new();

@@ -84,7 +84,7 @@ fn human(report: &FactReport, all: bool) -> String {
 pub fn cells(row: &FactRow) -> Vec<String> {
     let fact = &row.fact;
     let setting = format!(
-        "{} x {} B, {:.0} % reads{}",
+        "{} x {} B, {:.0} % reads{}{}",
         fact.threads,
         fact.request_bytes,
         fact.read_share * 100.0,
@@ -92,6 +92,10 @@ pub fn cells(row: &FactRow) -> Vec<String> {
             ""
         } else {
             ", remote"
+        },
+        match fact.load_bytes_s {
+            Some(load_bytes_s) => format!(", next to {:.0} GB/s", load_bytes_s / 1e9),
+            None => String::new(),
         }
     );
     let (measured, model) = match fact.value {

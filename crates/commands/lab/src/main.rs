@@ -7,6 +7,7 @@ mod bench;
 mod demo;
 mod facts;
 mod papers;
+mod placement;
 mod validation;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Command {
     Facts(facts::Arguments),
     /// Compare the claims of four papers with what the model predicts
     Papers(papers::Arguments),
+    /// Judge what the placement suite printed in its guest, and draw it
+    Placement(placement::Arguments),
     /// Compare public measurements, declared before the model ran on them, with its predictions
     Validation(validation::Arguments),
 }
@@ -53,6 +56,7 @@ fn run(command: &Command, format: Format) -> Outcome<ExitCode> {
         Command::Bench(bench) => bench::run(bench, format),
         Command::Facts(facts) => facts::run(facts, format),
         Command::Papers(papers) => papers::run(papers, format),
+        Command::Placement(placement) => placement::run(placement, format),
         Command::Validation(validation) => validation::run(validation, format),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! `egeria-lab validation`: measurements that calibrate nothing, compared with what the model predicts.
 
 use clap::Args;
-use egeria_papers::{Distance, ValidationReport};
+use egeria_papers::{Distance, ValidationReport, ValidationSet};
 use egeria_stats::aims::list;
 
 use crate::aims::Aims;
@@ -16,14 +16,15 @@ Examples:
   egeria-lab validation
   egeria-lab validation --json | jq '.independent.median_error'
 
-Runs the model of `egeria sim` on public measurements that were declared before
-the model ran on them, and that no profile cites. Nothing is tuned on them
-(docs/explanation/validation.md). Nothing is measured.
+Runs the model of `egeria sim` on two sets of public measurements that were
+declared before the model ran on them, and that no profile cites. Nothing is
+tuned on them (docs/explanation/validation.md). Nothing is measured.
 
-JSON: predicted; orderings, orderings_held, median_error, p90_error; aims (what,
-figure, aim, at_most, met); all, independent and held_out (rows, median_error,
-p90_error, worst_error); rows (profile, source, its setting, value, model,
-ratio, error); ordering_rows (source, profile, item, measured, model, held).")]
+JSON: predicted; aims (what, figure, aim, at_most, met); of the first set: set,
+orderings, orderings_held, median_error, p90_error; all, independent, held_out,
+bandwidths and loaded_latencies (rows, median_error, p90_error, worst_error);
+rows (profile, source, its setting, value, model, ratio, error); ordering_rows
+(source, profile, item, measured, model, held); more: the same of later sets.")]
 pub struct Arguments {
     #[command(flatten)]
     aims: Aims,
@@ -37,8 +38,19 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 fn human(report: &ValidationReport) -> String {
-    let rows = report.rows.iter().map(cells).collect();
-    let line = |what: &str, of: &Distance| {
+    let sets: String = report.sets().map(set).collect();
+    format!(
+        "Predicted by a model, not measured\n{sets}\n{}",
+        list(&report.aims)
+    )
+}
+
+fn set(set: &ValidationSet) -> String {
+    let rows = set.rows.iter().map(cells).collect();
+    let line = |(what, of): &(&str, Distance)| {
+        if of.rows == 0 {
+            return String::new();
+        }
         format!(
             "{what}: {} measurements, median error {:.1} %, 90 % of them within {:.1} %, worst {:.1} %\n",
             of.rows,
@@ -47,7 +59,15 @@ fn human(report: &ValidationReport) -> String {
             of.worst_error * 100.0
         )
     };
-    let failed = report.ordering_rows.iter().filter(|each| !each.held);
+    let distances = [
+        ("Other machines and systems", set.independent),
+        ("Held out", set.held_out),
+        ("Bandwidths", set.bandwidths),
+        ("Loaded latencies", set.loaded_latencies),
+        ("All", set.all),
+    ];
+    let distances: String = distances.iter().map(line).collect();
+    let failed = set.ordering_rows.iter().filter(|each| !each.held);
     let failed: String = failed
         .map(|each| {
             format!(
@@ -57,13 +77,10 @@ fn human(report: &ValidationReport) -> String {
         })
         .collect();
     format!(
-        "Predicted by a model, not measured\n\n{}\n\n{}{}{}Orderings: {} of {} hold; not these:\n{failed}{}",
+        "\nThe {}\n\n{}\n\n{distances}Orderings: {} of {} hold; not these:\n{failed}",
+        set.set,
         output::table(&HEADERS, rows),
-        line("Other machines and systems", &report.independent),
-        line("Held out", &report.held_out),
-        line("All", &report.all),
-        report.orderings_held,
-        report.orderings,
-        list(&report.aims),
+        set.orderings_held,
+        set.orderings,
     )
 }

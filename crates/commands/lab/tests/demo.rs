@@ -1,6 +1,7 @@
 //! The demonstration.
 
 use crate::common;
+use egeria_harness::testing::skip;
 
 use std::fs;
 use std::path::PathBuf;
@@ -35,9 +36,7 @@ fn a_signal_ends_the_demonstration_and_leaves_nothing() {
         status.is_some() || mounts().iter().any(is_ours)
     });
     if status.is_some() {
-        eprintln!(
-            "SKIPPED: the demonstration cannot run here; `make setup` installs what it needs"
-        );
+        skip("the demonstration cannot run here; `make setup` installs what it needs");
         return;
     }
     kill(running.id(), Signal::TERM);

@@ -3,6 +3,7 @@
 
 mod common;
 
+use egeria_harness::testing::skip;
 use std::path::Path;
 
 use common::{finish, lab};
@@ -12,7 +13,7 @@ use serde_json::Value;
 /// The document of a bench, each point measured for so many ms; `None`, loudly, without what it needs.
 fn bench(arguments: &[&str], measured: &str) -> Option<Value> {
     if !Path::new("/usr/bin/fio").exists() {
-        eprintln!("SKIPPED: fio is missing; apt-get install fio");
+        skip("fio is missing; apt-get install fio");
         return None;
     }
     if !can_mount() {

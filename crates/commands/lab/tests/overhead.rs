@@ -36,7 +36,7 @@ fn what_looking_costs_is_measured_for_each_source() {
     let ended = finish(bench).ok();
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 9, "{report:#}");
+    assert_eq!(rows.len(), 11, "{report:#}");
     let mut measured = 0;
     for row in rows {
         if row["missing"].is_string() {

@@ -6,11 +6,8 @@ use std::sync::Arc;
 use egeria_engine::{DelegationRule, Errno, Volume};
 use egeria_facts::Facts;
 use egeria_policy::control::Actuator;
-use egeria_policy::planner::DelegationPlan;
+use egeria_policy::planner::{DelegationPlan, MOST_DELEGATES};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
-
-/// Most delegates of a pool in one process.
-const MAX_DELEGATES: u32 = 16;
 
 /// Sets a volume's rule of delegation, which all users of the volume follow. It ends with the session. The next
 /// planner lifts what a killed planner left there when it begins.
@@ -38,7 +35,7 @@ fn rule_of(plan: &DelegationPlan) -> Option<DelegationRule> {
         return None;
     };
     let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let delegates = delegates_per_node.min(MAX_DELEGATES) as u8;
+    let delegates = delegates_per_node.min(MOST_DELEGATES) as u8;
     Some(DelegationRule {
         delegates: NonZeroU8::new(delegates)?,
         min_read_bytes: bytes(min_read_bytes),

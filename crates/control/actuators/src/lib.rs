@@ -5,6 +5,7 @@
 //! * [`AdmissionLimits`] limits how many threads access the memory of a node at once.
 //! * [`AccessDelegation`] says which accesses of striped files are delegated.
 //! * [`FileRelocation`] moves data of files to other nodes: of a volume, or what the page cache has of any.
+//! * [`VolumeActuators`] does the last three on all volumes that a steward of the machine has joined.
 //! * [`Journal`] is written before a mask is applied: after a kill, the next start undoes what it lists.
 
 #![forbid(unsafe_code)]
@@ -12,6 +13,8 @@
 mod access_delegation;
 mod admission_limits;
 mod departures;
+mod gathering;
+mod joined_volumes;
 mod journal;
 mod memory_migration;
 mod movable;
@@ -24,6 +27,8 @@ mod volume_files;
 pub use access_delegation::AccessDelegation;
 pub use admission_limits::AdmissionLimits;
 pub use departures::Departures;
+pub use gathering::{GatherProgress, Stuck};
+pub use joined_volumes::{JoinedVolumes, VolumeActuators};
 pub use journal::{Journal, JournalError};
 pub use memory_migration::MemoryMigration;
 pub use relocations::{FileRelocation, Relocations};

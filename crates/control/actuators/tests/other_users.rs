@@ -1,6 +1,7 @@
 //! Invariant 7 with two users: root's steward moves threads of another user that were named, as far as their owner lets
 //! it, gives them back, and moves no others. Skipped loudly where this is not root on two CPUs.
 
+use egeria_harness::testing::skip;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,7 @@ fn machine() -> Option<Machine> {
     let machine = Machine::profile("optane-2s").unwrap();
     let here = reaches_all_users() && machine.nodes[0].cpus != machine.nodes[1].cpus;
     if !here {
-        eprintln!("SKIPPED: only root on two CPUs can move threads of another user");
+        skip("only root on two CPUs can move threads of another user");
     }
     here.then_some(machine)
 }

@@ -97,6 +97,7 @@ fn facts(machine: &Machine, threads: u32, data: &dyn Fn(u32) -> usize) -> Facts 
         media: machine.nodes.iter().map(medium).collect(),
         files,
         window,
+        memories: Vec::new(),
     }
 }
 
@@ -104,7 +105,7 @@ fn accesses(machine: &Machine) -> AccessWindow {
     let mut window = AccessWindow {
         number: 0,
         end_ns: 1_000_000_000,
-        processes: Vec::new(),
+        ..AccessWindow::default()
     };
     for (number, on) in [[3, 6], [0, 5], [2, 7], [1, 4]].iter().enumerate() {
         let mut accesses_s = vec![0.0; machine.nodes.len()];

@@ -90,11 +90,9 @@ impl fmt::Display for Action {
             Action::MigrateProcess { step, because } => write!(formatter, "{step}: {because}"),
             Action::MigrateMemory(step) => step.fmt(formatter),
             Action::SetLimit(limit) => limit.fmt(formatter),
-            Action::LiftLimit { node } => write!(
-                formatter,
-                "persistent memory of node {}: no limit any more",
-                node.0
-            ),
+            Action::LiftLimit { node } => {
+                write!(formatter, "memory of node {}: no limit any more", node.0)
+            }
             Action::SetDelegation { plan } => plan.fmt(formatter),
             Action::Relocate(step) => step.fmt(formatter),
         }
@@ -114,8 +112,20 @@ pub enum ActionOutcome {
         /// Why, in one line.
         reason: String,
     },
+    /// It has begun, and goes on in the next windows.
+    GoesOn {
+        /// What is done, what is left and when that will be done, in one line.
+        reason: String,
+    },
     /// No actuator takes this kind of action.
     NoActuator,
+}
+
+impl ActionOutcome {
+    /// Whether it was done, or is being done.
+    pub fn took_effect(&self) -> bool {
+        matches!(self, ActionOutcome::Done | ActionOutcome::GoesOn { .. })
+    }
 }
 
 /// An action that was tried.
@@ -180,6 +190,7 @@ impl Decision {
                 .map(Action::MigrateThread),
         );
         let placement = &self.placement;
+        actions.extend(placement.single.iter().cloned().map(Action::MigrateThread));
         let processes = placement.moves.iter().cloned();
         actions.extend(processes.map(|step| Action::MigrateProcess {
             step,

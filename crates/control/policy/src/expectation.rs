@@ -19,6 +19,8 @@ pub enum Measure {
     PathBandwidth,
     /// Share of the process's accesses that go to nodes where it has threads, 0 to 1.
     NearThreadsShare,
+    /// Share of the process's accesses that go to memory of the accessing thread's node, 0 to 1.
+    LocalAccesses,
     /// Bytes/s that go through the node's persistent memory.
     PmBytesPerSecond,
     /// Bytes/s that go through the node's DRAM.
@@ -37,6 +39,7 @@ impl Measure {
         match self {
             Measure::LocalShare
             | Measure::NearThreadsShare
+            | Measure::LocalAccesses
             | Measure::FileLocalShare
             | Measure::FileShareOnNode => format!("{:.0} %", value * 100.0),
             Measure::ThreadBytesPerSecond
@@ -56,6 +59,7 @@ impl Measure {
             Measure::TotalBytesPerSecond => "for all threads",
             Measure::PathBandwidth => "on the paths of its remote accesses",
             Measure::NearThreadsShare => "of its accesses on nodes with its threads",
+            Measure::LocalAccesses => "of its accesses local",
             Measure::PmBytesPerSecond => "through the node's persistent memory",
             Measure::DramBytesPerSecond => "through the node's DRAM",
             Measure::FileLocalShare => "of the file's reads local",

@@ -16,11 +16,11 @@
 //! that has followed); limits that are learned, because the learner measures each by itself; threads that go back
 //! because they got less, because the planner measures these; and what a setting alone orders.
 
-use egeria_facts::{Facts, FileFacts, ProcessKey, ThreadFacts};
+use egeria_facts::{Facts, FileFacts, ProcessAccesses, ProcessKey, ThreadFacts};
 use egeria_machine::{AccessKind, Machine, Medium, NodeId};
 
 use crate::asymsched::{MemoryAction, MemoryStep};
-use crate::media::{self, dram_in_use};
+use crate::media::dram_in_use;
 use crate::pats::{self, Because};
 use crate::planner::{
     Decision, DelegatedBecause, DelegationPlan, Limit, Relocate, RelocationReason, RelocationStep,
@@ -87,7 +87,10 @@ fn of_thread(step: &Move, basis: &Basis<'_>) -> Option<Expectation> {
             next(Measure::ThreadBytesPerSecond, bytes_s, bytes_s * crowding)
         }
         // The planner judges it by itself.
-        Reason::BroughtLess { .. } | Reason::Compared { .. } | Reason::Own { .. } => None,
+        Reason::BroughtLess { .. }
+        | Reason::Compared { .. }
+        | Reason::Own { .. }
+        | Reason::Together { .. } => None,
     }
 }
 
@@ -107,6 +110,9 @@ pub(crate) fn total_bytes_s(facts: &Facts) -> f64 {
 fn of_process(process: ProcessKey, basis: &Basis<'_>) -> Option<Expectation> {
     let machine = basis.machine;
     let accesses = measures::process(basis.facts, process)?;
+    if basis.decision.placement.is_of_together() {
+        return together(process, accesses, basis);
+    }
     let paths = machine.paths().ok()??;
     let width = |place: &dyn Fn(usize) -> usize| {
         measures::path_bandwidth_bytes_s(machine, accesses, &paths, place)
@@ -123,10 +129,46 @@ fn of_process(process: ProcessKey, basis: &Basis<'_>) -> Option<Expectation> {
     })
 }
 
+/// Threads go to their memory. If memory of the process moves as well, that is judged instead.
+fn together(
+    process: ProcessKey,
+    accesses: &ProcessAccesses,
+    basis: &Basis<'_>,
+) -> Option<Expectation> {
+    let mut memory = basis.decision.placement.memory.iter();
+    if memory.any(|step| step.process == process) {
+        return None;
+    }
+    let moves = moves_of(process, basis);
+    let share =
+        |place: &dyn Fn(usize) -> usize| measures::local_share(basis.machine, accesses, place);
+    let (before, expected) = (share(&|node| node)?, share(&|node| after(&moves, node))?);
+    Some(Expectation::next(Measure::LocalAccesses, before, expected))
+}
+
 fn of_memory(step: &MemoryStep, basis: &Basis<'_>) -> Option<Expectation> {
     let takes_ns = match step.action {
+        // What tiers bring is not local accesses.
+        MemoryAction::Gather { tier: Some(_), .. } => return None,
         MemoryAction::Dynamic => basis.settings.asymsched.full_after_ms as f64 * 1e6,
         MemoryAction::Full { cost_ns, .. } => cost_ns as f64,
+        MemoryAction::Gather {
+            remote_share,
+            remote_then,
+            cost_ns,
+            wait_ns,
+            ..
+        } => {
+            let takes_ns = cost_ns.saturating_add(wait_ns) as f64;
+            return Some(Expectation {
+                windows: windows_in(takes_ns * COPY_PATIENCE, basis).max(1),
+                ..Expectation::next(
+                    Measure::LocalAccesses,
+                    1.0 - remote_share,
+                    1.0 - remote_then,
+                )
+            });
+        }
         MemoryAction::Short { .. } | MemoryAction::Settled { .. } => return None,
     };
     let accesses = measures::process(basis.facts, step.process)?;
@@ -156,8 +198,10 @@ fn after(moves: &[(usize, usize)], node: usize) -> usize {
 
 fn of_limit(limit: &Limit, basis: &Basis<'_>) -> Option<Expectation> {
     // Others are trials: the learner compares them itself.
-    let Because::Formula { mix } = &limit.decision.because else {
-        return None;
+    let mix = match &limit.decision.because {
+        Because::Formula { mix } => Some(mix),
+        Because::Curve { .. } => None,
+        _ => return None,
     };
     let facts = measures::medium(basis.facts, limit.node)?;
     let index = basis.machine.index_of(limit.node)?;
@@ -167,7 +211,7 @@ fn of_limit(limit: &Limit, basis: &Basis<'_>) -> Option<Expectation> {
     let demand = facts.measured.demand;
     let from = admitted.map_or(demand, |admitted| admitted.min(demand));
     let to = limit.threads.min(demand);
-    if let Some(dram_bytes_s) = dram_in_use(&facts.measured) {
+    if let Some((dram_bytes_s, mix)) = dram_in_use(&facts.measured).zip(mix) {
         let own = basis.settings.pats.on_node(basis.machine, index);
         let kept = |threads| 1.0 - pats::loss_at(threads, own.dimms, mix).min(MAX_LOSS);
         let expected = dram_bytes_s * kept(to) / kept(from);
@@ -183,7 +227,7 @@ fn of_limit(limit: &Limit, basis: &Basis<'_>) -> Option<Expectation> {
 /// What a medium gives to fewer threads, by its curves.
 fn of_crowd(basis: &Basis<'_>, node: NodeId, (from, to): (u32, u32)) -> Option<Expectation> {
     let facts = measures::medium(basis.facts, node)?;
-    let medium = media::medium(basis.machine, basis.machine.index_of(node)?)?;
+    let medium = basis.machine.file_medium(basis.machine.index_of(node)?)?;
     let write_share = facts.measured.mix.write_share.clamp(0.0, 1.0);
     let gives = |threads| gives_bytes_s(&medium, write_share, threads);
     let before = facts.measured.pm_bytes_s;
@@ -224,6 +268,11 @@ fn of_delegation(plan: &DelegationPlan, basis: &Basis<'_>) -> Option<Expectation
             let before = total_bytes_s(basis.facts);
             let media = basis.facts.media.iter();
             let indices = media.filter_map(|medium| basis.machine.index_of(medium.node));
+            let is_persistent = |index: &usize| {
+                let node = &basis.machine.nodes[*index];
+                basis.machine.has_bounded_medium(node)
+            };
+            let indices = indices.filter(is_persistent);
             let slower = indices.filter_map(|index| slowness_of_remote_reads(basis, index));
             // The cautious one, where media differ.
             let slower = slower.min_by(f64::total_cmp)?;
@@ -242,7 +291,7 @@ fn of_delegation(plan: &DelegationPlan, basis: &Basis<'_>) -> Option<Expectation
 
 /// Times as long as a local read a read from another node takes.
 fn slowness_of_remote_reads(basis: &Basis<'_>, index: usize) -> Option<f64> {
-    let read = media::medium(basis.machine, index)?.read;
+    let read = basis.machine.file_medium(index)?.read;
     let far_bytes_s = read.bytes_s * read.remote_bandwidth_factor;
     let stream_bytes_s = read.stream_bytes_s.min(read.bytes_s);
     let slower = read.remote_latency_factor.max(stream_bytes_s / far_bytes_s);

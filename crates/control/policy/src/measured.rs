@@ -33,6 +33,9 @@ impl Expectation {
                 let nodes = measures::nodes_with_threads(machine, process);
                 measures::share_to(machine, process, |node| nodes.contains(&node))
             }
+            Measure::LocalAccesses => {
+                measures::local_share(machine, process(action, facts)?, |node| node)
+            }
             Measure::PmBytesPerSecond => {
                 Some(medium(action, facts)?.pm_bytes_s).filter(is_some_rate)
             }

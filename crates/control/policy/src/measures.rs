@@ -59,6 +59,26 @@ pub(crate) fn share_to(
     (all > 0.0).then(|| chosen / all)
 }
 
+/// Share of a process's accesses to memory of the accessing thread's node; `place` says where threads of a node (by
+/// position) will be. `None` without any accesses.
+pub(crate) fn local_share(
+    machine: &Machine,
+    process: &ProcessAccesses,
+    place: impl Fn(usize) -> usize,
+) -> Option<f64> {
+    let (mut local, mut all) = (0.0, 0.0);
+    for each in &process.nodes {
+        let Some(reader) = machine.index_of(each.node) else {
+            continue;
+        };
+        all += (0..machine.nodes.len())
+            .map(|memory| each.rate_to(memory))
+            .sum::<f64>();
+        local += each.rate_to(place(reader));
+    }
+    (all > 0.0).then(|| local / all)
+}
+
 /// Positions of the nodes where a process has threads.
 pub(crate) fn nodes_with_threads(machine: &Machine, process: &ProcessAccesses) -> Vec<usize> {
     let nodes = process.nodes.iter().filter(|each| each.threads > 0);

@@ -1,7 +1,7 @@
 //! How fast the memory is that holds a node's files, as far as the machine says.
 
-use egeria_facts::Measured;
-use egeria_machine::{Machine, Medium, Memory, MemoryKind, Node};
+use egeria_facts::{Facts, MAX_COUNTER, Measured};
+use egeria_machine::{Machine, MemoryKind, NEARLY_ALL, Node};
 
 /// DRAM that moves less than this share of what persistent memory moves is idle: even where slow accesses hold it up to
 /// the utmost it keeps more (PATS Fig. 1: a twentieth of what it can).
@@ -13,35 +13,12 @@ pub(crate) fn dram_in_use(measured: &Measured) -> Option<f64> {
     measured.dram_bytes_s.filter(is_used)
 }
 
-/// A medium that gives so much of what it can is not overcrowded.
-const NEARLY_ALL: f64 = 0.95;
-
-/// The medium of a node's files (by position): what it emulates, else its persistent memory, else (as where DRAM plays
-/// persistent memory) the first of its memories.
-pub(crate) fn medium(machine: &Machine, index: usize) -> Option<Medium<'_>> {
-    let node = machine.nodes.get(index)?;
-    match machine.emulated_node(node.id) {
-        Some(emulated) => Some(emulated.medium()),
-        None => memory(node).map(Memory::medium),
-    }
-}
-
-/// The medium of a node, if it is persistent or emulated.
-pub(crate) fn persistent(machine: &Machine, index: usize) -> Option<Medium<'_>> {
-    let node = machine.nodes.get(index)?;
-    let is_persistent = |memory: &&Memory| memory.kind == MemoryKind::Persistent;
-    match machine.emulated_node(node.id) {
-        Some(emulated) => Some(emulated.medium()),
-        None => memory(node).filter(is_persistent).map(Memory::medium),
-    }
-}
-
 /// DIMMs of the medium that share its load.
 pub(crate) fn modules(machine: &Machine, index: usize) -> Option<u32> {
     let node = machine.nodes.get(index)?;
     let modules = match machine.emulated_node(node.id) {
         Some(emulated) => emulated.dimms,
-        None => memory(node)?.modules,
+        None => node.file_memory()?.modules,
     };
     Some(modules.clamp(1, 64))
 }
@@ -49,7 +26,7 @@ pub(crate) fn modules(machine: &Machine, index: usize) -> Option<u32> {
 /// How many threads at once a node's medium bears: the most with which it still gives nearly all it has, by its curves;
 /// `None` where nothing is said of many threads.
 pub(crate) fn bears(machine: &Machine, index: usize, write_share: f64) -> Option<u32> {
-    let medium = medium(machine, index)?;
+    let medium = machine.file_medium(index)?;
     let of = |curve: &[(u32, f64)]| {
         let most = curve.iter().map(|point| point.1).fold(0.0, f64::max);
         let good = curve
@@ -66,10 +43,28 @@ pub(crate) fn bears(machine: &Machine, index: usize, write_share: f64) -> Option
     }
 }
 
-fn memory(node: &Node) -> Option<&Memory> {
-    let memories = &node.hardware.memories;
-    let persistent = memories
-        .iter()
-        .find(|memory| memory.kind == MemoryKind::Persistent);
-    persistent.or_else(|| memories.first())
+/// The kind of memory that a node's pool lies on.
+fn kind_of_pool(machine: &Machine, node: &Node) -> MemoryKind {
+    if machine.has_persistent_memory(node) {
+        MemoryKind::Persistent
+    } else if node.cpus.is_empty() {
+        MemoryKind::Expander
+    } else {
+        MemoryKind::Dram
+    }
+}
+
+/// Counts what all programs moved in the memories of pools, where hardware counted more than the threads that are seen.
+pub(crate) fn count_all_programs(machine: &Machine, facts: &mut Facts) {
+    let seconds = facts.window.seconds();
+    let bytes = |rate: f64| ((rate * seconds) as u64).min(MAX_COUNTER);
+    for (node, counted) in machine.nodes.iter().zip(&mut facts.window.nodes) {
+        let kind = kind_of_pool(machine, node);
+        let mut memories = facts.memories.iter();
+        let traffic = memories.find(|each| each.node == node.id && each.kind == kind);
+        if let Some(traffic) = traffic.filter(|_| counted.has_pool) {
+            counted.read_bytes = counted.read_bytes.max(bytes(traffic.read_bytes_s));
+            counted.written_bytes = counted.written_bytes.max(bytes(traffic.written_bytes_s));
+        }
+    }
 }

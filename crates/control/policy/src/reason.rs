@@ -100,6 +100,8 @@ pub enum Reason {
     },
     /// A policy with code of its own says why.
     Own { text: String },
+    /// Its node has more threads than CPUs, or it is taken back from where it got less (stage `together`).
+    Together { taken_back: bool },
 }
 
 impl Reason {
@@ -113,6 +115,7 @@ impl Reason {
             Reason::BroughtLess { .. } => "brought_less",
             Reason::Compared { .. } => "compared",
             Reason::Own { .. } => "own",
+            Reason::Together { .. } => "together",
         }
     }
 
@@ -123,7 +126,8 @@ impl Reason {
             | Reason::ContentionOver { .. }
             | Reason::BroughtLess { .. }
             | Reason::Compared { .. }
-            | Reason::Own { .. } => None,
+            | Reason::Own { .. }
+            | Reason::Together { .. } => None,
             Reason::PmContention { .. } => Some(Contention::Pm),
             Reason::CpuContention { .. } => Some(Contention::Cpu),
         }
@@ -214,6 +218,12 @@ impl fmt::Display for Reason {
                 "compared for what threads do now: there all of them get {speed:.2} times as much in the mean"
             ),
             Reason::Own { text } => formatter.write_str(text),
+            Reason::Together { taken_back: false } => formatter.write_str(
+                "its node has more threads than CPUs, and it is expected to get more there",
+            ),
+            Reason::Together { taken_back: true } => {
+                formatter.write_str("programs got less done since it was moved, so it goes back")
+            }
         }
     }
 }

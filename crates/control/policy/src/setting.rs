@@ -13,6 +13,14 @@ pub enum SettingError {
         /// The names there are.
         known: String,
     },
+    /// It would change nothing in the way it was given.
+    #[error("{name} changes nothing here; it acts with {needs}")]
+    Idle {
+        /// Which setting.
+        name: String,
+        /// What it acts with.
+        needs: String,
+    },
     /// The value is not one it can have.
     #[error("{name} cannot be {value:?}; use {wanted}")]
     Value {

@@ -46,11 +46,7 @@ impl fmt::Display for Subject {
                 write!(formatter, "migration of the memory of {process}")
             }
             Subject::Limit { node } => {
-                write!(
-                    formatter,
-                    "limit of the persistent memory of node {}",
-                    node.0
-                )
+                write!(formatter, "limit of the memory of node {}", node.0)
             }
             Subject::Delegation => formatter.write_str("delegation"),
             Subject::File { file, to } => {

@@ -13,6 +13,7 @@ mod corners;
 #[path = "common/data.rs"]
 mod data;
 mod equations;
+mod falling_curves;
 mod feedback;
 mod judging;
 #[path = "common/memory.rs"]
@@ -35,5 +36,7 @@ mod planner_trials;
 mod properties;
 mod rules;
 mod settings;
+mod tiers;
+mod together;
 #[path = "common/whole.rs"]
 mod whole;

@@ -24,6 +24,7 @@ fn chosen(plan: &PlacementPlan) -> Best {
             chosen_wbw,
             best_wbw,
             bytes,
+            ..
         } => Best {
             now: now_wbw,
             best: best_wbw,

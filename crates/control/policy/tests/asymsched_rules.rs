@@ -3,7 +3,7 @@
 use crate::clusters;
 
 use clusters::{GB, linked, obeyed, process, uneven, window};
-use egeria_facts::{AccessError, AccessWindow, NodeAccesses, ProcessAccesses};
+use egeria_facts::{AccessError, AccessWindow, MigrationCost, NodeAccesses, ProcessAccesses};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_policy::asymsched::{
     Decision, MemoryAction, MemoryStep, PlacementPlan, Settings, plan, plan_after,
@@ -116,6 +116,7 @@ fn the_busier_cluster_gets_the_wider_link() {
         now_wbw,
         chosen_wbw,
         best_wbw,
+        ..
     } = plan.decision
     else {
         panic!("{}", plan.decision)
@@ -220,6 +221,10 @@ fn the_plan_says_why_nothing_is_placed() {
     let blind = planned(&machine, spanning);
     assert_eq!(blind.decision, Decision::NoLinks);
     assert!(blind.decision.to_string().contains("add [[links]]"));
+    machine.nodes.truncate(1);
+    let small = planned(&machine, Vec::new());
+    assert_eq!(small.decision, Decision::OneNode);
+    assert!(!small.decision.to_string().contains("[[links]]"));
     for plan in [alone, broken, blind] {
         assert_eq!((plan.moves.len(), plan.memory.len()), (0, 0));
     }
@@ -306,6 +311,40 @@ fn one_process_over_its_budget_stops_the_whole_placement() {
     assert_eq!(ways(&plan(&machine, &window(facts), &cheap)).len(), 4);
 }
 
+/// Step 4, with the cost of this machine.
+#[test]
+fn a_measured_cost_replaces_the_setting_and_is_said() {
+    let machine = uneven();
+    let decide = |running_ns: u64, s_per_gb: f64| {
+        let facts = crossed(&machine, [running_ns; 2], [0, 0]);
+        let mut window = window(facts);
+        window.migration_cost = Some(MigrationCost {
+            s_per_gb,
+            bytes: 1 << 30,
+            migrations: 2,
+        });
+        plan(&machine, &window, &Settings::default()).decision
+    };
+    // 2 GB at 0.75 s/GB are 5 % of 30 s.
+    let moved = decide(30 * GB, 0.75);
+    assert!(matches!(moved, Decision::Move { .. }), "{moved}");
+    let refused = decide(30 * GB - 1000, 0.75);
+    assert!(matches!(refused, Decision::OverBudget { .. }), "{refused}");
+    for decision in [moved, refused] {
+        let text = decision.to_string();
+        assert!(
+            text.contains("(0.75 s/GB, measured in 2 migrations)"),
+            "{text}"
+        );
+    }
+    // What cannot have been measured does not count.
+    for no_cost in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let text = decide(12 * GB, no_cost).to_string();
+        let is_default = text.contains("(0.30 s/GB, the setting, as nothing was migrated yet)");
+        assert!(is_default, "{text}");
+    }
+}
+
 /// The window `ms` later, when threads have moved from nodes 0 and 1 to 2 and 3 and this part of their accesses
 /// still goes to where they were.
 fn afterwards(machine: &Machine, ms: u64, old_share: f64) -> (AccessWindow, PlacementPlan) {
@@ -364,6 +403,7 @@ fn all_memory_follows_after_two_seconds_of_remote_accesses() {
         copies,
         cost_ns,
         chunk_pages,
+        ..
     } = &full.memory[0].action
     else {
         panic!("{}", full.memory[0])

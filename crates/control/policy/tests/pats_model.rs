@@ -1,4 +1,4 @@
-//! PATS's equations and its Collector on numbers worked by hand.
+//! PATS's equations and what is summed for them on numbers worked by hand.
 
 use egeria_admission::Request;
 use egeria_facts::{Measured, Mix};
@@ -6,10 +6,8 @@ use egeria_machine::AccessKind;
 use egeria_policy::pats::model::{
     cautious_limit, dimm_term, limit_for, pattern_term, serving_threads, size_term,
 };
-use egeria_policy::pats::{Collector, Controller, Limiter, Settings, Tally};
+use egeria_policy::pats::{Controller, Limiter, Settings, Tally};
 use proptest::prelude::*;
-
-const MS_NS: u64 = 1_000_000;
 
 fn read(bytes: u64) -> Request {
     Request {
@@ -26,12 +24,9 @@ fn write(bytes: u64) -> Request {
 }
 
 fn mix_of(requests: &[Request]) -> Mix {
-    let mut collector = Collector::new(MS_NS);
-    assert_eq!(collector.close(0), None, "the first window begins");
-    for &request in requests {
-        collector.observe(request);
-    }
-    collector.close(MS_NS).expect("the window is over")
+    let mut tally = Tally::default();
+    requests.iter().for_each(|&request| tally.add(request));
+    tally.mix()
 }
 
 #[test]
@@ -158,34 +153,6 @@ fn huge_sizes_have_a_mean() {
     tally.merge(&tally.clone());
     tally.add(write(u64::MAX));
     assert!(tally.mix().mean_bytes.is_finite());
-}
-
-#[test]
-fn a_window_ends_when_its_time_is_over() {
-    let mut collector = Collector::new(10 * MS_NS);
-    assert_eq!(collector.close(5 * MS_NS), None);
-    collector.observe(read(512));
-    assert_eq!(collector.close(15 * MS_NS - 1), None);
-    collector.observe(write(512));
-    let first = collector.close(15 * MS_NS).expect("10 ms are over");
-    assert_eq!((first.requests, first.write_share), (2, 0.5));
-    let second = collector.close(90 * MS_NS).expect("late, and empty");
-    assert_eq!(second.requests, 0);
-    assert_eq!(
-        collector.close(99 * MS_NS),
-        None,
-        "it began when the last one was closed"
-    );
-}
-
-#[test]
-fn a_clock_that_goes_back_begins_the_window_anew() {
-    let mut collector = Collector::new(10 * MS_NS);
-    assert_eq!(collector.close(50 * MS_NS), None);
-    collector.observe(read(512));
-    assert_eq!(collector.close(20 * MS_NS), None);
-    assert_eq!(collector.close(29 * MS_NS), None);
-    assert_eq!(collector.close(30 * MS_NS).map(|mix| mix.requests), Some(1));
 }
 
 #[test]

@@ -14,7 +14,6 @@ fn defaults_are_the_papers() {
     assert_eq!(settings.controller, Controller::Formula);
     assert_eq!((settings.tolerated_loss, settings.dimms), (0.2, 1));
     assert_eq!(settings.bypass_bytes, 256);
-    assert_eq!(settings.window_ns(), 100_000_000);
     assert_eq!(settings.validate(), Ok(()));
 }
 
@@ -27,7 +26,6 @@ fn every_setting_takes_the_value_it_has() {
         "dimms=6",
         "bypass_bytes=512",
         "paper_bypass=on",
-        "window_ms=10",
         "max_threads=4096",
         "min_gain=0.05",
         "probe_windows=100",
@@ -66,8 +64,6 @@ fn a_value_out_of_range_states_the_range() {
         ("bypass_bytes", "-1"),
         ("bypass_bytes", "1048577"),
         ("paper_bypass", "yes"),
-        ("window_ms", "0"),
-        ("window_ms", "60001"),
         ("max_threads", "0"),
         ("max_threads", "4097"),
         ("min_gain", "0"),

@@ -10,9 +10,9 @@ use clusters::GB;
 use egeria_facts::Facts;
 use egeria_facts::FileKey;
 use egeria_machine::Machine;
-use egeria_policy::KeptBecause;
 use egeria_policy::asymsched;
 use egeria_policy::planner::{Decision, Planner, RelocationReason, RelocationStep, System};
+use egeria_policy::{KeptBecause, ProcessKept};
 use proptest::prelude::*;
 use whole::{rigid_act_all, whole};
 
@@ -192,10 +192,12 @@ fn histories_have_moves_of_everything_and_refusals() {
                     let kept = decision.threads.kept.iter();
                     let unpaid =
                         kept.filter(|kept| matches!(kept.because, KeptBecause::OverBudget { .. }));
+                    let mut processes = decision.placement.kept.iter();
                     let is_over = matches!(
                         decision.placement.decision,
                         asymsched::Decision::OverBudget { .. }
-                    );
+                    ) || processes
+                        .any(|kept| kept.because == ProcessKept::OverBudget);
                     let counts = [
                         decision.threads.moves.len(),
                         decision.placement.moves.len(),

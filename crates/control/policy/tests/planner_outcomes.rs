@@ -63,6 +63,7 @@ fn stages_without_an_actuator_are_off_and_named() {
         .map(|each| each.stage)
         .collect();
     let missing = [
+        Stage::Together,
         Stage::Clusters,
         Stage::Relocation,
         Stage::Limits,
@@ -71,9 +72,9 @@ fn stages_without_an_actuator_are_off_and_named() {
     assert_eq!(stages, missing);
     let decision = planner.decide(&machine, &remote_reader(&machine));
     assert_eq!(decision.threads.moves.len(), 1, "threads still move");
-    assert_eq!(decision.unavailable.len(), 4);
+    assert_eq!(decision.unavailable.len(), 5);
     assert_eq!(
-        decision.unavailable[0].to_string(),
+        decision.unavailable[1].to_string(),
         "placement of clusters (AsymSched) is off: nothing here carries out migration of memory"
     );
     let none = Planner::new(&machine, System::Full.settings()).with_actuators(&[]);

@@ -7,7 +7,7 @@ use common::fluid::{Fluid, Worker};
 use common::machine;
 use data::{World, file_on, key};
 use egeria_facts::{Facts, MediumFacts};
-use egeria_machine::{Machine, NodeId};
+use egeria_machine::{Machine, MemoryKind, NodeId};
 use egeria_policy::planner::{
     Decision, Planner, Relocate, RelocationReason, RelocationStep, Settings, System,
 };
@@ -72,6 +72,21 @@ fn moved_data_beats_moved_threads_on_an_overloaded_node() {
         }
         assert_eq!(steps(&decisions[45..]), 0, "{nodes} nodes are not at rest");
     }
+}
+
+/// What a memory gives decides, not its kind.
+#[test]
+fn data_moves_from_an_overloaded_node_of_dram_too() {
+    let mut world = crowd(2, 4, 0.2 * GB);
+    let emulated = world.fluid.machine.emulated.as_mut().expect("a model");
+    for node in &mut emulated.nodes {
+        node.kind = MemoryKind::Dram;
+    }
+    let begin = world.bytes_s();
+    let decisions = run(&mut world, System::All.settings(), 60);
+    assert!(steps(&decisions) > 0);
+    let gain = world.bytes_s() / begin;
+    assert!(gain > 1.5, "{gain}");
 }
 
 #[test]
@@ -332,6 +347,33 @@ fn only_cold_data_goes_to_a_node_without_cpus() {
         elsewhere.iter().all(|(_, action)| *action == from_to(0, 2)),
         "{elsewhere:?}"
     );
+}
+
+/// How many files are demoted in a window in which node 1 is full and has this number of unused files, of 15 MB each.
+fn demoted(cold: usize) -> usize {
+    let (machine, mut facts) = crowd_above_capacity_tier(Some(0));
+    let files = facts.files.len();
+    let mut one = facts.files[files - 1].clone();
+    one.bytes /= 10;
+    one.bytes_on.iter_mut().for_each(|bytes| *bytes /= 10);
+    facts.files.truncate(files - 2);
+    for number in 0..cold as u64 {
+        one.file.inode = 100 + number;
+        facts.files.push(one.clone());
+    }
+    let mut planner = Planner::new(&machine, System::All.settings());
+    let steps = planner.decide(&machine, &facts).relocations;
+    let makes_room =
+        |step: &&RelocationStep| matches!(step.why, RelocationReason::MakesRoom { .. });
+    steps.iter().filter(makes_room).count()
+}
+
+#[test]
+fn nothing_is_demoted_where_that_makes_too_little_room() {
+    let enough = (0..20).find(|cold| demoted(*cold) > 0);
+    // A part of a file of 0.2 GB is to come.
+    assert!(enough.is_some_and(|cold| cold >= 4), "{enough:?}");
+    assert!(demoted(20) > 0);
 }
 
 /// Two nodes of six DIMMs each; remote reads make a memory write this share of their lines.

@@ -356,6 +356,27 @@ fn delegation_begins_with_crowds_or_remote_accesses() {
     assert!(plan(remote).to_string().contains("30 % go to other nodes"));
 }
 
+/// Writes to stripes go to all nodes, wherever the thread runs.
+#[test]
+fn remote_writes_count_where_files_are_striped() {
+    let machine = common::machine(2);
+    let of = |striped: bool| {
+        let mut bound = thread(&machine, 1, 1, &[], 0, 0.5);
+        bound.pinned = true;
+        bound.written_bytes = vec![500 * MB, 500 * MB];
+        let mut medium = medium(1, 1, 1.0);
+        medium.striped_files = striped.then_some(true);
+        let facts = Facts {
+            media: vec![medium],
+            ..Facts::of(window(&machine, vec![bound]))
+        };
+        let mut planner = Planner::new(&machine, untried());
+        planner.decide(&machine, &facts).delegation
+    };
+    assert!(matches!(of(false), DelegationPlan::Off { .. }));
+    assert!(of(true).to_string().contains("50 % go to other nodes"));
+}
+
 #[test]
 fn nothing_is_delegated_where_no_file_is_striped() {
     let machine = common::machine(2);
@@ -387,6 +408,33 @@ fn nothing_is_delegated_where_no_file_is_striped() {
         let is_on = matches!(plan, DelegationPlan::On { .. });
         assert!(is_on, "{striped_files:?} {plan}");
     }
+}
+
+/// The medium bears 4 writers by its curve, and more readers; its node has 4 cores.
+#[test]
+fn delegates_are_as_many_as_the_medium_bears() {
+    let machine = common::machine(2);
+    let of = |write_share: f64, limits: bool| {
+        let mut settings = untried();
+        settings.delegation.always = true;
+        settings.stages.limits = limits;
+        let mut facts = medium(0, 9, write_share);
+        facts.measured.mix.write_share = write_share;
+        let facts = Facts {
+            media: vec![facts],
+            ..Facts::of(window(&machine, Vec::new()))
+        };
+        let decision = Planner::new(&machine, settings).decide(&machine, &facts);
+        match decision.delegation {
+            DelegationPlan::On {
+                delegates_per_node, ..
+            } => delegates_per_node,
+            DelegationPlan::Off { .. } => 0,
+        }
+    };
+    assert_eq!(of(1.0, false), 4);
+    assert_eq!(of(1.0, true), 2, "no more than Eq. 1 admits");
+    assert_eq!(of(0.0, false), 4, "no more than its node has cores");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::whole;
 
-use egeria_facts::Facts;
-use egeria_machine::Machine;
+use egeria_facts::{Facts, Measured, MediumFacts, Mix, Window};
+use egeria_machine::{Machine, NodeId};
 use egeria_policy::nthread::{self, Configuration};
 use egeria_policy::pats::Limiter;
 use egeria_policy::planner::{
@@ -113,10 +113,12 @@ proptest! {
         // The machine's nodes have one DIMM.
         let mut limiters = vec![Limiter::new(&settings.pats); machine.nodes.len()];
         for (facts, decision) in history(&machine, &facts, settings.clone(), 6) {
-            prop_assert_eq!(decision.limits.len(), facts.media.len());
-            for ((limit, medium), limiter) in
-                decision.limits.iter().zip(&facts.media).zip(&mut limiters)
-            {
+            let is_persistent = |medium: &&MediumFacts| {
+                machine.node(medium.node).is_some_and(|node| machine.has_persistent_memory(node))
+            };
+            let media: Vec<_> = facts.media.iter().filter(is_persistent).collect();
+            prop_assert_eq!(decision.limits.len(), media.len());
+            for ((limit, medium), limiter) in decision.limits.iter().zip(media).zip(&mut limiters) {
                 let own = limiter.next(&medium.measured);
                 prop_assert_eq!((limit.node, limit.decision), (medium.node, own));
                 prop_assert_eq!((limit.threads, limit.delegates), (own.limit, None));
@@ -127,15 +129,26 @@ proptest! {
 
     #[test]
     fn odin_delegates_whatever_happens((machine, facts) in whole()) {
+        let mut nodes = machine.nodes.iter();
+        let has_any = nodes.any(|node| machine.has_persistent_memory(node));
         for (_, decision) in history(&machine, &facts, System::Odin.settings(), 3) {
-            let artifact = DelegationPlan::On {
-                stripe_bytes: 32 << 10,
-                min_read_bytes: 32 << 10,
-                min_write_bytes: 256,
-                delegates_per_node: 1,
-                because: DelegatedBecause::Always,
-            };
-            prop_assert_eq!(decision.delegation, artifact);
+            match decision.delegation {
+                DelegationPlan::On { delegates_per_node, .. } => {
+                    let artifact = DelegationPlan::On {
+                        stripe_bytes: 32 << 10,
+                        min_read_bytes: 32 << 10,
+                        min_write_bytes: 256,
+                        delegates_per_node,
+                        because: DelegatedBecause::Always,
+                    };
+                    prop_assert_eq!(decision.delegation, artifact);
+                    prop_assert!(has_any && (1..=16).contains(&delegates_per_node));
+                }
+                DelegationPlan::Off { because } => {
+                    prop_assert_eq!(because, DirectBecause::NoMedium);
+                    prop_assert!(!has_any);
+                }
+            }
             decides_nothing_else(&decision, System::Odin);
         }
     }
@@ -205,4 +218,51 @@ fn systems_and_settings_are_known_by_name() {
         assert_eq!(settings, before);
     }
     assert!("everything".parse::<System>().is_err());
+}
+
+/// Eqs. 1 to 4, and the number of threads that a medium bears, are of persistent memory. Crowds elsewhere are left alone.
+#[test]
+fn no_profile_has_a_limit_or_delegation_for_dram() {
+    for name in Machine::profile_names() {
+        let machine = Machine::profile(name).expect("it ships with Egeria");
+        let has = |id: NodeId| machine.has_persistent_memory(machine.node(id).expect("a node"));
+        let has_any = machine.nodes.iter().any(|node| has(node.id));
+        let mut facts = Facts::of(Window::empty(&machine, 0, 0, 1_000_000_000));
+        facts.media = (machine.nodes.iter().map(|node| MediumFacts {
+            node: node.id,
+            measured: Measured {
+                mix: Mix {
+                    requests: 1_000_000,
+                    mean_bytes: 65_536.0,
+                    write_share: 1.0,
+                },
+                demand: 1000,
+                pm_bytes_s: 1e9,
+                dram_bytes_s: Some(1e9),
+            },
+            free_bytes: None,
+            striped_files: Some(true),
+        }))
+        .collect();
+        for system in [System::Pats, System::Odin, System::All] {
+            let settings = system.settings();
+            let decision = Planner::new(&machine, settings.clone()).decide(&machine, &facts);
+            assert!(
+                decision.limits.iter().all(|limit| has(limit.node)),
+                "{name}"
+            );
+            let is_on = matches!(decision.delegation, DelegationPlan::On { .. });
+            assert!(has_any || !is_on, "{name}: {system}");
+            // Without trials, as published, both are there at once.
+            assert!(system != System::Odin || is_on == has_any, "{name}");
+            assert!(
+                system != System::Pats || decision.limits.is_empty() != has_any,
+                "{name}"
+            );
+            let why = decision.why_nothing(&settings, &machine).join("\n");
+            let says = why.contains("no node has persistent memory")
+                || why.contains("no node is known to have");
+            assert_eq!(says, !has_any, "{name}: {system}: {why}");
+        }
+    }
 }

@@ -3,9 +3,13 @@
 use crate::common;
 
 use common::{all_cpus, key, machine, thread, window};
-use egeria_facts::{ThreadFacts, Window};
-use egeria_machine::{AccessClass, Machine, NodeId, PersistentRegion, PoolBandwidth, RegionKind};
+use egeria_facts::{Facts, MemoryTraffic, ThreadFacts, TrafficOrigin, Window};
+use egeria_machine::curves::Crowd;
+use egeria_machine::{
+    AccessClass, Machine, MemoryKind, NodeId, PersistentRegion, PoolBandwidth, RegionKind,
+};
 use egeria_policy::nthread::{Configuration, Settings, plan};
+use egeria_policy::planner::{Planner, System};
 use egeria_policy::{KeptBecause, Note, Plan};
 
 const MB: u64 = 1_000_000;
@@ -220,10 +224,13 @@ fn firmware_states_the_speed_of_dram_but_not_of_nvdimms() {
     assert_eq!(maximum(&machine, &settings), (Some(60e9), 0));
     machine.nodes[0].persistent_regions = vec![nvdimm(), nvdimm()];
     assert_eq!(maximum(&machine, &settings), (None, 1));
-    machine.nodes[0].pool_bandwidth = Some(PoolBandwidth {
+    let crowd = Crowd {
+        threads: 1,
         read_bytes_s: 30e9,
         write_bytes_s: 9e9,
-    });
+        mixed_bytes_s: 15e9,
+    };
+    machine.nodes[0].pool_bandwidth = PoolBandwidth::of(&[crowd]);
     assert_eq!(maximum(&machine, &settings), (Some(10e9), 0), "measured");
     machine.nodes[0].pool_bandwidth = None;
     settings
@@ -299,4 +306,73 @@ fn one_node_is_never_contended() {
     let plan = full(&machine, &window(&machine, (1..=8).map(facts).collect()));
     assert_eq!((plan.pm_contended, plan.cpu_contended), (None, None));
     assert!(plan.moves.is_empty());
+}
+
+/// Eight writers that get what a crowded medium gives look idle by its peak.
+#[test]
+fn a_measured_pool_is_saturated_beyond_its_peak() {
+    let crowd = |threads: u32, write_bytes_s: f64| Crowd {
+        threads,
+        read_bytes_s: 3.0 * write_bytes_s,
+        write_bytes_s,
+        mixed_bytes_s: 1.5 * write_bytes_s,
+    };
+    let crowds = [(1, 0.5e9), (2, 1e9), (4, 2e9), (8, 1e9)];
+    let mut machine = real(2, None);
+    for node in &mut machine.nodes {
+        node.persistent_regions = vec![nvdimm()];
+        node.pool_bandwidth =
+            PoolBandwidth::of(&crowds.map(|(threads, rate)| crowd(threads, rate)));
+    }
+    let writer = |number| thread(&machine, number, 0, &[], 120 * MB, 0.1);
+    let window = window(&machine, (1..=8).map(writer).collect());
+    let contended = |rule: &str| {
+        let mut settings = Settings::default();
+        settings
+            .set_pair(&format!("pm_rule={rule}"))
+            .expect("a rule");
+        plan(&machine, &window, &settings).pm_contended
+    };
+    assert_eq!(contended("peak"), None);
+    assert_eq!(contended("curve"), Some(NodeId(0)));
+}
+
+/// A program outside the volume fills the memory: its traffic is only in the counters of the hardware.
+#[test]
+fn neighbours_that_hardware_counts_contend() {
+    let mut machine = real(2, None);
+    for node in &mut machine.nodes {
+        node.persistent_regions = vec![nvdimm()];
+        node.pool_bandwidth = PoolBandwidth::of(&[Crowd {
+            threads: 1,
+            read_bytes_s: 6e9,
+            write_bytes_s: 2e9,
+            mixed_bytes_s: 3e9,
+        }]);
+    }
+    let writer = thread(&machine, 1, 0, &[], 100 * MB, 0.1);
+    let contended = |kind: MemoryKind, written_bytes_s: f64| {
+        let mut facts = Facts::of(window(&machine, vec![writer.clone()]));
+        facts.memories = vec![MemoryTraffic {
+            node: NodeId(0),
+            kind,
+            read_bytes_s: 0.0,
+            written_bytes_s,
+            origin: TrafficOrigin::MemoryController,
+        }];
+        facts.validate(&machine).expect("rates");
+        let decision = Planner::new(&machine, System::Nm.settings()).decide(&machine, &facts);
+        decision.threads.pm_contended
+    };
+    assert_eq!(contended(MemoryKind::Persistent, 1.9e9), Some(NodeId(0)));
+    assert_eq!(
+        contended(MemoryKind::Persistent, 0.05e9),
+        None,
+        "less than its threads"
+    );
+    assert_eq!(
+        contended(MemoryKind::Dram, 1.9e9),
+        None,
+        "of another memory"
+    );
 }

@@ -117,3 +117,31 @@ fn a_policy_is_found_by_its_name() {
         assert_eq!(system.settings().validate(), Ok(()));
     }
 }
+
+/// Emulated CPUs are slow, so the guest's stewards get other settings than users do.
+#[test]
+fn what_the_guest_relaxes_is_in_the_table_and_nothing_else() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../");
+    let read = |path: &str| std::fs::read_to_string(format!("{root}{path}")).unwrap();
+    let defaults = System::All.settings().values();
+    let mut rows = Vec::new();
+    for part in ["inside", "pages", "steward", "programs", "short"] {
+        let script = read(&format!("scripts/guest-{part}"));
+        for pair in script.split("--set ").skip(1) {
+            let pair = pair.split([' ', '"', '\n']).next().unwrap();
+            let (name, value) = pair.split_once('=').unwrap();
+            let is_same =
+                |known: &&(String, String)| known.0.trim_start_matches("nthread.") == name;
+            let default = &defaults.iter().find(is_same).unwrap().1;
+            rows.push(format!("| `{name}` | {default} | {value} |"));
+        }
+    }
+    let page = read("docs/explanation/testing.md");
+    let (_, table) = page.split_once("## What the guest relaxes").unwrap();
+    let is_known = |line: &&str| rows.iter().any(|row| line.starts_with(row));
+    rows.iter()
+        .for_each(|row| assert!(table.contains(row), "missing: {row}"));
+    let lines = table.lines().filter(|line| line.starts_with("| `"));
+    let unknown: Vec<&str> = lines.filter(|line| !is_known(line)).collect();
+    assert_eq!(unknown, [""; 0], "not in the scripts");
+}

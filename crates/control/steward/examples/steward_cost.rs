@@ -98,6 +98,7 @@ fn measure(threads: u64, seconds: u64) {
     let options = StewardOptions {
         policy: "full".to_owned(),
         settings,
+        given: Vec::new(),
         window_ns: 1_000_000_000,
         machine: Machine::detect().expect("machine"),
         scope: Scope::All,

@@ -42,6 +42,13 @@ pub enum StewardError {
     /// There is no such policy.
     #[error(transparent)]
     Policy(#[from] egeria_policy::SettingError),
+    /// A setting that was given acts with a stage that is off here.
+    #[error("{setting}: {}; leave it out", off.join("; "))]
+    Idle {
+        setting: egeria_policy::SettingError,
+        /// The stages that are off, and why.
+        off: Vec<String>,
+    },
     /// No thread could be started.
     #[error("cannot start the steward's thread: {0}; free some processes or memory")]
     Thread(io::Error),

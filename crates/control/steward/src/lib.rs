@@ -15,19 +15,24 @@
 mod error;
 mod files;
 mod idle;
+mod kept;
 mod log;
+mod memories;
 mod options;
 mod pace;
 mod place;
 mod pulse;
+mod rivals;
 mod seen;
 mod steward;
 mod summary;
 mod target;
+mod volumes;
 
 pub use error::StewardError;
 pub use log::{
-    ActionLine, LogReader, NodeRecord, Record, ResultLine, ThreadRecord, ThreadResult, WindowRecord,
+    ActionLine, ArrivingLine, KeptLine, LogReader, NodeRecord, Record, ResultLine, ThreadRecord,
+    ThreadResult, WindowRecord,
 };
 pub use options::StewardOptions;
 pub use place::{decision_log_path, runtime_directory, trusted_runtime_directory};
@@ -35,4 +40,5 @@ pub use steward::Steward;
 pub use summary::{ActionCount, NodeRates, Summary, WindowSummary};
 pub use target::Target;
 
+pub use egeria_actuators::{GatherProgress, Stuck};
 pub use egeria_proc::Scope;

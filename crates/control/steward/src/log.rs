@@ -8,10 +8,12 @@ use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use egeria_facts::ThreadKey;
+use egeria_actuators::GatherProgress;
+use egeria_facts::{MemoryTraffic, ThreadKey};
 use egeria_machine::NodeId;
+use egeria_policy::KeptProcess;
 use egeria_policy::planner::{Resting, Settings, Unavailable};
-use egeria_policy::{Action, ActionOutcome, ActionRecord, ActionResult, Kept, Move};
+use egeria_policy::{Action, ActionRecord, ActionResult, Kept, Move};
 use serde::{Deserialize, Serialize};
 
 /// A log longer than this begins again, and one older file is kept.
@@ -87,6 +89,15 @@ pub struct WindowRecord {
     /// Actions that are not repeated now, because they brought less than half of what was expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resting: Vec<Resting>,
+    /// Processes that use memory heavily and are left as they are, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_processes: Vec<KeptLine>,
+    /// Memory on its way to its threads that went on in this window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arriving: Vec<ArrivingLine>,
+    /// Traffic of memories of all programs, where hardware counts it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memories: Vec<MemoryTraffic>,
 }
 
 /// One node in one window.
@@ -164,9 +175,62 @@ impl ActionLine {
         self.record.action.as_thread_move()
     }
 
-    /// Whether it was done.
+    /// Whether it was done, or is being done.
     pub fn is_done(&self) -> bool {
-        self.record.outcome == ActionOutcome::Done
+        self.record.outcome.took_effect()
+    }
+}
+
+/// A process that is left as it is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct KeptLine {
+    #[serde(flatten)]
+    pub kept: KeptProcess,
+    /// The name of its first thread.
+    #[serde(default)]
+    pub name: String,
+    /// Why, in one sentence.
+    pub sentence: String,
+}
+
+impl KeptLine {
+    /// A process and its name.
+    pub fn new(kept: KeptProcess, name: String) -> KeptLine {
+        let mut line = KeptLine {
+            kept,
+            name,
+            sentence: String::new(),
+        };
+        line.write_sentence();
+        line
+    }
+
+    /// Makes the sentence again from the numbers and the name.
+    pub fn write_sentence(&mut self) {
+        let (text, process) = (self.kept.to_string(), self.kept.process);
+        self.sentence = match &self.name[..] {
+            "" => text,
+            name => text.replacen(&process.to_string(), &format!("{process} ({name})"), 1),
+        };
+    }
+}
+
+/// Memory of a process on its way.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ArrivingLine {
+    #[serde(flatten)]
+    pub progress: GatherProgress,
+    /// How far it is, in one sentence.
+    pub sentence: String,
+}
+
+impl ArrivingLine {
+    /// The sentence is made from the numbers.
+    pub fn new(progress: GatherProgress) -> ArrivingLine {
+        ArrivingLine {
+            sentence: progress.to_string(),
+            progress,
+        }
     }
 }
 
@@ -296,6 +360,7 @@ mod tests {
     use super::*;
     use egeria_facts::FileKey;
     use egeria_machine::NodeId;
+    use egeria_policy::ActionOutcome;
     use egeria_policy::planner::{Relocate, RelocationReason, RelocationStep};
 
     fn start() -> Record {

@@ -14,6 +14,8 @@ pub struct StewardOptions {
     pub policy: String,
     /// The planner's settings.
     pub settings: Settings,
+    /// The settings that were given by name. Where one of them changes nothing, the steward does not start.
+    pub given: Vec<String>,
     /// ns of machine time between two looks.
     pub window_ns: u64,
     pub machine: Machine,

@@ -9,6 +9,41 @@ const PARTS: u32 = 4;
 /// Longer than with thousands of threads: shorter looks follow each other as asked for.
 const LONG: Duration = Duration::from_millis(50);
 
+/// The first windows are this part of those asked for, so that what is wrong at the beginning is soon repaired. The very
+/// first look finds the threads; what they do is counted from then on.
+const FIRST: [f64; 3] = [0.05, 0.25, 0.5];
+
+/// When to look, from the begin on.
+pub(crate) struct Pace {
+    window: Duration,
+    looks: usize,
+    pub(crate) next: Instant,
+}
+
+impl Pace {
+    pub(crate) fn begin(window: Duration, now: Instant) -> Pace {
+        Pace {
+            window,
+            looks: 0,
+            next: now + length(window, 0),
+        }
+    }
+
+    /// A look has ended, which took this much CPU time.
+    pub(crate) fn looked(&mut self, now: Instant, looked: Duration) {
+        self.looks += 1;
+        // The first looks find everything new and take longest; no rest is needed after these.
+        let is_first = self.looks < FIRST.len();
+        let looked = if is_first { Duration::ZERO } else { looked };
+        self.next = next_look(self.next, length(self.window, self.looks), now, looked);
+    }
+}
+
+/// How long the window of this number is, if windows of this length are asked for.
+fn length(window: Duration, number: usize) -> Duration {
+    window.mul_f64(FIRST.get(number).copied().unwrap_or(1.0))
+}
+
 /// CPU time of this thread.
 pub(crate) fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -19,7 +54,7 @@ pub(crate) fn cpu_time() -> Duration {
 /// When to look again after a look that was due then and took so much CPU time. A window that came late shifts the
 /// others: none is ever cut short. And where looking takes long, as with a hundred thousand threads, windows are as
 /// long as that needs.
-pub(crate) fn next_look(due: Instant, window: Duration, now: Instant, looked: Duration) -> Instant {
+fn next_look(due: Instant, window: Duration, now: Instant, looked: Duration) -> Instant {
     let rest = if looked > LONG {
         looked.saturating_mul(PARTS - 1)
     } else {
@@ -51,6 +86,26 @@ mod tests {
         );
         // A hundred thousand threads: a quarter of a core, not all of it.
         assert_eq!(next(1500, 1500), 6000);
+    }
+
+    #[test]
+    fn first_windows_are_shorter() {
+        let (begin, ms) = (Instant::now(), Duration::from_millis);
+        let mut pace = Pace::begin(ms(1000), begin);
+        let mut looks = [0; 5].map(|_: u64| {
+            let due = pace.next;
+            pace.looked(due, ms(100));
+            (due - begin).as_millis()
+        });
+        // A look that takes a tenth of a second is no reason to rest: not even later.
+        assert_eq!(looks, [50, 300, 800, 1800, 2800]);
+        let mut slow = Pace::begin(ms(1000), begin);
+        looks = [0; 5].map(|_: u64| {
+            let due = slow.next;
+            slow.looked(due, ms(1500));
+            (due - begin).as_millis()
+        });
+        assert_eq!(looks, [50, 300, 800, 5300, 9800]);
     }
 
     #[test]

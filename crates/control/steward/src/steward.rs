@@ -8,21 +8,23 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use egeria_actuators::{Departures, Journal, MemoryMigration, ThreadAffinity};
+use egeria_actuators::{Departures, GatherProgress, Journal, MemoryMigration, ThreadAffinity};
 use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
-use egeria_policy::planner::System;
-use egeria_policy::{Action, ActionOutcome, ActionResult, KeptBecause};
+use egeria_policy::planner::{Place, System};
+use egeria_policy::{Action, ActionResult, KeptBecause};
 use egeria_proc::LiveSource;
 use egeria_trace::Writer;
 
 use crate::error::{Result, StewardError};
 use crate::files::{begin_trace, of_journal, open_log, unix_ns};
 use crate::idle::{self, IdlePools};
+use crate::kept::{self, KeptProcesses};
 use crate::log::*;
+use crate::memories;
 use crate::options::StewardOptions;
-use crate::pace;
+use crate::pace::{self, Pace};
 use crate::place;
 use crate::pulse::Pulse;
 use crate::seen;
@@ -142,6 +144,8 @@ struct Work {
     placement: Option<String>,
     /// Why threads stayed: how often, and the last time in words, by kind.
     kept: HashMap<Discriminant<KeptBecause>, (u64, String)>,
+    /// Processes left as they are in the last window.
+    kept_processes: KeptProcesses,
     summary: Arc<Mutex<Summary>>,
     pulse: Pulse,
 }
@@ -177,13 +181,16 @@ impl Work {
             }
         };
         let mut unseen = Vec::new();
-        let source = target.source(&options, &mut unseen);
-        let of_files = source.actuator_of_files(&options);
-        let (source, accesses, files) = (source.facts, source.accesses, source.files);
+        let source = target.source(&options, &path, &mut unseen);
+        let of_files = source.actuators(&options);
+        let (mut source, accesses, files) = (source.facts, source.accesses, source.files);
         let machine = &options.machine;
+        let mut sources = Vec::new();
+        if options.settings.nthread.stages.pm && !machine.is_emulated() {
+            source = memories::counted(source, machine, (&mut sources, &mut unseen));
+        }
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
-        let mut sources = Vec::new();
         if let Some(accesses) = accesses {
             sources.push(accesses.description.clone());
             let departures = Departures::default();
@@ -191,21 +198,27 @@ impl Work {
             memory = Some(accesses.actuator(&options, source.as_ref(), departures));
         }
         let mut of_data = target.actuators(&options);
-        of_data.extend(of_files.map(|files| Box::new(files) as _));
+        of_data.extend(of_files);
         let mut kinds = affinity.kinds().to_vec();
         kinds.extend(memory.iter().flat_map(Actuator::kinds));
         kinds.extend(of_data.iter().flat_map(|actuator| actuator.kinds()));
         let mut settings = options.settings.clone();
         // Neither volumes nor the page cache keep copies of files.
         settings.relocation.replicas = false;
-        let control = ControlLoop::new(machine, policy.make(), settings, &kinds);
+        let control = ControlLoop::new(machine, policy.make(), settings.clone(), &kinds);
         let unavailable = control.unavailable();
+        let off = unavailable.iter();
+        let off: Vec<String> = off.map(|off| target.why_off(off, &options)).collect();
+        let acting = settings.without(unavailable);
+        let idle = |name: &String| acting.check_acts(name, Place::Live).err();
+        if let Some(setting) = options.given.iter().find_map(idle) {
+            // A journal that stays would say that a steward runs.
+            affinity.undo();
+            return Err(StewardError::Idle { setting, off });
+        }
         let summary = Summary {
             restored_at_start: restored as u64,
-            unavailable: unavailable
-                .iter()
-                .map(|off| target.why_off(off, &options))
-                .collect(),
+            unavailable: off,
             unseen,
             sources,
             ..Summary::default()
@@ -239,6 +252,7 @@ impl Work {
             done: 0,
             placement: None,
             kept: HashMap::new(),
+            kept_processes: KeptProcesses::default(),
             summary: Arc::new(Mutex::new(summary)),
             pulse: Pulse::new(Instant::now()),
         })
@@ -247,19 +261,19 @@ impl Work {
     fn run(mut self, inbox: &Receiver<Order>) -> Summary {
         let host_ns = self.options.window_ns as f64 * self.source.dilation();
         let length = Duration::from_nanos(host_ns as u64);
-        let mut next = Instant::now() + length;
+        let mut pace = Pace::begin(length, Instant::now());
         loop {
-            self.pulse.due(next);
-            let wait = next.saturating_duration_since(Instant::now());
+            self.pulse.due(pace.next);
+            let wait = pace.next.saturating_duration_since(Instant::now());
             match inbox.recv_timeout(wait) {
                 Ok(Order::StartOver(done)) => {
                     self.start_over();
-                    next = Instant::now() + length;
+                    pace = Pace::begin(length, Instant::now());
                     let _ = done.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     self.look();
-                    next = pace::next_look(next, length, Instant::now(), self.looked);
+                    pace.looked(Instant::now(), self.looked);
                 }
                 Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return self.finish(),
             }
@@ -300,6 +314,7 @@ impl Work {
         self.moved.clear();
         self.done = 0;
         self.kept.clear();
+        self.kept_processes = KeptProcesses::default();
         let mut summary = lock(&self.summary);
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
@@ -337,11 +352,18 @@ impl Work {
         self.count(&facts, Some(&turn));
         let moved = facts.window.read_total() + facts.window.written_total();
         let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && moved == 0;
-        if !is_quiet {
+        let is_news = self.kept_processes.is_news(&turn.decision.placement.kept);
+        if !is_quiet || is_news || !self.arriving().is_empty() {
             let record = self.window_record(&facts, turn);
             let _ = self.log.write(&Record::Window(Box::new(record)));
         }
         self.before = Some(facts);
+    }
+
+    /// Memory of processes that went on in this window.
+    fn arriving(&self) -> &[GatherProgress] {
+        let memory = self.memory.as_ref();
+        memory.map_or(&[], MemoryMigration::progress)
     }
 
     /// Measures pools of unknown speed while the volume is idle, and takes the results.
@@ -358,8 +380,8 @@ impl Work {
         let Some(outcome) = pools.look(facts, unknown) else {
             return;
         };
-        if let Ok(found) = outcome.found {
-            self.control.set_pool_bandwidth(outcome.node, found);
+        if let Ok(found) = &outcome.found {
+            self.control.set_pool_bandwidth(outcome.node, found.clone());
         }
         tracing::info!("{outcome}");
         let mut summary = lock(&self.summary);
@@ -375,7 +397,7 @@ impl Work {
         let mut moves = 0;
         for record in turn.into_iter().flat_map(|turn| &turn.actions) {
             summary.count_action(record);
-            let is_done = record.outcome == ActionOutcome::Done;
+            let is_done = record.outcome.took_effect();
             self.done += u64::from(is_done);
             let is_process = matches!(record.action, Action::MigrateProcess { .. });
             summary.process_moves += u64::from(is_process && is_done);
@@ -453,11 +475,17 @@ impl Work {
     }
 
     fn window_record(&self, facts: &Facts, turn: Turn) -> WindowRecord {
+        let kept_processes = kept::lines(&turn.decision.placement.kept, &facts.window);
         let results = turn.results.into_iter();
         let actions = turn.actions.into_iter();
         WindowRecord {
             time_unix_ns: unix_ns(),
             resting: turn.decision.resting.clone(),
+            kept_processes,
+            arriving: (self.arriving().iter())
+                .map(|progress| ArrivingLine::new(progress.clone()))
+                .collect(),
+            memories: facts.memories.clone(),
             results: results
                 .map(|result| ResultLine {
                     thread: self.thread_result(&result, facts),
@@ -552,6 +580,8 @@ impl Work {
             format!(
                 "it ended before a second window was over ({window_ms} ms of the machine's time, {host_ms} ms here); choose a shorter --window"
             )
+        } else if let Some(words) = self.kept_processes.first() {
+            words.to_owned()
         } else if let Some(because) = &self.placement {
             because.clone()
         } else if shares().next().is_none() {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egeria_actuators::{
-    AccessDelegation, AdmissionLimits, Departures, FileRelocation, MemoryMigration,
+    AccessDelegation, AdmissionLimits, Departures, FileRelocation, JoinedVolumes, MemoryMigration,
+    VolumeActuators,
 };
 use egeria_bpf::FileCounter;
 use egeria_engine::Volume;
@@ -13,10 +14,12 @@ use egeria_machine::Machine;
 use egeria_pages::accesses::{Choice, HotPages, MemorySource, Sampler};
 use egeria_pages::file_counts::CountedFiles;
 use egeria_pages::found_files::FoundFiles;
+use egeria_policy::ActionKind;
 use egeria_policy::control::Actuator;
 use egeria_policy::pats::Controller;
 use egeria_policy::planner::{Stage, Unavailable};
 use egeria_proc::LiveSource;
+use egeria_proc::file_systems::FileSystems;
 use egeria_proc::migration_times::MigrationTimes;
 use egeria_proc::processes::ProcessSource;
 use egeria_session::SessionSource;
@@ -24,6 +27,8 @@ use uuid::Uuid;
 
 use crate::error::{Result, StewardError};
 use crate::options::StewardOptions;
+use crate::rivals;
+use crate::volumes::{Following, WithVolumes};
 
 /// What a steward looks after.
 #[derive(Clone)]
@@ -34,18 +39,25 @@ pub enum Target {
     /// to files, what they read and write is counted by the kernel; if it places clusters, their accesses to memory
     /// are looked at as well.
     Processes,
+    /// All processes, and the volumes in use that this user mounted, in one decision.
+    Machine,
 }
 
 impl Target {
     pub(crate) fn volume(&self) -> Option<Uuid> {
         match self {
             Target::Volume(volume) => Some(volume.uuid()),
-            Target::Processes => None,
+            Target::Processes | Target::Machine => None,
         }
     }
 
-    /// What cannot be seen is added to `unseen`.
-    pub(crate) fn source(&self, options: &StewardOptions, unseen: &mut Vec<String>) -> Source {
+    /// What cannot be seen is added to `unseen`; decisions go to `log`.
+    pub(crate) fn source(
+        &self,
+        options: &StewardOptions,
+        log: &Path,
+        unseen: &mut Vec<String>,
+    ) -> Source {
         let (machine, scope) = (options.machine.clone(), options.scope.clone());
         match self {
             Target::Volume(volume) => {
@@ -62,21 +74,28 @@ impl Target {
                 }
                 Source::of(Box::new(session))
             }
-            Target::Processes => {
+            Target::Processes | Target::Machine => {
                 let mut processes: Box<dyn LiveSource> =
-                    Box::new(ProcessSource::begin(machine, scope));
-                let mut found = None;
+                    Box::new(ProcessSource::begin(machine.clone(), scope));
+                let (mut found, file_systems) = (None, FileSystems::default());
                 if options.settings.moves_threads() || options.settings.stages.relocation {
                     match FileCounter::begin_in_windows_of(options.window_ns) {
                         Ok(counter) => {
-                            let counted = CountedFiles::new(processes, counter);
+                            let counted =
+                                CountedFiles::new(processes, counter).sharing(file_systems.clone());
                             found = Some(counted.files());
                             processes = Box::new(counted);
                         }
-                        Err(error) => unseen.push(format!(
-                            "neither threads nor files are moved: what threads read is not known: {error}"
-                        )),
+                        Err(error) => unseen.push(self.why_uncounted(&error)),
                     }
+                }
+                let mut joined = None;
+                if matches!(self, Target::Machine) {
+                    let watches_files = options.settings.stages.relocation;
+                    let following =
+                        Following::begin(&machine, watches_files, log.to_owned(), file_systems);
+                    joined = Some(following.joined());
+                    processes = Box::new(WithVolumes::new(processes, following));
                 }
                 let knows_memory =
                     (options.machine.nodes.iter()).any(|node| !node.hardware.memories.is_empty());
@@ -87,10 +106,10 @@ impl Target {
                             .to_owned(),
                     );
                 }
-                if options.machine.nodes.len() > 1
-                    && let Some(note) = numa_balancing(Path::new("/proc"))
-                {
-                    tracing::warn!("{note}");
+                if options.machine.nodes.len() > 1 {
+                    for note in rivals::notes(Path::new("/proc"), std::process::id()) {
+                        tracing::warn!("{note}");
+                    }
                 }
                 let mut source = match Accesses::begin(options, unseen) {
                     Some((sampler, accesses)) => {
@@ -103,10 +122,19 @@ impl Target {
                     }
                     None => Source::of(processes),
                 };
-                source.files = found;
+                (source.files, source.joined) = (found, joined);
                 source
             }
         }
+    }
+
+    /// What is lost where the kernel does not count what threads read and write.
+    fn why_uncounted(&self, error: &dyn std::fmt::Display) -> String {
+        let lost = match self {
+            Target::Machine => "threads are moved to data of volumes only, and no other files are",
+            _ => "neither threads nor files are moved",
+        };
+        format!("{lost}: what threads read is not known: {error}")
     }
 
     /// What carries out actions on the volume itself, as far as the policy has them and there is something to do.
@@ -117,9 +145,8 @@ impl Target {
             return actuators;
         };
         let (machine, stages) = (&options.machine, &options.settings.stages);
-        let has_any = |node| machine.has_persistent_memory(node);
         let volume = || Arc::clone(volume);
-        if stages.limits && machine.nodes.iter().any(has_any) {
+        if stages.limits && has_bounded_medium(machine) {
             let limits = AdmissionLimits::begin(volume(), machine).ok();
             actuators.extend(limits.map(|limits| Box::new(limits) as _));
         }
@@ -147,10 +174,10 @@ impl Target {
             (Target::Volume(_), Stage::Clusters) => {
                 "it moves whole processes, which a steward of processes does (--pid, --cgroup or --all)"
             }
-            (Target::Volume(_), Stage::Limits)
-                if !(machine.nodes.iter()).any(|node| machine.has_persistent_memory(node)) =>
+            (Target::Volume(_) | Target::Machine, Stage::Limits)
+                if !has_bounded_medium(machine) =>
             {
-                "no node has persistent memory"
+                "no node has persistent memory, or memory that gives less to many threads"
             }
             (Target::Volume(volume), Stage::Relocation | Stage::Delegation)
                 if volume
@@ -162,10 +189,10 @@ impl Target {
             }
             (Target::Volume(_), _) => "the volume's session has no memory left for it",
             (Target::Processes, Stage::Limits | Stage::Delegation) => {
-                "it is for what goes through a volume; to have it, name the volume's POOL"
+                "it is for all that use a volume; to have it, name the volume's POOL, or --all"
             }
-            (Target::Processes, _) if has_one_node => "the machine has one node",
-            (Target::Processes, _) => "what programs use is not seen here",
+            (Target::Processes | Target::Machine, _) if has_one_node => "the machine has one node",
+            (Target::Processes | Target::Machine, _) => "what programs use is not seen here",
         };
         format!("{} is off: {why}", off.stage)
     }
@@ -175,8 +202,8 @@ impl Target {
         let given = machine.nodes.len();
         let emulation = match self {
             Target::Volume(volume) => volume.emulation(),
-            Target::Processes if machine.is_emulated() => return Err(StewardError::NotReal),
-            Target::Processes => return Ok(()),
+            _ if machine.is_emulated() => return Err(StewardError::NotReal),
+            _ => return Ok(()),
         };
         let session = emulation.node_count();
         let is_other = machine.is_emulated() != emulation.is_configured();
@@ -194,6 +221,8 @@ pub(crate) struct Source {
     pub(crate) accesses: Option<Accesses>,
     /// Files outside of volumes that are in use.
     pub(crate) files: Option<FoundFiles>,
+    /// The volumes that are followed.
+    joined: Option<JoinedVolumes>,
 }
 
 impl Source {
@@ -202,15 +231,55 @@ impl Source {
             facts,
             accesses: None,
             files: None,
+            joined: None,
+        }
+    }
+
+    /// What acts on files, and on the volumes that are followed, as far as the policy does such things.
+    pub(crate) fn actuators(&self, options: &StewardOptions) -> Vec<Box<dyn Actuator + Send>> {
+        let files = self.actuator_of_files(options);
+        match &self.joined {
+            Some(joined) => vec![Box::new(VolumeActuators::new(
+                joined.clone(),
+                &options.machine,
+                kinds_of_volumes(options),
+                files,
+            ))],
+            None => files
+                .map(|files| Box::new(files) as _)
+                .into_iter()
+                .collect(),
         }
     }
 
     /// What moves the page cache of these files between nodes, if there are several and the policy does such things.
-    pub(crate) fn actuator_of_files(&self, options: &StewardOptions) -> Option<FileRelocation> {
+    fn actuator_of_files(&self, options: &StewardOptions) -> Option<FileRelocation> {
         let files = self.files.clone()?;
         let relocation = || FileRelocation::of_page_cache(files, &options.machine).ok();
         options.moves_files().then(relocation).flatten()
     }
+}
+
+/// Whether it matters on some node how many threads are at the memory of its files.
+fn has_bounded_medium(machine: &Machine) -> bool {
+    let mut nodes = machine.nodes.iter();
+    nodes.any(|node| machine.has_bounded_medium(node))
+}
+
+/// What can be done to volumes that come and go on this machine, as far as the policy has it.
+fn kinds_of_volumes(options: &StewardOptions) -> Vec<ActionKind> {
+    let (machine, stages) = (&options.machine, &options.settings.stages);
+    let has_several = machine.nodes.len() > 1;
+    let kinds = [
+        (
+            ActionKind::AdmissionLimit,
+            stages.limits && has_bounded_medium(machine),
+        ),
+        (ActionKind::Delegation, stages.delegation && has_several),
+        (ActionKind::Relocation, options.moves_files()),
+    ];
+    let kinds = kinds.into_iter().filter(|(_, is_done)| *is_done);
+    kinds.map(|(kind, _)| kind).collect()
 }
 
 /// What a source that looks at accesses shares with the actuator of memory.
@@ -255,12 +324,6 @@ impl Accesses {
         source: &dyn LiveSource,
         departures: Departures,
     ) -> MemoryMigration {
-        let settings = &options.settings;
-        let budget = if settings.stages.budget {
-            settings.budget.share
-        } else {
-            settings.asymsched.budget
-        };
         let (machine, hot) = (&options.machine, self.hot);
         MemoryMigration::new(
             machine,
@@ -268,34 +331,7 @@ impl Accesses {
             hot,
             self.times,
             departures,
-            budget,
+            options.settings.migration_share(),
         )
-    }
-}
-
-/// That the kernel moves memory as well, if it does.
-fn numa_balancing(proc: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(proc.join("sys/kernel/numa_balancing")).ok()?;
-    let is_on = text.trim().parse::<u64>().is_ok_and(|mode| mode != 0);
-    is_on.then(|| {
-        "the kernel moves memory and threads as well (kernel.numa_balancing), perhaps against the steward: sysctl -w kernel.numa_balancing=0"
-            .to_owned()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numa_balancing_is_named_where_it_is_on() {
-        let proc = tempfile::tempdir_in("/dev/shm").unwrap();
-        assert_eq!(numa_balancing(proc.path()), None, "no such setting");
-        let file = proc.path().join("sys/kernel/numa_balancing");
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        for (text, is_on) in [("0\n", false), ("1\n", true), ("2\n", true), ("x", false)] {
-            std::fs::write(&file, text).unwrap();
-            assert_eq!(numa_balancing(proc.path()).is_some(), is_on, "{text:?}");
-        }
     }
 }

@@ -134,6 +134,7 @@ fn steward_process() {
     let options = StewardOptions {
         policy: System::Full.to_string(),
         settings: System::Full.settings(),
+        given: Vec::new(),
         window_ns: 50_000_000,
         machine: Machine::detect().unwrap(),
         scope: Scope::All,
@@ -209,7 +210,7 @@ fn user_process() {
 fn idle_pool_is_measured_once_and_all_space_comes_back() {
     let folder = Folder::new(ENOUGH_BYTES);
     let notes = folder.steward("once").notes();
-    let is_measured = |note: &String| note.contains("was measured while nobody used it");
+    let is_measured = |note: &String| note.contains("was measured while no program used it");
     assert!(notes.iter().any(is_measured), "{notes:?}");
     assert!(notes.contains(&"free true".to_owned()), "{notes:?}");
     let store = folder.store().unwrap();

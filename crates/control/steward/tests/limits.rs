@@ -8,9 +8,12 @@ use std::sync::Arc;
 use common::{actions, emulated, start, wait_for, while_working};
 use egeria_actuators::AdmissionLimits;
 use egeria_engine::*;
+use egeria_facts::FactSource;
 use egeria_media::PoolIndex;
 use egeria_policy::ActionOutcome;
 use egeria_policy::planner::System;
+use egeria_session::SessionSource;
+use egeria_steward::Scope;
 
 const WRITERS: usize = 6;
 
@@ -93,4 +96,20 @@ fn a_limit_set_by_hand_stays_and_the_log_says_so() {
         panic!("{outcome:?}");
     };
     assert_eq!(reason, "the limit of pool 0 was set by hand");
+}
+
+#[test]
+fn room_in_pools_is_a_fact_of_each_node() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let volume = new_volume(folder.path());
+    let mut watch = SessionSource::begin(volume.clone(), emulated(), Scope::All);
+    assert_eq!(watch.next_facts().unwrap().unwrap().media, []);
+    watch.watch_files();
+    let media = watch.next_facts().unwrap().unwrap().media;
+    assert_eq!(media.len(), 2);
+    for (pool, facts) in media.iter().enumerate() {
+        let available = volume.space(Some(pool as u8)).available_blocks;
+        assert_eq!(facts.free_bytes, Some(available * 4096));
+        assert!(available > 0);
+    }
 }

@@ -11,6 +11,7 @@
 //! - [`overhead`]: what a steward's looking costs those who are looked at.
 //! - [`relocation`]: what moving files gives beyond moving threads.
 //! - [`switches`]: what switching between more threads than cores takes.
+//! - [`placement`]: what came of the placement suite, which runs in a guest.
 //! - [`pats`]: the figures of the PATS paper, on emulated machines.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
 //!
@@ -29,7 +30,9 @@ pub mod names;
 pub mod nthread;
 pub mod odin;
 pub mod overhead;
+mod own_file;
 pub mod pats;
+pub mod placement;
 mod programs;
 pub mod relocation;
 mod served;

@@ -1,5 +1,6 @@
 //! Both measurements on the real engine, mount and preload library, small.
 
+use egeria_harness::testing::skip;
 use std::sync::atomic::AtomicBool;
 
 use egeria_bench::datapath::{self, DatapathOptions};
@@ -79,7 +80,7 @@ fn the_demonstration_leaves_only_its_report() {
     options.memory_directory = memory.path().to_owned();
     let report = match demo::run(&options) {
         Err(error @ Error::MissingPrograms { .. }) => {
-            eprintln!("SKIPPED: {error}");
+            skip(error);
             return;
         }
         outcome => outcome.unwrap(),

@@ -1,27 +1,17 @@
 //! A figure's run on the real engine, mount, preload library and steward, tiny.
 
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use egeria_bench::nthread::{self, Extent, Figure, Group, NthreadOptions, NthreadReport, groups};
 use egeria_bench::{Error, Watch};
-use egeria_harness::testing::preload_library;
+use egeria_harness::testing::{can_mount, has_program, preload_library};
 use egeria_machine::Machine;
 use tempfile::TempDir;
 
 /// Whether anything can be mounted and started here; said loudly where not.
 fn can_run() -> bool {
-    let fuse = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/fuse");
-    let fio = Command::new("fio").arg("--version").output();
-    let can = fuse.is_ok() && fio.is_ok();
-    if !can {
-        eprintln!("SKIPPED: /dev/fuse or fio is missing; `make setup` installs what it needs");
-    }
-    can
+    can_mount() && has_program("fio")
 }
 
 fn options(out: &TempDir) -> NthreadOptions<'static> {

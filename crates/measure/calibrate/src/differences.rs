@@ -1,11 +1,11 @@
 //! A machine as its file says it beside what was found by measuring it: figures, each by what accesses make of both.
 
 use egeria_machine::costs::{Access, AccessCosts, Beside, Pattern};
+use egeria_machine::curves::thread_counts;
 use egeria_machine::fair::{Flow, max_min_shares};
 use egeria_machine::{AccessKind, Machine, Paths, format_bandwidth};
 use serde::Serialize;
 
-use crate::schedule::thread_counts;
 use crate::{STREAM_BYTES, WORD_BYTES};
 
 /// A queue is seen where threads can have so many times as many lines on their way.

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use egeria_machine::costs::{Access, AccessCosts, Beside, Pattern};
+use egeria_machine::curves::thread_counts;
 use egeria_machine::emulated::MAX_DILATION;
 use egeria_machine::{AccessKind, Machine, MemoryKind};
 use egeria_media::emulation::{Carried, Emulation, Flow};
 
 use crate::figures::MeasuredMemory;
 use crate::meter::{CpuSubject, Meter, Subject};
-use crate::schedule::{Cell, FlowCell, Operation, Together, thread_counts};
+use crate::schedule::{Cell, FlowCell, Operation, Together};
 use crate::{CalibrateError, STREAM_BYTES, WORD_BYTES};
 
 /// Bytes of an access of a stream while loads wait beside.

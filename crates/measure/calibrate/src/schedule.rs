@@ -129,19 +129,6 @@ pub(crate) fn waits(apart: &[usize], nearest: &[usize]) -> Vec<Together> {
     waits
 }
 
-/// Of so many CPUs: 1, 2, 4 …, half and all.
-pub(crate) fn thread_counts(cpus: usize) -> Vec<usize> {
-    let doubled = std::iter::successors(Some(1), |count| Some(count * 2));
-    let below = doubled.take_while(|count| *count < cpus);
-    let mut counts: Vec<usize> = below
-        .chain([cpus / 2, cpus])
-        .filter(|count| *count > 0)
-        .collect();
-    counts.sort_unstable();
-    counts.dedup();
-    counts
-}
-
 /// All figures of nodes with these thread counts and of so many targets.
 pub(crate) fn cells(thread_counts: &[Vec<usize>], targets: usize) -> Vec<Cell> {
     let mut cells = Vec::new();
@@ -316,15 +303,5 @@ mod tests {
         threads.dedup();
         assert_eq!(threads, [(0, 1), (0, 3), (0, 6), (1, 1)]);
         assert_eq!(cells.len(), 2 * (1 + 2 * 6) + 2 * 6);
-    }
-
-    #[test]
-    fn threads_double_up_to_all() {
-        assert_eq!(thread_counts(1), [1]);
-        assert_eq!(thread_counts(2), [1, 2]);
-        assert_eq!(thread_counts(6), [1, 2, 3, 4, 6]);
-        assert_eq!(thread_counts(28), [1, 2, 4, 8, 14, 16, 28]);
-        assert_eq!(thread_counts(0), [] as [usize; 0]);
-        assert_eq!(thread_counts(8), [1, 2, 4, 8]);
     }
 }

@@ -6,19 +6,23 @@
 use egeria_machine::{Fact, FactValue, LINE_BYTES, Machine, MemoryKind};
 use egeria_policy::planner::System;
 use egeria_sim::{
-    Allocation, FileGroup, Layout, MediumKind, Options, Pattern, Phase, ThreadGroup, Workload,
+    Allocation, FileGroup, Layout, MediumKind, Options, Outcome, Pattern, Phase, ThreadGroup,
+    Workload,
 };
 use egeria_stats::aims::Aim;
 use serde::Serialize;
 
 use crate::error::{Result, shipped};
 use crate::quantile::quantile;
+use crate::validation_machines::machine;
 
 /// Data is so large where the machine does not say what it holds.
 const DATA_BYTES: u64 = 1 << 40;
 
 /// Between two accesses whose latency is asked for, ns.
 const PAUSE_NS: f64 = 10_000.0;
+/// What threads read at a time that are another's load.
+const LOAD_REQUEST_BYTES: u64 = 4096;
 
 /// A measurement and the model's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -109,7 +113,7 @@ fn facts_of(name: &str) -> Result<Vec<FactRow>> {
 
 /// A measurement, and the model's figure on a profile.
 pub(crate) fn row(name: &str, fact: Fact) -> Result<FactRow> {
-    let machine = Machine::profile(name).map_err(|error| shipped(name, error))?;
+    let machine = machine(name)?;
     let model = figure(&machine, &fact)?;
     let (FactValue::BytesPerSecond(measured) | FactValue::LatencyNs(measured)) = fact.value;
     let ratio = model / measured;
@@ -124,13 +128,11 @@ pub(crate) fn row(name: &str, fact: Fact) -> Result<FactRow> {
 
 /// What the model gives for a measurement.
 fn figure(machine: &Machine, fact: &Fact) -> Result<f64> {
-    let workload = workload(machine, fact);
-    let options = Options {
-        allocation: Allocation::InPlace,
-        ..Options::of(System::Off)
-    };
-    let outcome = egeria_sim::run(machine, &workload, &options)
-        .map_err(|error| shipped(&fact.source, error))?;
+    let mut workload = workload(machine, fact);
+    if let Some(load_bytes_s) = fact.load_bytes_s {
+        add_load(machine, fact, load_bytes_s, &mut workload)?;
+    }
+    let outcome = run(machine, fact, &workload)?;
     Ok(match fact.value {
         FactValue::BytesPerSecond(_) => outcome.bytes_s,
         FactValue::LatencyNs(_) => outcome
@@ -138,6 +140,44 @@ fn figure(machine: &Machine, fact: &Fact) -> Result<f64> {
             .first()
             .map_or(0.0, |group| group.operation_ns - PAUSE_NS),
     })
+}
+
+fn run(machine: &Machine, fact: &Fact, workload: &Workload) -> Result<Outcome> {
+    let options = Options {
+        allocation: Allocation::InPlace,
+        ..Options::of(System::Off)
+    };
+    egeria_sim::run(machine, workload, &options).map_err(|error| shipped(&fact.source, error))
+}
+
+/// Threads that read this much in all, next to one whose latency is asked for: each computes for as long as leaves it
+/// that rate when it is alone.
+fn add_load(
+    machine: &Machine,
+    fact: &Fact,
+    load_bytes_s: f64,
+    workload: &mut Workload,
+) -> Result<()> {
+    let mut load = workload.threads[0].clone();
+    workload.threads[0].count = 1;
+    load.name = "load".to_owned();
+    load.count = 1;
+    load.phases = vec![Phase {
+        request_bytes: LOAD_REQUEST_BYTES,
+        pattern: Pattern::Sequential,
+        at_once: true,
+        ..Phase::default()
+    }];
+    let alone = Workload {
+        threads: vec![load.clone()],
+        ..workload.clone()
+    };
+    let access_ns = 1e9 / run(machine, fact, &alone)?.operations_s;
+    let turn_ns = LOAD_REQUEST_BYTES as f64 * fact.threads as f64 / load_bytes_s * 1e9;
+    load.count = fact.threads;
+    load.phases[0].think_ns = (turn_ns - access_ns).max(0.0);
+    workload.threads.push(load);
+    Ok(())
 }
 
 /// Threads that only access memory, in data far larger than caches.
@@ -163,6 +203,7 @@ fn workload(machine: &Machine, fact: &Fact) -> Workload {
             bytes: if bytes > 0 { bytes } else { DATA_BYTES },
             node: Some(fact.node),
             nodes: Vec::new(),
+            in_turn: false,
             medium: match fact.memory {
                 MemoryKind::Dram => MediumKind::Memory,
                 MemoryKind::Persistent | MemoryKind::Expander => MediumKind::Storage,

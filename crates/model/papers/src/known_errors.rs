@@ -13,15 +13,16 @@ use crate::validation::validation;
 const ROUNDING: f64 = 1e3;
 
 impl Report {
-    /// The model's errors in speeds (of the validation set) and in gains (of the numbers in this report that compare
+    /// The model's errors in speeds (of the validation sets) and in gains (of the numbers in this report that compare
     /// two systems).
     ///
     /// # Errors
     /// When a file that ships with Egeria is damaged.
     pub fn known_errors(&self) -> Result<KnownErrors> {
-        let speeds = validation()?.rows.into_iter();
+        let validation = validation()?;
+        let speeds = validation.sets().flat_map(|set| &set.rows);
         let speeds = speeds.filter(|row| matches!(row.fact.value, FactValue::BytesPerSecond(_)));
-        let speed = |row: FactRow| SpeedError {
+        let speed = |row: &FactRow| SpeedError {
             kind: TrafficKind {
                 memory: row.fact.memory,
                 is_local: row.fact.node == row.fact.home,

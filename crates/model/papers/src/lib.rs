@@ -22,7 +22,9 @@ pub mod regret;
 mod report;
 mod results;
 mod said;
+mod score;
 mod validation;
+mod validation_machines;
 mod validation_orderings;
 
 pub use beyond::Beyond;
@@ -34,5 +36,5 @@ pub use facts::{FactReport, FactRow, ProfileDistance, facts};
 pub use page::page;
 pub use report::{Listed, OrderingRow, Report, Row, run};
 pub use results::Results;
-pub use validation::{Distance, ValidationReport, validation};
+pub use validation::{Distance, ValidationReport, ValidationSet, validation};
 pub use validation_orderings::ValidationOrdering;

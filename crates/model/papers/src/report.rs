@@ -1,22 +1,18 @@
 //! What came of all claims, and how good it is.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 
-use egeria_stats::aims::{Aim, share};
+use egeria_stats::aims::Aim;
 use serde::Serialize;
 
-use crate::alike::SIMILAR;
-use crate::answer::{Answer, Prediction, Reading, answers};
+use crate::answer::{Answer, Bound, Order, Ordering, Prediction, answers};
 use crate::beyond::{Beyond, beyond};
 use crate::claim::{Claim, Paper, claims};
 use crate::error::Result;
 use crate::experiment::{ALL, Extent, Stage};
-use crate::quantile::quantile;
 use crate::results::Results;
 
-/// A faster system must be faster by more than the model's own rounding.
-const FASTER: f64 = 1.001;
 /// Equal settings are printed as decimals.
 const EQUAL: f64 = 1e-9;
 
@@ -38,6 +34,8 @@ pub struct Row {
     /// Whether the model agrees: of a bound, that it is kept; of a setting, that it is equal; of a number, that
     /// the same side is faster.
     pub held: bool,
+    /// The setting is ours, not the paper's: not counted.
+    pub own_setting: bool,
     /// Two file systems are compared.
     #[serde(skip)]
     pub across: bool,
@@ -56,6 +54,8 @@ pub struct OrderingRow {
     pub held: bool,
     /// The claim is nothing but an ordering: no number of it is among the predicted ones.
     pub pure: bool,
+    /// The setting is ours, not the paper's: not counted.
+    pub own_setting: bool,
 }
 
 /// A claim that is listed and not counted.
@@ -76,7 +76,7 @@ pub struct Listed {
 pub struct Report {
     /// Nothing here was measured.
     pub predicted: bool,
-    /// Orderings that the papers state.
+    /// Orderings that the papers state, in settings of theirs.
     pub orderings: usize,
     /// Those that the model has too.
     pub orderings_held: usize,
@@ -84,6 +84,10 @@ pub struct Report {
     pub pure_orderings: usize,
     /// Those of them that the model has too.
     pub pure_orderings_held: usize,
+    /// Orderings and bounds in settings of our own, which no other figure counts.
+    pub own_settings: usize,
+    /// Those of them that the model has too.
+    pub own_settings_held: usize,
     /// Median of the errors of `rows`, as a share.
     pub median_error: f64,
     /// 90 % of the errors are at most this.
@@ -101,7 +105,7 @@ pub struct Report {
     pub bound_rows: Vec<Row>,
     /// Constants and worked values, computed by the policies' own code.
     pub settings: Vec<Row>,
-    /// What the model is calibrated on.
+    /// What the model is calibrated on, and quotients of that.
     pub inputs: Vec<Listed>,
     /// What it cannot say.
     pub unanswered: Vec<Listed>,
@@ -122,7 +126,7 @@ pub fn run(extent: Extent, mut tell: impl FnMut(&str, usize, usize)) -> Result<R
     let next = AtomicUsize::new(0);
     let (done, all_done) = mpsc::channel();
     let work = |done: mpsc::Sender<_>| {
-        while let Some(experiment) = ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(experiment) = ALL.get(next.fetch_add(1, Relaxed)) {
             let mut results = Results::default();
             let outcome = (experiment.run)(&Stage { extent }, &mut results);
             // The receiver may have given up.
@@ -160,6 +164,8 @@ impl Report {
             orderings_held: 0,
             pure_orderings: 0,
             pure_orderings_held: 0,
+            own_settings: 0,
+            own_settings_held: 0,
             median_error: 0.0,
             p90_error: 0.0,
             aims: Vec::new(),
@@ -186,19 +192,8 @@ impl Report {
     fn judge(&mut self, claim: &Claim, answer: &Answer) {
         match answer {
             Answer::Predicted(prediction) => self.predicted(claim, prediction),
-            Answer::Faster(said) => match said.of(&self.results) {
-                Some(ratio) => self.ordering(claim, None, ratio, ratio > FASTER),
-                None => self.not_run(claim),
-            },
-            Answer::Similar(said) => match said.of(&self.results) {
-                Some(ratio) => self.ordering(claim, None, ratio, (ratio - 1.0).abs() <= SIMILAR),
-                None => self.not_run(claim),
-            },
-            Answer::Bound {
-                reading,
-                at_most,
-                said,
-            } => self.bound(claim, *reading, *at_most, said.of(&self.results)),
+            Answer::Ordering(ordering) => self.stated(claim, ordering),
+            Answer::Bound(bound) => self.bound(claim, bound),
             Answer::Setting { reading, value } => {
                 let row = row(claim, "", reading.of(claim, 0), value());
                 self.settings.extend(row);
@@ -224,37 +219,59 @@ impl Report {
             } else {
                 1.0 / row.model
             };
-            row.held = ratio > FASTER;
-            self.ordering(claim, Some(prediction.label), ratio, row.held);
+            row.held = Order::Faster.holds(ratio);
+            self.ordering_rows.push(OrderingRow {
+                id: row.id.clone(),
+                source: row.source.clone(),
+                item: row.item.clone(),
+                model: ratio,
+                held: row.held,
+                pure: false,
+                own_setting: false,
+            });
         }
         self.rows.push(row);
     }
 
-    fn bound(&mut self, claim: &Claim, reading: Reading, at_most: bool, model: Option<f64>) {
-        let paper = reading.of(claim, 0);
+    /// The first part that fails is shown; of those that all hold, the first.
+    fn stated(&mut self, claim: &Claim, ordering: &Ordering) {
+        let parts = ordering.parts.iter();
+        let judged = parts.map(|(order, said)| {
+            let ratio = said.of(&self.results)?;
+            Some((ratio, order.holds(ratio)))
+        });
+        let judged: Option<Vec<(f64, bool)>> = judged.collect();
+        let failed = |parts: &[(f64, bool)]| parts.iter().find(|(_, held)| !held).copied();
+        let shown = judged.and_then(|parts| failed(&parts).or(parts.first().copied()));
+        let Some((model, held)) = shown else {
+            self.not_run(claim);
+            return;
+        };
+        self.ordering_rows.push(OrderingRow {
+            id: claim.id.clone(),
+            source: claim.source(),
+            item: claim.text.clone(),
+            model,
+            held,
+            pure: !ordering.own_setting,
+            own_setting: ordering.own_setting,
+        });
+    }
+
+    fn bound(&mut self, claim: &Claim, bound: &Bound) {
+        let paper = bound.reading.of(claim, 0);
+        let model = bound.said.of(&self.results);
         let Some(mut row) = model.and_then(|model| row(claim, "", paper, model)) else {
             self.not_run(claim);
             return;
         };
-        row.held = if at_most {
+        row.own_setting = bound.own_setting;
+        row.held = if bound.at_most {
             row.model <= row.paper
         } else {
             row.model >= row.paper
         };
-        self.bounds_held += usize::from(row.held);
         self.bound_rows.push(row);
-    }
-
-    /// `label` is of the number that says the same.
-    fn ordering(&mut self, claim: &Claim, label: Option<&str>, model: f64, held: bool) {
-        self.ordering_rows.push(OrderingRow {
-            id: claim.id.clone(),
-            source: claim.source(),
-            item: item(claim, label.unwrap_or_default()),
-            model,
-            held,
-            pure: label.is_none(),
-        });
     }
 
     fn not_run(&mut self, claim: &Claim) {
@@ -262,67 +279,9 @@ impl Report {
             .push(listed(claim, "its experiment was not run"));
     }
 
-    fn sum_up(&mut self) {
-        self.orderings = self.ordering_rows.len();
-        self.orderings_held = self.ordering_rows.iter().filter(|row| row.held).count();
-        let pure = self.ordering_rows.iter().filter(|row| row.pure);
-        self.pure_orderings = pure.clone().count();
-        self.pure_orderings_held = pure.filter(|row| row.held).count();
-        self.bounds = self.bound_rows.len();
-        let mut errors: Vec<f64> = self.rows.iter().map(|row| row.error).collect();
-        errors.sort_by(f64::total_cmp);
-        self.median_error = quantile(&errors, 0.5);
-        self.p90_error = quantile(&errors, 0.9);
-        let within = |rows: &mut dyn Iterator<Item = &Row>, error: f64| {
-            let (mut all, mut near) = (0, 0);
-            rows.for_each(|row| (all, near) = (all + 1, near + usize::from(row.error <= error)));
-            share(near, all)
-        };
-        let of_odinfs = &mut self
-            .rows
-            .iter()
-            .filter(|row| row.source.starts_with("OdinFS"));
-        self.aims = vec![
-            Aim::at_least(
-                "orderings that no number says",
-                0.95,
-                share(self.pure_orderings_held, self.pure_orderings),
-            ),
-            Aim::at_least(
-                "orderings",
-                0.92,
-                share(self.orderings_held, self.orderings),
-            ),
-            Aim::at_most("median error of numbers", 0.15, self.median_error),
-            Aim::at_least(
-                "numbers within 40 %",
-                0.9,
-                within(&mut self.rows.iter(), 0.4),
-            ),
-            Aim::at_least("OdinFS's numbers within 30 %", 1.0, within(of_odinfs, 0.3)),
-        ];
-    }
-
     /// Settings that are not the paper's.
     pub fn wrong_settings(&self) -> impl Iterator<Item = &Row> {
         self.settings.iter().filter(|row| !row.held)
-    }
-
-    /// One line: how good the model is.
-    pub fn summary(&self) -> String {
-        format!(
-            "{} of {} orderings hold ({:.0} %), {} of {} that are nothing else; {} of {} bounds; {} numbers: median error {:.1} %, 90 % of them within {:.0} %",
-            self.orderings_held,
-            self.orderings,
-            100.0 * self.orderings_held as f64 / self.orderings.max(1) as f64,
-            self.pure_orderings_held,
-            self.pure_orderings,
-            self.bounds_held,
-            self.bounds,
-            self.rows.len(),
-            self.median_error * 100.0,
-            self.p90_error * 100.0,
-        )
     }
 
     /// Claims that the model is far from: numbers off by more than a fifth, orderings it does not have.
@@ -372,6 +331,7 @@ fn row(claim: &Claim, label: &str, paper: Option<f64>, model: f64) -> Option<Row
         ratio,
         error: (ratio - 1.0).abs(),
         held: (ratio - 1.0).abs() <= EQUAL,
+        own_setting: false,
         across: false,
     })
 }

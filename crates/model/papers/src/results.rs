@@ -13,7 +13,8 @@ pub struct Results {
 }
 
 impl Results {
-    pub(crate) fn set(&mut self, figure: &str, group: &str, bar: &str, value: f64) {
+    /// Sets the value of one bar.
+    pub fn set(&mut self, figure: &str, group: &str, bar: &str, value: f64) {
         let key = (figure.to_owned(), group.to_owned(), bar.to_owned());
         self.bars.insert(key, value);
     }

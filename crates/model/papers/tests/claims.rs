@@ -79,12 +79,13 @@ fn the_errors_of_the_summary_are_those_of_the_rows() {
     assert!(at_most(report.median_error) * 2 >= count);
     assert!(at_most(report.median_error - 1e-9) * 2 <= count);
     assert!(at_most(report.p90_error) * 10 >= count * 9);
-    let held = report.ordering_rows.iter().filter(|row| row.held).count();
+    let counted = || report.ordering_rows.iter().filter(|row| !row.own_setting);
+    let held = counted().filter(|row| row.held).count();
     let summed = (report.orderings, report.orderings_held);
-    assert_eq!(summed, (report.ordering_rows.len(), held));
+    assert_eq!(summed, (counted().count(), held));
     let numbered: BTreeSet<_> = report.rows.iter().map(|row| (&row.id, &row.item)).collect();
     let is_pure = |row: &&egeria_papers::OrderingRow| !numbered.contains(&(&row.id, &row.item));
-    let pure: Vec<_> = report.ordering_rows.iter().filter(is_pure).collect();
+    let pure: Vec<_> = counted().filter(is_pure).collect();
     let pure_held = pure.iter().filter(|row| row.held).count();
     let summed = (report.pure_orderings, report.pure_orderings_held);
     assert_eq!(summed, (pure.len(), pure_held));
@@ -95,6 +96,62 @@ fn the_errors_of_the_summary_are_those_of_the_rows() {
             "{row:?}"
         );
     }
+}
+
+#[test]
+fn quotients_of_inputs_and_own_settings_are_not_counted() {
+    let report = brief();
+    let why = |id: &str| {
+        let mut inputs = report.inputs.iter();
+        let input = inputs.find(|input| input.id == id);
+        input.map_or("", |input| input.why.as_str())
+    };
+    let table_5 = (45..=51).map(|number| format!("A{number}"));
+    let quotients = [
+        "N45", "P15", "P38", "P39", "P40", "A04", "A31", "A32", "A52",
+    ]
+    .map(String::from);
+    for id in quotients.into_iter().chain(table_5) {
+        assert!(why(&id).starts_with("quotient of inputs"), "{id}");
+    }
+    let orderings = report.ordering_rows.iter();
+    let own = orderings.filter(|row| row.own_setting);
+    assert!(own.clone().all(|row| !row.pure));
+    let own: Vec<&str> = own.map(|row| row.id.as_str()).collect();
+    assert_eq!(own, ["N03", "N05", "S12", "S15", "S16", "S17", "O15"]);
+    let bounds = report.bound_rows.iter().filter(|row| row.own_setting);
+    assert_eq!(report.own_settings, own.len() + bounds.clone().count());
+    assert_eq!(
+        bounds.map(|row| row.id.as_str()).collect::<Vec<_>>(),
+        ["P36"]
+    );
+}
+
+#[test]
+fn an_ordering_of_several_parts_holds_when_all_do() {
+    let of = |facerec: f64| {
+        let mut results = brief().results.clone();
+        results.set(
+            "A2",
+            "facerec",
+            "asymsched",
+            facerec * results.bar("A2", "facerec", "best").unwrap(),
+        );
+        let report = Report::of(&claims().unwrap(), results).unwrap();
+        let held = |id: &str| {
+            report
+                .ordering_rows
+                .iter()
+                .find(|row| row.id == id)
+                .unwrap()
+                .held
+        };
+        (held("A39"), held("A40"))
+    };
+    assert_eq!(
+        [of(0.8), of(1.0), of(1.2)],
+        [(false, false), (true, false), (true, true)]
+    );
 }
 
 #[test]

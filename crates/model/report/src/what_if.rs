@@ -99,7 +99,7 @@ fn compared(what: &WhatIf<'_>) -> Markup {
     let headers = [
         "system",
         "operations/s",
-        "beside the first",
+        "times the first",
         "four of five times",
         "",
         "GB/s",
@@ -121,18 +121,18 @@ fn compared(what: &WhatIf<'_>) -> Markup {
         }],
     };
     let columns = Columns {
-        unit: "beside the first".to_owned(),
+        unit: "times the first".to_owned(),
         groups: what.systems.iter().enumerate().map(group).collect(),
     };
     let svg = columns.draw(
-        "Operations per second of each system beside the first, with the range in which four of five such predictions \
-         were right; the table below has the numbers.",
+        "Operations per second of each system, as times those of the first, with the range in which four of five such \
+         predictions were right; the table below has the numbers.",
     );
     let rows = table(&headers, &rows);
     let lead = html! {
         p.note {
-            "A whisker is where four of five predictions of that kind were right, where somebody measured; \"not \
-             decided\": it holds 1."
+            "A whisker is where four of five predictions of that kind were right, where there are measurements; \
+             \"not decided\": it holds 1."
         }
     };
     figure(Some("compared"), "Operations/s", &lead, &svg, &rows)

@@ -1,16 +1,17 @@
 //! What becomes of decisions: threads move, memory and files follow, limits and delegation hold.
 
 use egeria_admission::Request;
-use egeria_facts::Facts;
+use egeria_facts::{Facts, MigrationCost};
 use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, NodeId};
-use egeria_policy::asymsched::{MemoryAction, MemoryStep};
+use egeria_policy::asymsched::{MAX_DYNAMIC_BYTES, MemoryAction, MemoryStep, TierMove};
 use egeria_policy::control::Actuator;
 use egeria_policy::planner::{DelegationPlan, Relocate, RelocationStep};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
-use crate::facts::{file_index, group_index};
+use crate::facts::{Migrated, file_index, group_index};
 use crate::file::at_one;
+use crate::memory::{First, follow, gather, gather_as_ordered};
 use crate::outcome::{MoveOutcome, Options};
 use crate::rates::demand::{Control, Demand};
 use crate::rates::model::{Model, NS_PER_S};
@@ -24,13 +25,29 @@ const COPY_BYTES: u64 = 64 << 10;
 pub(crate) struct Acts {
     pub(crate) control: Control,
     pub(crate) thresholds: Thresholds,
-    /// Of each group of threads: whether its memory follows as it is accessed.
-    dynamic: Vec<bool>,
+    /// Of each group of threads.
+    follows: Vec<Follows>,
     copies: Vec<Copy>,
-    /// Time that the memory of each group was migrated, s.
-    pub(crate) migrating_s: Vec<f64>,
+    pub(crate) migrated: Migrated,
     /// Steps that were reported and are not reported again.
     reported: Vec<String>,
+}
+
+/// How the memory of a group of threads follows them.
+#[derive(Clone, PartialEq)]
+enum Follows {
+    No,
+    /// As it is accessed.
+    AsUsed,
+    /// All of it, from the one node of each pair to the other.
+    All(Vec<(usize, usize)>),
+    /// This number of bytes from the one node to the other, the memory that threads there use first.
+    Gather {
+        copies: Vec<(usize, usize, f64)>,
+        /// Running time of which the budget may be spent in advance, s.
+        advance_s: f64,
+        first: First,
+    },
 }
 
 /// A file, or what of it lies in one memory, on its way to another.
@@ -80,7 +97,7 @@ impl Actuator for ModelActuator<'_> {
                 });
             }
             Action::MigrateMemory(step) => {
-                let line = self.acts.memory(self.model, self.state, step);
+                let line = self.acts.memory(self.model, step);
                 self.steps.extend(line);
             }
             Action::SetLimit(limit) => {
@@ -160,38 +177,53 @@ impl Acts {
                 min_write_bytes: u64::MAX,
                 bypass_bytes: longest.into_iter().find(bypass).unwrap_or(0),
             },
-            dynamic: vec![false; groups],
+            follows: vec![Follows::No; groups],
             copies: Vec::new(),
-            migrating_s: vec![0.0; groups],
+            migrated: Migrated {
+                spent_s: vec![0.0; groups],
+                cost: None,
+            },
             reported: Vec::new(),
         }
     }
 
-    fn memory(&mut self, model: &Model, state: &mut State, step: &MemoryStep) -> Option<String> {
-        let group = group_index(step.process).filter(|group| *group < self.dynamic.len())?;
-        let was_dynamic = self.dynamic[group];
-        self.dynamic[group] = step.action == MemoryAction::Dynamic;
-        match &step.action {
-            MemoryAction::Dynamic if was_dynamic => return None,
-            MemoryAction::Full {
-                copies, cost_ns, ..
-            } => {
-                let pause_s = *cost_ns as f64 / NS_PER_S;
-                self.migrating_s[group] += pause_s;
-                let threads = state.threads.iter_mut();
-                for thread in threads.filter(|thread| thread.group == group) {
-                    thread.pause_left_s += pause_s;
-                }
+    fn memory(&mut self, model: &Model, step: &MemoryStep) -> Option<String> {
+        let group = group_index(step.process).filter(|group| *group < self.follows.len())?;
+        let follows = match &step.action {
+            MemoryAction::Full { copies, .. } => {
                 let index = |id: &NodeId| model.machine.index_of(*id);
                 let pairs = copies.iter();
-                let pairs: Vec<(usize, usize)> = pairs
-                    .filter_map(|(from, to, _)| Some((index(from)?, index(to)?)))
-                    .collect();
-                follow(model, state, group, &pairs);
+                let pairs = pairs.filter_map(|(from, to, _)| Some((index(from)?, index(to)?)));
+                Follows::All(pairs.collect())
             }
-            MemoryAction::Dynamic | MemoryAction::Short { .. } | MemoryAction::Settled { .. } => {}
-        }
-        Some(step.to_string())
+            MemoryAction::Gather {
+                copies,
+                advance_ns,
+                tier,
+                ..
+            } => {
+                let index = |id: &NodeId| model.machine.index_of(*id);
+                let copies = copies.iter().filter_map(|(from, to, bytes)| {
+                    Some((index(from)?, index(to)?, *bytes as f64))
+                });
+                Follows::Gather {
+                    copies: copies.collect(),
+                    advance_s: *advance_ns as f64 / NS_PER_S,
+                    first: match tier {
+                        Some(TierMove::Demoted { .. }) => First::LeastUsed,
+                        Some(TierMove::Promoted { .. }) => First::MostUsed,
+                        Some(TierMove::Balanced { .. }) | None => First::Own,
+                    },
+                }
+            }
+            // What is used still follows where all of it would cost too much now, or the most has followed.
+            MemoryAction::Dynamic | MemoryAction::Short { .. } | MemoryAction::Settled { .. } => {
+                Follows::AsUsed
+            }
+        };
+        let is_new = std::mem::replace(&mut self.follows[group], follows) != Follows::AsUsed;
+        let is_dynamic = step.action == MemoryAction::Dynamic;
+        (is_new || !is_dynamic).then(|| step.to_string())
     }
 
     /// Limits a node's persistent memory, or lifts its limit.
@@ -303,7 +335,7 @@ impl Acts {
         state: &mut State,
         options: &Options,
         copies_s: &[f64],
-        seconds: f64,
+        (now_s, seconds): (f64, f64),
     ) {
         for (copy, rate) in self.copies.iter_mut().zip(copies_s) {
             copy.left_bytes -= rate * COPY_BYTES as f64 * seconds;
@@ -322,66 +354,58 @@ impl Acts {
             }
         }
         self.copies.retain(|copy| copy.left_bytes > 0.0);
-        for group in (0..self.dynamic.len()).filter(|group| self.dynamic[*group]) {
-            let moved = gather(model, state, group, options.dynamic_bytes_s * seconds);
-            let cost_s = options.planner.asymsched.cost_s_per_gb * moved / 1e9;
-            self.migrating_s[group] += cost_s;
+        for group in 0..self.follows.len() {
+            self.migrate(model, state, options, group, (now_s, seconds));
         }
     }
-}
 
-/// A group's memory goes from the one node of each pair to the other; all pairs at once, as nodes may exchange what
-/// they have.
-fn follow(model: &Model, state: &mut State, group: usize, pairs: &[(usize, usize)]) {
-    let place = |node: &usize| model.place_of(*node, MediumKind::Memory);
-    for file in files_of(state, group) {
-        let file = &mut state.files[file];
-        let before = file.shares.clone();
-        for (from, to) in pairs {
-            if let (Some(from), Some(to)) = (place(from), place(to)) {
-                file.shares[from] -= before[from];
-                file.shares[to] += before[from];
+    /// Memory of a group follows for so long, but not over its budget.
+    fn migrate(
+        &mut self,
+        model: &Model,
+        state: &mut State,
+        options: &Options,
+        group: usize,
+        (now_s, seconds): (f64, f64),
+    ) {
+        let advance_s = match &self.follows[group] {
+            Follows::Gather { advance_s, .. } => *advance_s,
+            _ => 0.0,
+        };
+        let allowed_s = (now_s + advance_s) * options.planner.migration_share();
+        let left_s = (allowed_s - self.migrated.spent_s[group]).clamp(0.0, seconds);
+        let s_per_byte = options.migration_s_per_gb / 1e9;
+        let most_bytes = left_s / s_per_byte;
+        let moved_bytes = match &self.follows[group] {
+            Follows::No => return,
+            Follows::AsUsed => {
+                let window_s = options.window_ns as f64 / NS_PER_S;
+                let dynamic_bytes = MAX_DYNAMIC_BYTES as f64 * seconds / window_s;
+                gather(model, state, group, most_bytes.min(dynamic_bytes))
             }
+            Follows::All(pairs) => follow(model, state, group, pairs, most_bytes),
+            Follows::Gather { copies, first, .. } => {
+                let (mut copies, first) = (copies.clone(), *first);
+                let moved =
+                    gather_as_ordered(model, state, group, (&mut copies, first), most_bytes);
+                self.follows[group] = Follows::Gather {
+                    copies,
+                    advance_s,
+                    first,
+                };
+                moved
+            }
+        };
+        if moved_bytes == 0.0 {
+            return;
         }
+        self.migrated.spent_s[group] += moved_bytes * s_per_byte;
+        let cost = self.migrated.cost.get_or_insert(MigrationCost {
+            s_per_gb: options.migration_s_per_gb,
+            bytes: 0,
+            migrations: 0,
+        });
+        cost.bytes = cost.bytes.saturating_add(moved_bytes as u64);
+        cost.migrations = cost.migrations.saturating_add(1);
     }
-}
-
-/// Up to `max_bytes` of a group's memory go where they are used: what one node uses goes there, what several use is
-/// spread over them (AsymSched §4.1). Returns how many bytes went.
-fn gather(model: &Model, state: &mut State, group: usize, max_bytes: f64) -> f64 {
-    let mut gone = 0.0;
-    for index in files_of(state, group) {
-        let users = state.threads.iter().filter(|thread| thread.file == index);
-        let mut nodes: Vec<usize> = users.map(|thread| thread.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        let there = nodes.into_iter();
-        let there: Vec<usize> = there
-            .filter_map(|node| model.place_of(node, MediumKind::Memory))
-            .collect();
-        let file = &mut state.files[index];
-        let wanted = crate::file::over(&there, file.shares.len());
-        let both = || file.shares.iter().zip(&wanted);
-        let wrong: f64 = both().map(|(is, should)| (is - should).max(0.0)).sum();
-        let leaving = wrong * file.bytes;
-        if leaving <= 1.0 {
-            continue;
-        }
-        let part = ((max_bytes - gone).max(0.0) / leaving).min(1.0);
-        for (is, should) in file.shares.iter_mut().zip(&wanted) {
-            *is += (should - *is) * part;
-        }
-        gone += leaving * part;
-    }
-    gone
-}
-
-/// Memory that the threads of a group use.
-fn files_of(state: &State, group: usize) -> Vec<usize> {
-    let own = state.threads.iter().filter(|thread| thread.group == group);
-    let mut files: Vec<usize> = own.map(|thread| thread.file).collect();
-    files.sort_unstable();
-    files.dedup();
-    files.retain(|file| state.files[*file].medium == MediumKind::Memory);
-    files
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use egeria_admission::Request;
 use egeria_facts::Measured;
-use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
+use egeria_facts::{
+    AccessWindow, MAX_REGIONS, MigrationCost, NodeAccesses, ProcessAccesses, ProcessKey,
+    RegionAccesses,
+};
 use egeria_facts::{Facts, FileFacts, MediumFacts};
 use egeria_facts::{FileKey, FileUse, NodeFacts, ThreadFacts, Window};
 use egeria_machine::{AccessKind, LINE_BYTES, MemoryKind};
@@ -19,11 +22,22 @@ use crate::workload::MediumKind;
 /// Files the planner hears of at most: those used most.
 const MAX_FILES: usize = 256;
 
+/// Memories that differ by less than this share on each node lie alike.
+const ALIKE: f64 = 1e-6;
+
 /// When the window was, and what it is called.
 pub(crate) struct Span {
     pub(crate) number: u64,
     pub(crate) begin_s: f64,
     pub(crate) end_s: f64,
+}
+
+/// What became of memory that was to follow its threads.
+pub(crate) struct Migrated {
+    /// Time that this took of each group of threads, s.
+    pub(crate) spent_s: Vec<f64>,
+    /// What a gigabyte took; `None` before any was moved.
+    pub(crate) cost: Option<MigrationCost>,
 }
 
 impl Span {
@@ -38,13 +52,14 @@ pub(crate) fn facts(
     state: &State,
     passed: &Passed,
     span: &Span,
-    migrating_s: &[f64],
+    migrated: &Migrated,
 ) -> Facts {
     Facts {
         window: window(model, state, span),
-        accesses: accesses(model, state, span, migrating_s),
+        accesses: accesses(model, state, span, migrated),
         media: media(model, state, passed, span),
         files: files(model, state),
+        memories: Vec::new(),
     }
 }
 
@@ -150,7 +165,7 @@ fn thread_facts(model: &Model, state: &State, thread: &Thread) -> ThreadFacts {
 }
 
 /// Accesses of programs to their own memory.
-fn accesses(model: &Model, state: &State, span: &Span, migrating_s: &[f64]) -> AccessWindow {
+fn accesses(model: &Model, state: &State, span: &Span, migrated: &Migrated) -> AccessWindow {
     let mut processes: BTreeMap<usize, Vec<NodeAccesses>> = BTreeMap::new();
     let empty = || -> Vec<NodeAccesses> {
         let node = |node: &egeria_machine::Node| NodeAccesses {
@@ -187,21 +202,89 @@ fn accesses(model: &Model, state: &State, span: &Span, migrating_s: &[f64]) -> A
             process: process_key(group),
             nodes,
             running_ns: (span.end_s * 1e9) as u64,
-            migrating_ns: (migrating_s[group] * 1e9) as u64,
+            migrating_ns: (migrated.spent_s[group] * 1e9) as u64,
+            work_s: Some(work_s(state, group, span)),
+            accessors_known: true,
+            regions: regions(model, state, span, group),
         }
     };
     AccessWindow {
         number: span.number,
         end_ns: (span.end_s * 1e9) as u64,
         processes: processes.into_iter().map(process).collect(),
+        migration_cost: migrated.cost,
+        free_bytes: free_bytes(model, state),
     }
 }
 
-/// Each node's persistent memory.
+/// Memory of a program in parts: what lies alike and is used alike is one, the most used first.
+fn regions(model: &Model, state: &State, span: &Span, group: usize) -> Vec<RegionAccesses> {
+    let mut used: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    let own = state.threads.iter().filter(|thread| thread.group == group);
+    for thread in own.filter(|thread| state.files[thread.file].medium == MediumKind::Memory) {
+        let rates = used.entry(thread.file);
+        let rates = rates.or_insert_with(|| vec![0.0; model.node_count()]);
+        let bytes: f64 = thread.missed_bytes.iter().sum();
+        rates[thread.node] += bytes / LINE_BYTES as f64 / span.seconds();
+    }
+    let mut regions: Vec<(RegionAccesses, &File)> = Vec::new();
+    for (index, rates) in used {
+        let file = &state.files[index];
+        let is_alike = |(region, first): &&mut (RegionAccesses, &File)| {
+            let mut both = region.accesses_s.iter().zip(&rates);
+            let shares = first.shares.iter().zip(&file.shares);
+            let mut apart = shares.map(|(one, other)| (one - other).abs());
+            apart.all(|share| share < ALIKE)
+                && both.all(|(one, other)| (*one > 0.0) == (*other > 0.0))
+        };
+        let held: Vec<f64> = file.shares.iter().map(|share| share * file.bytes).collect();
+        let resident_bytes = per_node(model, &held);
+        if let Some((region, _)) = regions.iter_mut().find(is_alike) {
+            let both = region.resident_bytes.iter_mut().zip(resident_bytes);
+            both.for_each(|(sum, bytes)| *sum += bytes);
+            let both = region.accesses_s.iter_mut().zip(rates);
+            both.for_each(|(sum, rate)| *sum += rate);
+            continue;
+        }
+        let region = RegionAccesses {
+            // The same for all programs that share it.
+            start: (index as u64 + 1) << 40,
+            resident_bytes,
+            accesses_s: rates,
+        };
+        regions.push((region, file));
+    }
+    let mut regions: Vec<RegionAccesses> = regions.into_iter().map(|(region, _)| region).collect();
+    let rate = |region: &RegionAccesses| -> f64 { region.accesses_s.iter().sum() };
+    regions.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
+    regions.truncate(MAX_REGIONS);
+    regions
+}
+
+/// Room of each node for memory of programs; none where the size of one is not known.
+fn free_bytes(model: &Model, state: &State) -> Vec<u64> {
+    let room = |node: usize| match model.place_of(node, MediumKind::Memory) {
+        Some(place) => state.free_bytes(model, place),
+        None => Some(0),
+    };
+    let rooms: Option<Vec<u64>> = (0..model.node_count()).map(room).collect();
+    rooms.unwrap_or_default()
+}
+
+/// Operations per second of a group of threads.
+fn work_s(state: &State, group: usize, span: &Span) -> f64 {
+    let own = state.threads.iter().filter(|thread| thread.group == group);
+    own.map(|thread| thread.reads + thread.writes).sum::<f64>() / span.seconds()
+}
+
+/// Each node's persistent memory or other memory of files that falls with many threads, and the room in memories of known size.
 fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<MediumFacts> {
-    let is_persistent =
-        |place: &usize| model.costs.places[*place].memory.kind == MemoryKind::Persistent;
-    let persistent = (0..model.costs.places.len()).filter(is_persistent);
+    let is_bounded = |place: &usize| {
+        let own = &model.costs.places[*place];
+        let is_of_files = model.place_of(own.node, MediumKind::Storage) == Some(*place);
+        own.memory.kind == MemoryKind::Persistent || (is_of_files && own.memory.medium().falls())
+    };
+    let bounded = (0..model.costs.places.len()).filter(is_bounded);
     let medium = |place: usize| {
         let mut tally = Tally::default();
         let mut demand = 0;
@@ -219,7 +302,8 @@ fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<Medi
         }
         let at = |place: usize| passed.read_bytes[place] + passed.written_bytes[place];
         let mine = &model.costs.places[place];
-        let beside = (0..model.costs.places.len()).filter(|other| {
+        let others = (0..model.costs.places.len()).filter(|other| *other != place);
+        let others = others.filter(|other| {
             let other = &model.costs.places[*other];
             other.node == mine.node && other.memory.kind == MemoryKind::Dram
         });
@@ -229,13 +313,28 @@ fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<Medi
                 mix: tally.mix(),
                 demand,
                 pm_bytes_s: at(place) / span.seconds(),
-                dram_bytes_s: Some(beside.map(at).sum::<f64>() / span.seconds()),
+                dram_bytes_s: Some(others.map(at).sum::<f64>() / span.seconds()),
             },
             free_bytes: None,
             striped_files: None,
         }
     };
-    persistent.map(medium).collect()
+    let mut all: Vec<MediumFacts> = bounded.map(medium).collect();
+    for node in 0..model.machine.nodes.len() {
+        let id = model.machine.nodes[node].id;
+        let room = (model.place_of(node, MediumKind::Storage))
+            .and_then(|place| state.free_bytes(model, place));
+        match all.iter_mut().find(|facts| facts.node == id) {
+            Some(facts) => facts.free_bytes = room,
+            None => all.extend(room.map(|room| MediumFacts {
+                node: id,
+                measured: Measured::default(),
+                free_bytes: Some(room),
+                striped_files: None,
+            })),
+        }
+    }
+    all
 }
 
 /// The counts of `requests` requests of the thread's present phase.

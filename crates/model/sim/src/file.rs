@@ -21,6 +21,8 @@ pub(crate) struct File {
     pub(crate) read_bytes: Vec<Vec<f64>>,
     /// Bytes written since the window began.
     pub(crate) written_bytes: f64,
+    /// How often each byte was used in the last window, to compare files.
+    pub(crate) heat: f64,
 }
 
 impl File {
@@ -63,6 +65,22 @@ pub(crate) fn over(some: &[usize], places: usize) -> Vec<f64> {
     shares
 }
 
+/// Where stripes lie: by the weights of what memories give.
+pub(crate) fn in_stripes(model: &Model, medium: MediumKind) -> Vec<f64> {
+    let (places, mut shares) = (model.places_of(medium), vec![0.0; model.costs.places.len()]);
+    let gives = |place: &usize| model.costs.places[*place].memory.read_bytes_s;
+    let bandwidths: Vec<f64> = places.iter().map(gives).collect();
+    let weights = egeria_machine::weights(&bandwidths);
+    if weights.is_empty() {
+        return over(&places, shares.len());
+    }
+    let all: f64 = weights.iter().map(|weight| f64::from(*weight)).sum();
+    for (place, weight) in places.iter().zip(&weights) {
+        shares[*place] = f64::from(*weight) / all;
+    }
+    shares
+}
+
 impl File {
     pub(crate) fn count(&mut self, kind: AccessKind, home: usize, place: usize, bytes: f64) {
         match kind {
@@ -75,20 +93,25 @@ impl File {
 pub(crate) fn new_file(
     model: &Model,
     group: &FileGroup,
-    shared: bool,
+    (number, shared): (usize, bool),
     allocation: Allocation,
 ) -> File {
     let places = model.costs.places.len();
     let named: Vec<NodeId> = group.node.into_iter().collect();
-    let named = [&named[..], &group.nodes].concat();
+    let mut named = [&named[..], &group.nodes].concat();
+    if group.in_turn && !shared && !named.is_empty() {
+        named = vec![named[number % named.len()]];
+    }
     let is_storage = group.medium == MediumKind::Storage;
     let layout = match allocation {
         Allocation::Striped if is_storage => Layout::Striped,
         _ => group.layout,
     };
     // A system that spreads all data has spread this too.
-    let is_spread = layout == Layout::Striped || (is_storage && allocation == Allocation::Spread);
-    let shares = if is_spread || named.is_empty() {
+    let is_spread = is_storage && allocation == Allocation::Spread;
+    let shares = if layout == Layout::Striped {
+        in_stripes(model, group.medium)
+    } else if is_spread || named.is_empty() {
         over(&model.places_of(group.medium), places)
     } else {
         let positions = named.iter().filter_map(|id| model.machine.index_of(*id));
@@ -105,5 +128,6 @@ pub(crate) fn new_file(
         users: 0,
         read_bytes: vec![vec![0.0; places]; model.node_count()],
         written_bytes: 0.0,
+        heat: 0.0,
     }
 }

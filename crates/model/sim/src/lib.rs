@@ -15,6 +15,7 @@ mod effort;
 mod error;
 mod facts;
 mod file;
+mod memory;
 mod outcome;
 mod rates;
 mod recorded;
@@ -30,5 +31,5 @@ pub use outcome::{
     Options, Outcome, WindowOutcome, used_lanes,
 };
 pub use run::run;
-pub use uncertainty::{Range, Uncertainty};
+pub use uncertainty::{Leaning, Range, Uncertainty};
 pub use workload::{FileGroup, Layout, MediumKind, Phase, ThreadGroup, Workload};

@@ -115,15 +115,8 @@ impl FactSource for Run<'_> {
         }
         let (span, sum) = self.window();
         let is_last = span.begin_s + self.window_s() >= self.workload.seconds;
-        let facts = (!is_last).then(|| {
-            facts(
-                &self.model,
-                &self.state,
-                &sum,
-                &span,
-                &self.acts.migrating_s,
-            )
-        });
+        let facts =
+            (!is_last).then(|| facts(&self.model, &self.state, &sum, &span, &self.acts.migrated));
         self.state.begin_window();
         Ok(facts)
     }
@@ -184,7 +177,7 @@ impl Run<'_> {
             &mut self.state,
             self.options,
             &copies_s,
-            step_s,
+            (self.now_s, step_s),
         );
         if self.now_s >= warm_up_s * (1.0 - 1e-12) {
             self.count(&running, &demands, &rates, step_s);
@@ -297,7 +290,10 @@ impl Run<'_> {
         let turn = self.control.turn(facts, &mut [&mut actuator]);
         self.nothing_because = (self.nothing_because.take())
             .filter(|_| turn.actions.is_empty())
-            .map(|_| turn.decision.why_nothing(&self.options.planner));
+            .map(|_| {
+                turn.decision
+                    .why_nothing(&self.options.planner, self.control.machine())
+            });
         let ModelActuator { moves, steps, .. } = actuator;
         // Limits, delegation and places may all be others now.
         self.known = None;

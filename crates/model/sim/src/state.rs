@@ -6,7 +6,7 @@ use std::ops::Range;
 use egeria_facts::{CpuSet, ThreadKey};
 use egeria_machine::{AccessKind, Node, NodeId};
 
-use crate::file::{File, at_one, new_file, over};
+use crate::file::{File, at_one, in_stripes, new_file, over};
 use crate::outcome::Allocation;
 use crate::rates::demand::Demand;
 use crate::rates::fluid::Rate;
@@ -142,8 +142,8 @@ impl State {
         let most = users().map(|group| group.count).max().unwrap_or(0);
         let count = if shared { 1 } else { files.count.min(most) };
         let first = self.files.len();
-        for _ in 0..count {
-            let file = new_file(model, files, shared, self.allocation);
+        for number in 0..count as usize {
+            let file = new_file(model, files, (number, shared), self.allocation);
             self.files.push(file);
         }
         first..self.files.len()
@@ -242,9 +242,8 @@ impl State {
             (Layout::Local, MediumKind::Memory, _) | (Layout::Local, _, Allocation::InPlace) => {
                 file.shares.clone()
             }
-            (Layout::Striped, medium, _) | (_, medium, Allocation::Spread) => {
-                over(&model.places_of(medium), places)
-            }
+            (Layout::Striped, medium, _) => in_stripes(model, medium),
+            (_, medium, Allocation::Spread) => over(&model.places_of(medium), places),
             (_, medium, Allocation::Local | Allocation::Striped) => {
                 at_one(model.nearest_place(thread.node, medium), places)
             }
@@ -332,6 +331,18 @@ impl State {
         passed
     }
 
+    /// What a memory holds besides the files in it; `None` where its size is not known.
+    pub(crate) fn free_bytes(&self, model: &Model, place: usize) -> Option<u64> {
+        let bytes = model.costs.places[place].memory.bytes;
+        let held = |file: &File| {
+            let copies = if file.replicas[place] { 1.0 } else { 0.0 };
+            file.bytes * (file.shares[place] + copies)
+        };
+        let held: f64 = self.files.iter().map(held).sum();
+        // The cast saturates.
+        (bytes > 0).then(|| bytes.saturating_sub(held.ceil() as u64))
+    }
+
     /// Sets the counters to 0.
     pub(crate) fn begin_window(&mut self) {
         for thread in &mut self.threads {
@@ -341,6 +352,8 @@ impl State {
             (thread.reads, thread.writes, thread.busy_s) = (0.0, 0.0, 0.0);
         }
         for file in &mut self.files {
+            let read: f64 = file.read_bytes.iter().flatten().sum();
+            file.heat = (read + file.written_bytes) / file.bytes.max(1.0);
             file.read_bytes.iter_mut().for_each(|row| row.fill(0.0));
             file.written_bytes = 0.0;
         }

@@ -3,8 +3,8 @@
 //! The errors are of measurements that calibrate nothing. For speeds this is the validation set
 //! (docs/explanation/validation.md). For gains it is the numbers of the four papers that compare two systems. They lie
 //! in `data/errors.toml`, written by the crate that runs the model on them; its test keeps both alike. Each kind of
-//! prediction gets a range of factors of the prediction that contained four of five measurements. If the model is too
-//! high more often than too low, that range lies below the prediction.
+//! prediction gets a range of factors of the prediction that contained four of five measurements. The range also holds the
+//! prediction itself: where the model was mostly too high or too low, it ends there, and says so.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -117,14 +117,27 @@ impl TrafficKind {
 /// How far a prediction may be off.
 #[derive(Serialize, Clone, PartialEq, Debug)]
 pub struct Uncertainty {
-    /// One of ten measurements was below this, as times what the model gives.
+    /// One of ten measurements was below this, as times what the model gives; at most 1.
     pub low: f64,
-    /// One of ten was above this.
+    /// One of ten was above this; at least 1.
     pub high: f64,
+    /// On which side of nearly all measurements the model was.
+    pub leaning: Leaning,
     /// Measurements that say so.
     pub measurements: usize,
     /// What they were of.
     pub of: String,
+}
+
+/// On which side of nearly all measurements a model is.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum Leaning {
+    Neither,
+    /// At least nine of ten were below what the model gave.
+    TooHigh,
+    /// At least nine of ten were above it.
+    TooLow,
 }
 
 /// Between what and what a value is in four of five cases.
@@ -146,6 +159,7 @@ impl Uncertainty {
             Uncertainty {
                 low: 1.0,
                 high: 1.0,
+                leaning: Leaning::Neither,
                 measurements: 0,
                 of: "itself".to_owned(),
             }
@@ -249,7 +263,7 @@ fn narrowest<const COUNT: usize>(candidates: [(Vec<f64>, String); COUNT]) -> Unc
     within(last.0, last.1)
 }
 
-/// What four of five measurements are of the model's figure; of no measurement, anything.
+/// What four of five measurements are of the model's figure, and that figure; of no measurement, anything.
 fn within(ratios: Vec<f64>, of: String) -> Uncertainty {
     let mut factors: Vec<f64> = ratios.iter().map(|ratio| 1.0 / ratio).collect();
     factors.retain(|factor| factor.is_finite());
@@ -258,9 +272,16 @@ fn within(ratios: Vec<f64>, of: String) -> Uncertainty {
     // Left out at each end; the sum keeps rounding from leaving out one less.
     let outside = ((1.0 - COVERED_SHARE) / 2.0 * count as f64 + 1e-9) as usize;
     let high = count.checked_sub(1 + outside);
+    let low = factors.get(outside).copied().unwrap_or(0.0);
+    let high = high.map_or(f64::MAX, |at| factors[at]);
     Uncertainty {
-        low: factors.get(outside).copied().unwrap_or(0.0),
-        high: high.map_or(f64::MAX, |at| factors[at]),
+        low: low.min(1.0),
+        high: high.max(1.0),
+        leaning: match (low > 1.0, high < 1.0) {
+            (true, _) => Leaning::TooLow,
+            (_, true) => Leaning::TooHigh,
+            _ => Leaning::Neither,
+        },
         measurements: count,
         of,
     }
@@ -297,9 +318,12 @@ mod tests {
         assert_eq!((of.low, of.high, of.measurements), (0.5, 2.0, 10));
         let around = of.around(10.0);
         assert_eq!((around.low, around.high), (5.0, 20.0));
-        // A model that is always too high gives a range below what it says.
+        assert_eq!(of.leaning, Leaning::Neither);
+        // A range ends at a prediction that is always too high or too low.
         let of = within(vec![2.0; 5], String::new());
-        assert_eq!((of.low, of.high), (0.5, 0.5));
+        assert_eq!((of.low, of.high, of.leaning), (0.5, 1.0, Leaning::TooHigh));
+        let of = within(vec![0.5; 5], String::new());
+        assert_eq!((of.low, of.high, of.leaning), (1.0, 2.0, Leaning::TooLow));
     }
 
     #[test]
@@ -317,7 +341,7 @@ mod tests {
             (own.of.as_str(), own.measurements),
             ("reads of local dram memory", 5)
         );
-        assert!((own.high - 1.0 / 1.1).abs() < 1e-9);
+        assert!((own.low - 1.0 / 1.1).abs() < 1e-9);
     }
 
     #[test]

@@ -49,7 +49,8 @@
 //! # Ok::<(), egeria_sim::SimError>(())
 //! ```
 //!
-//! Instead of `node`, files may name several `nodes`, over which they are spread; instead of `start_node`, threads may
+//! Instead of `node`, files may name several `nodes`, over which each of them is spread, or with `in_turn = true` on one
+//! of which each of them is, in turn; instead of `start_node`, threads may
 //! name several `start_nodes`, on which they start in turn. Unknown keys are refused, so that a misspelt one cannot
 //! pass unnoticed.
 
@@ -108,6 +109,9 @@ pub struct FileGroup {
     /// The nodes their data is spread over at first, instead of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeId>,
+    /// Each file is whole on one of these nodes, in turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_turn: bool,
     /// What they are.
     #[serde(default)]
     pub medium: MediumKind,

@@ -9,7 +9,7 @@ use egeria_sim::{
 };
 use proptest::prelude::*;
 
-const MACHINES: [&str; 8] = [
+const MACHINES: [&str; 10] = [
     "optane-1s",
     "optane-1s-dimc",
     "optane-2s",
@@ -18,6 +18,8 @@ const MACHINES: [&str; 8] = [
     "bulldozer-8n",
     "epyc-2s-cxl",
     "xeon-2s-dram",
+    "epyc-2s-nps4",
+    "xeon-2s-snc4",
 ];
 
 fn phase() -> impl Strategy<Value = Phase> {

@@ -7,7 +7,9 @@ use egeria_machine::{
     NodeId,
 };
 use egeria_policy::planner::System;
-use egeria_sim::{Allocation, FileGroup, MediumKind, Options, Pattern, Phase, ThreadGroup};
+use egeria_sim::{
+    Allocation, FileGroup, MediumKind, Options, Pattern, Phase, ThreadGroup, Workload,
+};
 
 fn memory(kind: MemoryKind, bytes_s: f64, stream_bytes_s: f64) -> Memory {
     Memory {
@@ -367,4 +369,52 @@ fn a_node_may_have_cores_and_no_memory() {
     load.files[0].node = Some(NodeId(1));
     let line = egeria_sim::run(&machine, &load, &options(System::Off)).unwrap_err();
     assert!(line.to_string().contains("files are on node 1"), "{line}");
+}
+
+/// As many nodes as a machine may have, with gaps in their numbers; some have no CPUs, one has no memory.
+#[test]
+fn sixty_four_nodes_are_decided_about() {
+    let mut cores = [2; 64];
+    (cores[7], cores[63]) = (0, 0);
+    let mut machine = nodes(&cores, &memory(MemoryKind::Dram, 10e9, 5e9));
+    for (node, id) in machine.nodes.iter_mut().zip((0..).step_by(4)) {
+        node.id = NodeId(id);
+    }
+    machine.nodes[62].hardware.memories.clear();
+    let heap = |name: &str, node: u16| FileGroup {
+        name: name.to_owned(),
+        count: 2,
+        bytes: 1_000_000,
+        node: Some(NodeId(node)),
+        medium: MediumKind::Memory,
+        ..FileGroup::default()
+    };
+    let program = |name: &str, node: u16| ThreadGroup {
+        name: name.to_owned(),
+        count: 2,
+        files: name.to_owned(),
+        start_node: Some(NodeId(node)),
+        phases: vec![Phase {
+            read_share: 1.0,
+            request_bytes: 64,
+            ..Phase::default()
+        }],
+        ..ThreadGroup::default()
+    };
+    let load = Workload {
+        seconds: 12.0,
+        ..workload(vec![
+            (heap("far", 252), program("far", 0)),
+            (heap("near", 248 - 4), program("near", 248)),
+        ])
+    };
+    for system in System::ALL {
+        let options = Options {
+            allocation: Allocation::InPlace,
+            ..Options::of(system)
+        };
+        let outcome = egeria_sim::run(&machine, &load, &options).unwrap();
+        assert!(outcome.operations_s > 0.0, "{system}");
+        assert_eq!(outcome.windows[0].nodes.len(), 64);
+    }
 }

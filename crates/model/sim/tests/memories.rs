@@ -228,7 +228,7 @@ fn delegates_use_every_node_and_no_more_than_there_are() {
         let mut workload = workload(vec![threads("a", count, 0, 0, streaming(1.0, bytes))]);
         workload.files[0].node = None;
         let mut options = Options::of(System::Odin);
-        options.handover_ns = 0.0;
+        (options.handover_ns, options.turn_ns) = (0.0, 0.0);
         options.planner.delegation.delegates_per_node = delegates;
         egeria_sim::run(&machine, &workload, &options)
             .unwrap()
@@ -239,7 +239,9 @@ fn delegates_use_every_node_and_no_more_than_there_are() {
     close(get(1, large, 1), 4e9);
     close(get(8, large, 1), 4e9);
     close(get(1, large, 2), 8e9);
-    close(get(8, large, 8), 16e9);
+    // Operations of several threads come in each other's way, so a little is lost.
+    let all = get(8, large, 8);
+    assert!((0.97 * 16e9..=16e9).contains(&all), "{all}");
     // What is small goes directly, one thread at 1 GB/s.
     close(get(1, 4096, 2), 1e9);
 }
@@ -256,7 +258,8 @@ fn what_is_within_a_stripe_is_one_delegates() {
         let mut workload = workload(vec![threads("a", 1, 0, 0, streaming(0.0, bytes))]);
         workload.files[0].node = None;
         let mut options = Options::of(System::Odin);
-        options.handover_ns = 500.0;
+        (options.handover_ns, options.turn_ns) = (500.0, 0.0);
+        options.planner.delegation.delegates_per_node = 1;
         egeria_sim::run(&machine, &workload, &options)
             .unwrap()
             .groups[0]
@@ -296,8 +299,9 @@ fn striped_files_are_delegated_whatever_the_allocation() {
         let mut workload = workload(vec![threads("a", 1, 0, 0, streaming(1.0, 4 << 20))]);
         workload.files[0].layout = layout;
         let mut options = Options::of(System::Odin);
-        options.handover_ns = 0.0;
+        (options.handover_ns, options.turn_ns) = (0.0, 0.0);
         options.allocation = Allocation::Local;
+        options.planner.delegation.delegates_per_node = 1;
         egeria_sim::run(&machine, &workload, &options)
             .unwrap()
             .bytes_s
@@ -307,7 +311,7 @@ fn striped_files_are_delegated_whatever_the_allocation() {
 }
 
 /// Links 0-1 as given, 2-3 wide, the others narrow.
-fn lopsided(first_bytes_s: f64) -> Machine {
+pub(crate) fn lopsided(first_bytes_s: f64) -> Machine {
     let mut machine = nodes(4, 4, &[memory(MemoryKind::Dram, 100e9)], None);
     let link = |from: u16, to: u16, bytes_s: f64| Link {
         from: NodeId(from),
@@ -331,7 +335,7 @@ fn lopsided(first_bytes_s: f64) -> Machine {
 }
 
 /// A program on two nodes, its memory on both.
-fn over_two(first: u16, second: u16, lockstep: bool) -> Workload {
+pub(crate) fn over_two(first: u16, second: u16, lockstep: bool) -> Workload {
     let (mut files, mut threads) = in_memory(threads("program", 8, first, 0, streaming(1.0, 4096)));
     files.count = 1;
     files.bytes = 100_000_000;
@@ -374,24 +378,29 @@ fn memory_too_large_to_follow_accesses_is_moved_at_once() {
     large.files[0].bytes = 8_000_000_000;
     large.seconds = 200.0;
     large.warm_up_seconds = 150.0;
-    let placed = outcome(&machine, &large, System::Asymsched);
+    let mut options = Options::of(System::Asymsched);
+    options.migration_s_per_gb = 0.3;
+    let placed = egeria_sim::run(&machine, &large, &options).unwrap();
     let full = |step: &String| step.contains("follows at once");
     let at = placed
         .windows
         .iter()
         .find(|window| window.steps.iter().any(full));
     let at = at.expect("a full migration");
-    // 2 s after the move, when nine tenths still lie where they were (AsymSched §4.2), and the process stops for it.
+    // 2 s after the move, when nine tenths still lie where they were (AsymSched §4.2).
     let moved = placed
         .windows
         .iter()
         .find(|window| !window.moves.is_empty());
     assert!(at.end_s >= moved.unwrap().end_s + 2.0 - 1e-9);
-    let next = placed
-        .windows
-        .iter()
-        .find(|window| window.end_s > at.end_s + 0.5);
-    assert!(next.unwrap().operations_s < at.operations_s);
+    // 8 GB take 2.4 s, in which the process runs on.
+    let after = |s: f64| {
+        let mut windows = placed.windows.iter();
+        let window = windows.find(|window| window.end_s > at.end_s + s - 0.5);
+        window.unwrap().operations_s
+    };
+    assert!(after(1.0) > 0.5 * at.operations_s);
+    assert!(after(1.0) < after(4.0));
     let wide = outcome(&machine, &over_two(2, 3, false), System::Off);
     close(placed.operations_s, wide.operations_s);
 }

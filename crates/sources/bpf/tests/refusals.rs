@@ -1,5 +1,6 @@
 //! One line says why nothing can be counted: no rights, or no means.
 
+use egeria_harness::testing::{is_root, skip};
 use std::process::Command;
 
 use egeria_bpf::{BpfError, FileCounter};
@@ -8,14 +9,6 @@ const INSIDE: &str = "EGERIA_BPF_INSIDE";
 
 fn begin() -> Result<(), BpfError> {
     FileCounter::begin().map(drop)
-}
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("SKIPPED: only root can become another user or make namespaces");
-    }
-    is_root
 }
 
 #[track_caller]
@@ -36,7 +29,7 @@ fn without_capabilities_nothing_is_loaded() {
     });
     let error = asked.join().unwrap().expect_err("nobody may not");
     if matches!(error, BpfError::Cpu | BpfError::Namespace) {
-        eprintln!("SKIPPED: {error}");
+        skip(error);
         return;
     }
     assert!(matches!(error, BpfError::NotAllowed), "{error}");
@@ -62,9 +55,9 @@ fn in_a_namespace_as_of_a_container_the_host_is_named() {
         .env(INSIDE, "1")
         .output();
     match inside {
-        Err(error) => eprintln!("SKIPPED: unshare: {error}"),
+        Err(error) => skip(format_args!("unshare: {error}")),
         Ok(output) if String::from_utf8_lossy(&output.stderr).contains("unshare failed") => {
-            eprintln!("SKIPPED: no namespaces here");
+            skip("no namespaces here");
         }
         Ok(output) => assert!(output.status.success(), "{output:?}"),
     }

@@ -7,7 +7,7 @@
 //! * [`tree`]: the files below a directory.
 //!
 //! * [`warm`]: files brought into the page cache of nodes.
-//! * [`areas`] and [`migrate`]: the memory of a process moved to other nodes.
+//! * [`areas`], [`located`] and [`migrate`]: the memory of a process, and how it moves to other nodes.
 //! * [`accesses`]: what processes access of it.
 //! * [`file_counts`] and [`file_io`]: what they read and write of files, counted by the kernel or estimated.
 //! * [`borrowed`]: files that processes have open, without an open that others see.
@@ -36,6 +36,7 @@ macro_rules! as_inner {
 use as_inner;
 
 pub mod accesses;
+mod cpu_time;
 mod files;
 mod kernel;
 mod memory;
@@ -47,5 +48,5 @@ pub mod warm;
 
 pub use files::{file, file_counts, file_io, found_files, tree, users};
 pub use kernel::{borrowed, cached, device, mount, numa_maps, probe};
-pub use memory::{areas, process};
+pub use memory::{areas, located, process};
 pub use node_bytes::NodeBytes;

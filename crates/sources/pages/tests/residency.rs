@@ -1,5 +1,6 @@
 //! Where pages are said to lie, and that looking changes nothing. Any machine has a node; more are tried in `scripts/guest`.
 
+use egeria_harness::testing::{has_numa_maps, skip};
 use rustix::fs::{Advice, CWD, Mode, fadvise, mkfifoat};
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,10 +23,10 @@ fn on_disk(directory: &Path, pages: u64) -> Option<PathBuf> {
     let _ = fadvise(&file, 0, None, Advice::DontNeed);
     let is_memory = matches!(mount::file_system(&file).as_deref(), Some("tmpfs"));
     if is_memory || cached_bytes(&path) != 0 {
-        eprintln!(
-            "SKIPPED: pages of {} do not leave the cache",
+        skip(format_args!(
+            "pages of {} do not leave the cache",
             path.display()
-        );
+        ));
         return None;
     }
     Some(path)
@@ -129,8 +130,7 @@ fn what_is_no_regular_file_is_not_opened() {
 
 #[test]
 fn memory_of_a_process_is_found() {
-    if !Path::new("/proc/self/numa_maps").exists() {
-        eprintln!("SKIPPED: this kernel has no /proc/PID/numa_maps");
+    if !has_numa_maps() {
         return;
     }
     let held = vec![1_u8; 256 << 20];
@@ -190,7 +190,7 @@ impl Overlay {
             .output();
         let is_mounted = mounted.is_ok_and(|mounted| mounted.status.success());
         if !is_mounted {
-            eprintln!("SKIPPED: overlayfs cannot be mounted here; run as root");
+            skip("overlayfs cannot be mounted here; run as root");
             return None;
         }
         Some(Overlay(directory))

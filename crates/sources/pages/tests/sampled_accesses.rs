@@ -1,5 +1,6 @@
 //! Samples of events become accesses of processes: by recorded rings of a PMU that is not here, and by page faults that are.
 
+use egeria_harness::testing::skip;
 use std::time::Duration;
 
 use egeria_facts::ProcessKey;
@@ -89,7 +90,7 @@ fn memory(pages: usize) -> (Vec<u8>, usize) {
 fn has_nodes() -> bool {
     let has = probe::page_nodes().is_ok();
     if !has {
-        eprintln!("SKIPPED: this kernel does not tell the nodes of pages");
+        skip("this kernel does not tell the nodes of pages");
     }
     has
 }
@@ -145,6 +146,34 @@ fn accesses_are_counted_by_nodes_of_thread_and_memory() {
 }
 
 #[test]
+fn regions_know_the_node_whose_threads_access_them() {
+    if !has_nodes() {
+        return;
+    }
+    const REGION: usize = 2 << 20;
+    let (_memory, first) = memory(3 * REGION / PAGE);
+    let first = first.next_multiple_of(REGION);
+    let (here, there) = (cpu_of(0), cpu_of(1));
+    let written = [
+        Written::of_own(first, here),
+        Written::of_own(first + PAGE, there),
+        Written::of_own(first + REGION, there),
+        Written::of_own(first + REGION + PAGE, there),
+    ];
+    let mut sampler = sampled(&written, 0);
+    let sample = sampler.sample(&[own()]).remove(0);
+    let mut regions = sample.regions;
+    regions.sort_by_key(|region| region.range.start);
+    let found: Vec<_> = regions
+        .iter()
+        .map(|region| (region.range.start, region.accessor()))
+        .collect();
+    let accessors = [(first, None), (first + REGION, Some(NodeId(1)))];
+    assert_eq!(found, accessors, "{regions:?}");
+    assert_eq!(regions[1].resident.total(), REGION as u64);
+}
+
+#[test]
 fn lost_samples_are_taken_to_be_as_the_others() {
     if !has_nodes() {
         return;
@@ -187,7 +216,7 @@ fn page_faults_of_this_machine_are_accesses() {
     let events = match EventSampler::begin(&[Event::page_faults()], window) {
         Ok(events) => events,
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            skip(error);
             return;
         }
     };

@@ -12,9 +12,14 @@ pub enum PerfError {
         "no PMU here gives the addresses of accesses (PEBS, IBS), as in most virtual machines; run on the hardware itself"
     )]
     NoPmu,
+    /// No hardware.
+    #[error(
+        "no PMU here counts the traffic of memories (uncore_imc, amd_umc, cxl_pmu), as in most virtual machines; run on the hardware itself"
+    )]
+    NoMemoryPmu,
     /// No rights.
     #[error(
-        "this user may not sample all CPUs (kernel.perf_event_paranoid is {0}); run as root, with CAP_PERFMON, or sysctl -w kernel.perf_event_paranoid=0"
+        "this user may neither sample nor count on all CPUs (kernel.perf_event_paranoid is {0}); run as root, with CAP_PERFMON, or sysctl -w kernel.perf_event_paranoid=0"
     )]
     NotAllowed(String),
     /// The PMU is there and does not take the event.

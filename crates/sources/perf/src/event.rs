@@ -1,16 +1,21 @@
 //! What can be sampled here.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use egeria_machine::parse_cpu_list;
 use perf_event_open_sys::bindings;
+use rustix::fs::{Mode, OFlags};
 
 use crate::format::Words;
 
 /// Where the kernel describes its PMUs.
-const DEVICES: &str = "sys/bus/event_source/devices";
+pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
 /// Intel names the PMU of its cores so; processors with two kinds of cores have one for each.
 const CORES: [&str; 3] = ["cpu", "cpu_core", "cpu_atom"];
+/// Longest file of a description: a page, as sysfs has it.
+const MAX_TEXT_BYTES: u64 = 4096;
 /// Loads that took fewer cycles came from a cache near by.
 const MIN_LOAD_CYCLES: u64 = 30;
 
@@ -90,12 +95,22 @@ impl Event {
     }
 }
 
-fn text(path: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned())
+/// A short text file, trimmed. What is no plain file or too long is none.
+pub(crate) fn text(path: &Path) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    let read = file
+        .take(MAX_TEXT_BYTES + 1)
+        .read_to_string(&mut text)
+        .ok()?;
+    (read as u64 <= MAX_TEXT_BYTES).then(|| text.trim().to_owned())
 }
 
-fn pmu(device: &Path) -> Option<u32> {
+pub(crate) fn pmu(device: &Path) -> Option<u32> {
     text(&device.join("type"))?.parse().ok()
 }
 

@@ -1,8 +1,9 @@
 //! Accesses to memory as the performance events of the kernel sample them: by which thread, on which CPU, to which
-//! address.
+//! address. And the traffic of memories, as their controllers count it.
 //!
 //! * [`Event`]: what is sampled. Loads on Intel (PEBS), operations on AMD (IBS), page faults on every machine.
 //! * [`EventSampler`]: samples the whole machine, each CPU into a ring of its own; memory and time are bounded.
+//! * [`MemoryEvents`], [`MemoryCounters`]: bytes read and written of each memory, of all programs.
 //! * [`record`]: what is in a ring, decoded; a recording of one is read in the same way ([`RecordedRings`]).
 //!
 //! It knows nothing of nodes: where an address is, others tell.
@@ -16,6 +17,7 @@ mod recorded;
 mod ring;
 mod sampler;
 mod taken;
+mod traffic;
 
 pub use error::{PerfError, Result};
 pub use event::{Event, Kind};
@@ -23,3 +25,4 @@ pub use record::{Access, Served};
 pub use recorded::RecordedRings;
 pub use sampler::EventSampler;
 pub use taken::{AccessEvents, Taken};
+pub use traffic::{MemoryCounters, MemoryEvent, MemoryEvents, Traffic};

@@ -239,7 +239,7 @@ fn open(
 
 const CLOCK_MONOTONIC: i32 = 1;
 
-fn attributes(selection: Selection) -> perf_event_attr {
+pub(crate) fn attributes(selection: Selection) -> perf_event_attr {
     let mut attributes = perf_event_attr::default();
     attributes.type_ = selection.pmu;
     attributes.size = size_of::<perf_event_attr>() as u32;
@@ -250,7 +250,7 @@ fn attributes(selection: Selection) -> perf_event_attr {
 }
 
 /// Of all processes, on one CPU.
-fn open_event(
+pub(crate) fn open_event(
     attributes: &mut perf_event_attr,
     cpu: u32,
     leader: Option<&OwnedFd>,

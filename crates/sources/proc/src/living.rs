@@ -15,6 +15,11 @@ pub fn thread(process_id: u32) -> u32 {
     living.next().unwrap_or(process_id)
 }
 
+/// Whether any thread of a process runs on. If not, its parent has only not noticed its end yet.
+pub fn has_thread(process_id: u32) -> bool {
+    !has_ended(process_id, thread(process_id))
+}
+
 /// The path of a file of a process in `/proc`, as `maps` or `fd/3`.
 pub fn path(process_id: u32, file: &str) -> PathBuf {
     let thread = thread(process_id);

@@ -444,6 +444,7 @@ fn busy_of_line(line: &str) -> Option<(CpuId, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egeria_harness::testing::skip;
 
     fn on_thread_named(name: &[u8], look: impl FnOnce(u32) + Send + 'static) {
         let name = std::ffi::CString::new(name).unwrap();
@@ -505,7 +506,7 @@ mod tests {
         let kthreadd = |process: &u32| name(*process, *process) == "kthreadd";
         match processes().into_iter().find(kthreadd) {
             Some(process) => assert_eq!(is_of_kernel(process), Some(true)),
-            None => eprintln!("SKIPPED: threads of the kernel are not shown here"),
+            None => skip("threads of the kernel are not shown here"),
         }
     }
 

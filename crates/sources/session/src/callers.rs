@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use egeria_engine::{CallerReport, Volume};
-use egeria_facts::{ThreadFacts, ThreadKey, Window};
+use egeria_facts::{CpuSet, ThreadFacts, ThreadKey, Window};
 use egeria_machine::Machine;
 
 use crate::members::Members;
@@ -23,7 +23,8 @@ pub(crate) struct Callers {
 struct Known {
     key: ThreadKey,
     name: String,
-    cpu: CpuUse,
+    /// `None` where another source looks at the threads.
+    cpu: Option<CpuUse>,
     before: CallerReport,
 }
 
@@ -36,6 +37,8 @@ pub(crate) struct Look<'a> {
     pub(crate) masks: &'a SharedMasks,
     /// Host ns per ns of the machine's clock.
     pub(crate) dilation: f64,
+    /// Another source looks at the threads: only their bytes are wanted.
+    pub(crate) is_part: bool,
 }
 
 impl Callers {
@@ -87,7 +90,7 @@ impl Known {
         Some(Known {
             key,
             name: task::name(process_id, thread_id),
-            cpu: CpuUse::begin(process_id, thread_id),
+            cpu: (!look.is_part).then(|| CpuUse::begin(process_id, thread_id)),
             // Its counts before that belong to no window.
             before: report.clone(),
         })
@@ -95,18 +98,12 @@ impl Known {
 
     /// Its counts since the last look; `None` when it is gone.
     fn facts(&mut self, report: &CallerReport, look: &Look<'_>) -> Option<ThreadFacts> {
-        let ThreadKey {
-            process_id,
-            thread_id,
-            ..
-        } = self.key;
-        let now = task::affinity(thread_id).ok()?;
-        let node = (look.machine).node_of_cpu(task::last_cpu(process_id, thread_id)?)?;
-        let mut masks = look.masks.lock();
-        let original = masks.meet(self.key, &now);
-        let mut facts = ThreadFacts::idle(self.key, node, look.machine.nodes.len(), original);
-        facts.pinned = masks.is_pinned(self.key);
-        drop(masks);
+        let mut facts = if look.is_part {
+            let (nodes, anywhere) = (&look.machine.nodes, CpuSet::empty());
+            ThreadFacts::idle(self.key, nodes[0].id, nodes.len(), anywhere)
+        } else {
+            self.place(look)?
+        };
         let before = &self.before;
         add_since(
             &mut facts,
@@ -114,9 +111,21 @@ impl Known {
             [&report.read_bytes, &report.written_bytes],
             [&before.read_bytes, &before.written_bytes],
         );
-        let ran_ns = self.cpu.since_last_ns();
+        let ran_ns = self.cpu.as_mut().map_or(0, CpuUse::since_last_ns);
         facts.busy_ns = (ran_ns as f64 / look.dilation.max(1e-9)) as u64;
         facts.name.clone_from(&self.name);
+        Some(facts)
+    }
+
+    /// Where it is, and the CPUs that its owner allows.
+    fn place(&self, look: &Look<'_>) -> Option<ThreadFacts> {
+        let (process_id, thread_id) = (self.key.process_id, self.key.thread_id);
+        let now = task::affinity(thread_id).ok()?;
+        let node = (look.machine).node_of_cpu(task::last_cpu(process_id, thread_id)?)?;
+        let mut masks = look.masks.lock();
+        let original = masks.meet(self.key, &now);
+        let mut facts = ThreadFacts::idle(self.key, node, look.machine.nodes.len(), original);
+        facts.pinned = masks.is_pinned(self.key);
         Some(facts)
     }
 }

@@ -139,6 +139,7 @@ mod tests {
     use super::*;
     use egeria_harness::fork::Forked;
     use egeria_harness::memory::Mapping;
+    use egeria_harness::testing::is_root;
     use rustix::process::Uid;
 
     #[test]
@@ -212,8 +213,7 @@ mod tests {
         );
         unrelated.kill().unwrap();
         unrelated.wait().unwrap();
-        if egeria_files::user() != 0 {
-            eprintln!("SKIPPED: only root can become another user");
+        if !is_root() {
             return;
         }
         // The same as for a set-user-id program that this user started.

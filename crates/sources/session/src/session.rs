@@ -8,7 +8,7 @@ use std::time::Instant;
 use egeria_engine::format::MAX_POOLS;
 use egeria_engine::{AskedOfPool, Counters, ThreadReport, Volume};
 use egeria_facts::{
-    FactSource, Facts, FileKey, FileUse, MAX_FILES, Measured, MediumFacts, Mix, NodeFacts,
+    CpuSet, FactSource, Facts, FileKey, FileUse, MAX_FILES, Measured, MediumFacts, Mix, NodeFacts,
     ThreadFacts, ThreadKey, Window,
 };
 use egeria_machine::{Machine, Node, NodeId};
@@ -26,6 +26,7 @@ use egeria_proc::{LiveSource, Membership};
 
 /// A thread's affinity is read once in this number of windows.
 const AFFINITY_TURNS: u64 = 8;
+const BLOCK_BYTES: u64 = 4096;
 
 /// A session that is watched.
 ///
@@ -54,13 +55,18 @@ pub struct SessionSource {
     /// Facts of media in the window that ended last.
     media: Vec<MediumFacts>,
     watches_files: bool,
+    /// Its number in keys of files.
+    file_system: u32,
+    /// Another source looks at the threads.
+    is_part: bool,
 }
 
 struct Known {
     key: ThreadKey,
     name: String,
     node: NodeId,
-    cpu: CpuUse,
+    /// `None` where another source looks at the threads.
+    cpu: Option<CpuUse>,
     before: ThreadReport,
 }
 
@@ -80,6 +86,8 @@ impl SessionSource {
             cpu_times: CpuTimes::default(),
             media: Vec::new(),
             watches_files: false,
+            file_system: 0,
+            is_part: false,
             known: HashMap::new(),
             members: Arc::new(Members::of(&volume)),
             masks: SharedMasks::default(),
@@ -90,6 +98,17 @@ impl SessionSource {
         };
         watch.forget_time();
         watch
+    }
+
+    /// Only counts from now on: what goes through the volume, by threads and files, which have this number in keys.
+    /// Another source looks at the threads, so their nodes, CPUs, running times and names are not asked.
+    #[must_use]
+    pub fn as_part(mut self, file_system: u32) -> SessionSource {
+        (self.file_system, self.is_part) = (file_system, true);
+        for known in self.known.values_mut().flatten() {
+            known.cpu = None;
+        }
+        self
     }
 
     /// Adds facts of files from now on.
@@ -138,7 +157,7 @@ impl SessionSource {
     pub fn take(&mut self) -> Window {
         let reports = self.volume.threads(self.session_window);
         let totals = self.volume.counters();
-        let cpu_times = if self.machine.is_emulated() {
+        let cpu_times = if self.machine.is_emulated() || self.is_part {
             CpuTimes::default()
         } else {
             CpuTimes::now()
@@ -181,11 +200,14 @@ impl SessionSource {
             members: &self.members,
             masks: &self.masks,
             dilation: self.dilation(),
+            is_part: self.is_part,
         };
         self.callers.add_to(&mut window, &look);
-        let known = self.known.values().flatten().map(|known| known.key);
-        let living: HashSet<ThreadKey> = known.chain(self.callers.threads()).collect();
-        self.masks.lock().retain(&living);
+        if !self.is_part {
+            let known = self.known.values().flatten().map(|known| known.key);
+            let living: HashSet<ThreadKey> = known.chain(self.callers.threads()).collect();
+            self.masks.lock().retain(&living);
+        }
         if self.machine.is_emulated() {
             busy_of_threads(&mut window);
         }
@@ -225,17 +247,18 @@ impl SessionSource {
         nodes.collect()
     }
 
-    /// The requests to each node's pools, if they are measured.
+    /// Room in each node's pools, and the requests to them, if they are measured.
     fn media(
         &self,
         totals: &Counters,
         dram_bytes: Option<&DramBytes>,
         duration_ns: u64,
     ) -> Vec<MediumFacts> {
-        if !self.volume.measures_admission() {
+        let measures = self.volume.measures_admission();
+        if !measures && !self.watches_files {
             return Vec::new();
         }
-        let admission = self.volume.admission(true);
+        let admission = self.volume.admission(measures);
         let seconds = duration_ns.max(1) as f64 / 1e9;
         let medium = |(position, node): (usize, &Node)| {
             let on_node = |pool: &usize| self.volume.node_position(*pool) == position;
@@ -259,16 +282,29 @@ impl SessionSource {
                     .and_then(|(now, before)| now.since(before, position, moved_bytes))
                     .map(|moved| moved as f64 / seconds),
             };
-            let is_medium = !pools.is_empty() && self.machine.has_persistent_memory(node);
-            is_medium.then_some(MediumFacts {
+            let is_measured = measures && self.machine.has_bounded_medium(node);
+            let is_medium = !pools.is_empty() && (is_measured || self.watches_files);
+            let free = pools.iter().map(|pool| self.free_bytes(*pool));
+            is_medium.then(|| MediumFacts {
                 node: node.id,
-                measured,
-                free_bytes: None,
+                measured: if is_measured {
+                    measured
+                } else {
+                    Measured::default()
+                },
+                free_bytes: Some(free.fold(0, u64::saturating_add)),
                 striped_files: Some(self.volume.has_striped_files()),
             })
         };
         let nodes = self.machine.nodes.iter().enumerate();
         nodes.filter_map(medium).collect()
+    }
+
+    /// Room for more data in a pool.
+    fn free_bytes(&self, pool: usize) -> u64 {
+        let pool = u8::try_from(pool).ok();
+        let blocks = pool.map_or(0, |pool| self.volume.space(Some(pool)).available_blocks);
+        blocks.saturating_mul(BLOCK_BYTES)
     }
 
     /// A thread seen for the first time; `None` if it must not be watched.
@@ -292,13 +328,17 @@ impl SessionSource {
             thread_id,
             start_ticks: task::start_ticks(process_id, thread_id)?,
         };
-        let now = task::affinity(thread_id).ok()?;
-        self.masks.lock().meet(key, &now);
+        let is_looked_at = !self.is_part;
+        if is_looked_at {
+            let now = task::affinity(thread_id).ok()?;
+            self.masks.lock().meet(key, &now);
+        }
+        let name = is_looked_at.then(|| task::name(process_id, thread_id));
         Some(Known {
             key,
-            name: task::name(process_id, thread_id),
+            name: name.unwrap_or_default(),
             node: self.machine.nodes[0].id,
-            cpu: CpuUse::begin(process_id, thread_id),
+            cpu: is_looked_at.then(|| CpuUse::begin(process_id, thread_id)),
             // Its counts before that belong to no window.
             before: ThreadReport {
                 read_bytes: [0; MAX_POOLS],
@@ -311,7 +351,11 @@ impl SessionSource {
 
     fn facts(&self, mut known: Known, report: ThreadReport) -> Option<(Known, ThreadFacts)> {
         let nodes = self.machine.nodes.len();
-        let original = self.masks.lock().original(known.key)?.clone();
+        let original = if self.is_part {
+            CpuSet::empty()
+        } else {
+            self.masks.lock().original(known.key)?.clone()
+        };
         let mut facts = ThreadFacts::idle(known.key, known.node, nodes, original);
         let before = &known.before;
         add_since(
@@ -320,16 +364,18 @@ impl SessionSource {
             [&report.read_bytes, &report.written_bytes],
             [&before.read_bytes, &before.written_bytes],
         );
-        facts.busy_ns = match self.machine.is_emulated() {
-            true => report
-                .emulated_busy_ns
-                .saturating_sub(known.before.emulated_busy_ns),
+        facts.busy_ns = if self.machine.is_emulated() {
+            let busy_ns = report.emulated_busy_ns;
+            busy_ns.saturating_sub(known.before.emulated_busy_ns)
+        } else if facts.moved_total() == 0 {
             // Threads that move no data are not looked at: thousands of idle threads should cost nothing.
-            false if facts.moved_total() == 0 => 0,
-            false => known.cpu.since_last_ns(),
+            0
+        } else {
+            known.cpu.as_mut().map_or(0, CpuUse::since_last_ns)
         };
         // Each thread in turn; an actuator that moves the thread reads its affinity again.
-        if self.number % AFFINITY_TURNS == u64::from(report.slot) % AFFINITY_TURNS {
+        let is_turn = self.number % AFFINITY_TURNS == u64::from(report.slot) % AFFINITY_TURNS;
+        if is_turn && !self.is_part {
             let now = task::affinity(known.key.thread_id).ok()?;
             facts.allowed_cpus = self.masks.lock().meet(known.key, &now);
         }
@@ -338,9 +384,37 @@ impl SessionSource {
         facts.pinned = report.is_delegate || self.masks.lock().is_pinned(known.key);
         facts.name = known.name.clone();
         facts.is_shared = report.is_shared;
-        facts.files = files_of(&report);
+        facts.files = files_of(&report, self.file_system);
         known.before = report;
         Some((known, facts))
+    }
+
+    /// The window that ends now, of those threads that another source looked at, which knows their nodes.
+    pub fn next_part(&mut self, nodes: &HashMap<ThreadKey, NodeId>) -> Facts {
+        let mut window = self.take();
+        window.threads.retain_mut(|thread| {
+            let node = nodes.get(&thread.key);
+            thread.node = node.copied().unwrap_or(thread.node);
+            node.is_some()
+        });
+        self.with_files(window)
+    }
+
+    fn with_files(&mut self, window: Window) -> Facts {
+        let mut facts = Facts::of(window);
+        facts.media = std::mem::take(&mut self.media);
+        if self.watches_files {
+            facts.files = files::of_window(&self.volume, &self.machine, &facts.window);
+        }
+        // A process that maps the session may write any counter into it.
+        match facts.validate(&self.machine) {
+            Ok(()) => facts,
+            Err(_) => Facts::of(Window {
+                threads: Vec::new(),
+                nodes: Window::empty(&self.machine, 0, 0, 0).nodes,
+                ..facts.window
+            }),
+        }
     }
 
     fn node_of(&self, report: &ThreadReport) -> Option<NodeId> {
@@ -360,20 +434,8 @@ impl FactSource for SessionSource {
     }
 
     fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
-        let mut facts = Facts::of(self.take());
-        facts.media = std::mem::take(&mut self.media);
-        if self.watches_files {
-            facts.files = files::of_window(&self.volume, &self.machine, &facts.window);
-        }
-        // A process that maps the session may write any counter into it.
-        Ok(Some(match facts.validate(&self.machine) {
-            Ok(()) => facts,
-            Err(_) => Facts::of(Window {
-                threads: Vec::new(),
-                nodes: Window::empty(&self.machine, 0, 0, 0).nodes,
-                ..facts.window
-            }),
-        }))
+        let window = self.take();
+        Ok(Some(self.with_files(window)))
     }
 }
 
@@ -424,11 +486,11 @@ fn busy_of_threads(window: &mut Window) {
     }
 }
 
-fn files_of(report: &ThreadReport) -> Vec<FileUse> {
+fn files_of(report: &ThreadReport, file_system: u32) -> Vec<FileUse> {
     let mut files: Vec<FileUse> = (report.files.iter())
         .map(|file| FileUse {
             file: FileKey {
-                volume: 0,
+                volume: file_system,
                 inode: file.ino,
             },
             read_bytes: file.read_bytes,

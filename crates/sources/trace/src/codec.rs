@@ -1,7 +1,9 @@
 //! The facts of a window as bytes: postcard, compressed with LZ4 in parts. The dictionary of a part is what the window
 //! before has at that place, because most threads are the same in both.
 
-use egeria_facts::{AccessWindow, Facts, FileFacts, MAX_THREADS, MediumFacts, Window};
+use egeria_facts::{
+    AccessWindow, Facts, FileFacts, MAX_THREADS, MediumFacts, MemoryTraffic, Window,
+};
 use lz4_flex::block;
 use serde::Deserialize;
 
@@ -30,7 +32,7 @@ impl Dictionary {
     /// The frame of validated facts, and the dictionary for the next window. The error says what there is too much of.
     pub(crate) fn pack(&self, facts: &Facts) -> Result<(Vec<u8>, Dictionary), String> {
         let window = postcard::to_stdvec(&facts.window).expect("all lengths are known");
-        let others = (&facts.accesses, &facts.media, &facts.files);
+        let others = (&facts.accesses, &facts.media, &facts.files, &facts.memories);
         let others = postcard::to_stdvec(&others).expect("all lengths are known");
         at_most(others.len(), MAX_OTHER_FACTS_BYTES)?;
         let bytes = [window, others].concat();
@@ -113,13 +115,19 @@ fn decode(bytes: &[u8]) -> Result<Facts, Damage> {
     let window: Result<(Window, &[u8]), _> = postcard::take_from_bytes(bytes);
     let (window, others) = window.map_err(nonsense)?;
     at_most(others.len(), MAX_OTHER_FACTS_BYTES).map_err(Damage)?;
-    let others: (AccessWindow, Vec<MediumFacts>, Vec<FileFacts>) = whole(others, "other facts")?;
-    let (accesses, media, files) = others;
+    type Others = (
+        AccessWindow,
+        Vec<MediumFacts>,
+        Vec<FileFacts>,
+        Vec<MemoryTraffic>,
+    );
+    let (accesses, media, files, memories): Others = whole(others, "other facts")?;
     Ok(Facts {
         window,
         accesses,
         media,
         files,
+        memories,
     })
 }
 

@@ -3,10 +3,11 @@
 mod traces;
 
 use egeria_facts::{
-    AccessWindow, CpuSet, Facts, FileFacts, FileKey, Measured, MediumFacts, Mix, NodeAccesses,
-    ProcessAccesses, ProcessKey, ThreadFacts,
+    AccessWindow, CpuSet, Facts, FileFacts, FileKey, Measured, MediumFacts, MemoryTraffic,
+    MigrationCost, Mix, NodeAccesses, ProcessAccesses, ProcessKey, RegionAccesses, ThreadFacts,
+    TrafficOrigin,
 };
-use egeria_machine::NodeId;
+use egeria_machine::{MemoryKind, NodeId};
 use egeria_trace::Reader;
 
 use traces::{Place, contents, key, machine, packed, refused, window};
@@ -32,7 +33,20 @@ fn whole() -> Facts {
                 }],
                 running_ns: 1,
                 migrating_ns: 2,
+                work_s: Some(1e9),
+                accessors_known: true,
+                regions: vec![RegionAccesses {
+                    start: 0x7000_0000,
+                    resident_bytes: vec![1 << 20, 0],
+                    accesses_s: vec![0.0, 1e6],
+                }],
             }],
+            free_bytes: vec![1 << 30, 0],
+            migration_cost: Some(MigrationCost {
+                s_per_gb: 0.5,
+                bytes: 1 << 20,
+                migrations: 3,
+            }),
         },
         media: vec![MediumFacts {
             node: NodeId(0),
@@ -60,6 +74,13 @@ fn whole() -> Facts {
             written_bytes: 3,
             replicas: vec![false, true],
         }],
+        memories: vec![MemoryTraffic {
+            node: NodeId(1),
+            kind: MemoryKind::Expander,
+            read_bytes_s: 1e9,
+            written_bytes_s: 2e9,
+            origin: TrafficOrigin::CxlDevice,
+        }],
         ..Facts::of(window(&machine, 0, vec![idle]))
     }
 }
@@ -76,7 +97,7 @@ fn facts_beside_file_io_come_back() {
 
 /// postcard names no fields: where this fails, the version of the format has to change.
 #[test]
-fn the_layout_of_facts_is_that_of_version_3() {
+fn the_layout_of_facts_is_that_of_version_5() {
     let (place, machine) = (Place::new(), machine(2));
     let bytes = std::fs::read(place.recorded(&machine, &[whole()])).unwrap();
     let expected = [
@@ -86,12 +107,18 @@ fn the_layout_of_facts_is_that_of_version_3() {
         "01 64 65 c1843d 00 00 00 00 020000 020000 00 00 00",
         // Nodes.
         "02 0001000000 0101000000",
-        // Accesses: number, end, a process with a node.
+        // Accesses: number, end, a process with a node, how long it ran and was migrated.
         "00 05 01 07 08 01 01 03 01 02 00000000 80842e41 00000000 0000e03f 8080808004 01 02",
+        // Its work, whether accessors are known, its regions.
+        "01 0000000065cdcd41 01 01 8080808007 02 808040 00 02 0000000000000000 0000000080842e41",
+        // What migrations took, and the room.
+        "01 000000000000e03f 808040 03 02 8080808004 00",
         // A medium.
         "01 00 03 000000000000b040 000000000000d03f 04 0000000065cdcd41 01 0000000065cddd41 01 808080808020 01 01",
         // A file.
         "01 01 02 808040 02 808040 00 02 020007 020900 03 02 0001",
+        // A memory.
+        "01 01 02 0000000065cdcd41 0000000065cddd41 01",
     ];
     let hex = |bytes: &[u8]| {
         bytes
@@ -103,7 +130,7 @@ fn the_layout_of_facts_is_that_of_version_3() {
         hex(&contents(&bytes)[1]),
         expected.concat().replace(' ', "")
     );
-    assert_eq!(egeria_trace::VERSION, 3);
+    assert_eq!(egeria_trace::VERSION, 5);
 }
 
 #[test]
@@ -121,6 +148,15 @@ fn damaged_other_facts_are_refused() {
         &|facts| facts.accesses.processes[0].nodes[0].node = NodeId(9),
         &["node 9"],
     );
+    bad(
+        &|facts| facts.accesses.migration_cost.as_mut().unwrap().s_per_gb = 0.0,
+        &["no measurement"],
+    );
+    bad(
+        &|facts| facts.memories[0].read_bytes_s = f64::NAN,
+        &["no rates or shares"],
+    );
+    bad(&|facts| facts.memories[0].node = NodeId(9), &["node 9"]);
     bad(
         &|facts| facts.media[0].measured.mix.write_share = 1.5,
         &["no rates or shares"],

@@ -326,7 +326,7 @@ impl<W: Words> Selector<W> {
         u32::try_from(limit).unwrap_or(u32::MAX)
     }
 
-    /// All present requests: the array that the paper's Collector reads.
+    /// All present requests. Nothing but tests looks at them: each thread counts its own for the Collector's means.
     pub fn requests(&self) -> impl Iterator<Item = Request> + '_ {
         (0..self.used()).filter_map(|id| self.slot(id).request())
     }

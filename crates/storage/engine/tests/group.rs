@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use egeria_engine::*;
+use egeria_harness::testing::{is_root, skip};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,13 +23,12 @@ struct Shared {
 impl Shared {
     /// Each group for one test, for the sessions of a group have one place; `None` where it cannot be tried.
     fn new(group: u32, setting_mode: Option<u32>) -> Option<Shared> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: a shared volume needs root, to be several users");
+        if !is_root() {
             return None;
         }
         let namespace = Command::new("unshare").args(["--mount", "true"]).status();
         if !namespace.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: no mount namespace for a setting of root's own");
+            skip("no mount namespace for a setting of root's own");
             return None;
         }
         let scratch = Scratch::new(1, 16 << 20);

@@ -4,12 +4,13 @@ mod common;
 use common::*;
 use egeria_engine::rights::{Credentials, EXECUTE, READ, WRITE};
 use egeria_engine::*;
+use egeria_harness::testing::is_root;
 use proptest::prelude::*;
 use rustix::fs::{
     Access, AtFlags, FileType, Gid, Mode, Stat, Uid, accessat, chmodat, chownat, mkdirat, mknodat,
     statat, symlinkat, unlinkat,
 };
-use rustix::process::{geteuid, umask};
+use rustix::process::umask;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -298,8 +299,7 @@ impl Twins {
 
 #[test]
 fn paths_mean_what_they_mean_in_the_kernel() {
-    if !geteuid().is_root() {
-        eprintln!("SKIPPED: only root can act as other users");
+    if !is_root() {
         return;
     }
     let protects = std::fs::read_to_string("/proc/sys/fs/protected_symlinks");

@@ -5,6 +5,7 @@
 use crate::common::*;
 use egeria_engine::*;
 use egeria_harness::process::separate_mounts;
+use egeria_harness::testing::{is_root, skip};
 use rustix::mount::{MountFlags, mount, mount_remount};
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,7 @@ const PART: &str = "EGERIA_TEST_SESSION_MEMORY";
 
 /// Run a part in a new process; not as root there is nothing to run.
 fn part(name: &str) {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can mount a /dev/shm of its own");
+    if !is_root() {
         return;
     }
     // Pools must not lie in the /dev/shm that is full.
@@ -147,7 +147,7 @@ impl Drop for OwnGroup {
 fn full_group(pool: &Path) {
     own_memory(c"size=1g", MountFlags::empty());
     let Some(group) = OwnGroup::enter(48 << 20) else {
-        eprintln!("SKIPPED: no memory control group can be made here");
+        skip("no memory control group can be made here");
         return;
     };
     let volume = attach(pool).expect("attach");

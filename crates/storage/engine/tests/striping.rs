@@ -3,6 +3,7 @@
 use crate::common::*;
 use egeria_engine::format::*;
 use egeria_engine::*;
+use egeria_machine::Machine;
 use proptest::prelude::*;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -101,6 +102,28 @@ fn stripes_lie_on_all_pools_in_turn() {
         drop(volume);
         scratch.assert_clean();
     }
+}
+
+/// A node whose memory gives a third gets one stripe of four.
+#[test]
+fn stripes_follow_what_memories_give() {
+    let mut machine = Machine::profile("xeon-2s-dram").expect("a profile");
+    machine.nodes[1].hardware.memories[0].read_bytes_s /= 3.0;
+    let options = AttachOptions {
+        machine: Some(machine),
+        ..AttachOptions::default()
+    };
+    let scratch = Scratch::new(2, 16 << 20);
+    let volume = scratch.attach_with(&options);
+    let file = striped_file(&volume, "file", "striped:4096");
+    let bytes = vec![7; 100 * BLOCK];
+    assert_eq!(volume.write(file, 0, &bytes), Ok(bytes.len()));
+    let pools = pools_of_blocks(&volume, file.ino());
+    let on = |pool: u8| pools.iter().filter(|each| **each == Some(pool)).count();
+    assert_eq!((on(0), on(1)), (75, 25), "{pools:?}");
+    assert!(read(&volume, file) == bytes);
+    drop(volume);
+    scratch.assert_clean();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::common::*;
 use egeria_engine::format::*;
 use egeria_engine::*;
+use egeria_harness::testing::is_root;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -13,14 +14,6 @@ const NOBODY: u32 = 65534;
 /// A user whom nothing belongs to.
 const OTHER_USER: u32 = 61_234;
 const ROLE: &str = "EGERIA_TEST_TRUST";
-
-fn is_root(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED: {test} needs root, to be several users");
-    }
-    root
-}
 
 /// This program as another user, playing a part.
 fn as_user(user: u32, part: &str) -> Command {
@@ -126,7 +119,7 @@ fn segment(volume: uuid::Uuid) -> PathBuf {
 
 #[test]
 fn sessions_of_other_users_are_not_joined() {
-    if !is_root("sessions_of_other_users_are_not_joined") {
+    if !is_root() {
         return;
     }
     let scratch = Scratch::new(1, 16 << 20);
@@ -185,7 +178,7 @@ fn nobody_joins_where_nobody_is_attached_whatever_pool_0_says() {
 
 #[test]
 fn pools_of_others_and_pools_open_to_others_are_refused() {
-    if !is_root("pools_of_others_and_pools_open_to_others_are_refused") {
+    if !is_root() {
         return;
     }
     let scratch = Scratch::new(2, 16 << 20);
@@ -306,7 +299,7 @@ fn fifos_terminals_and_sockets_are_refused_at_once() {
 
 #[test]
 fn a_user_whose_directory_of_sessions_others_took_has_another() {
-    if !is_root("a_user_whose_directory_of_sessions_others_took_has_another") {
+    if !is_root() {
         return;
     }
     let taken = format!("/dev/shm/egeria-{OTHER_USER}");

@@ -61,6 +61,7 @@ fn pages_of_a_disk_are_left_clean() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let pool = new_pool(directory.path());
     if pool.persistence() != egeria_media::Persistence::PageCache {
+        egeria_harness::testing::skip("the build directory is not on a disk");
         return;
     }
     pool.map_ahead(PoolOffset(0), POOL_BYTES);

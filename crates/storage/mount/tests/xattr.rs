@@ -1,6 +1,7 @@
 //! Extended attributes.
 
 use crate::common::*;
+use egeria_harness::testing::skip;
 use rustix::fs::{llistxattr, llistxattr_query, lremovexattr};
 use std::fs::{self, File};
 use std::path::Path;
@@ -106,7 +107,7 @@ fn system_attributes_are_refused() {
 fn labels_that_no_module_uses_are_not_supported() {
     let Some(mount) = Mounted::new() else { return };
     if Path::new("/sys/fs/selinux/enforce").exists() {
-        eprintln!("SKIPPED: SELinux labels files here");
+        skip("SELinux labels files here");
         return;
     }
     let path = mount.path("file");

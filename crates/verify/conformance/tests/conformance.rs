@@ -7,6 +7,7 @@
 mod common;
 
 use common::{Mounted, finish, library};
+use egeria_harness::testing::is_root;
 use egeria_mount::{LeaseTiming, MountOptions};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -132,14 +133,6 @@ impl Drop for SmallTmpfs {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
-}
-
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED, PROVES NOTHING: cases of several users need root");
-    }
-    root
 }
 
 /// Fail with all that is wrong, not the first.

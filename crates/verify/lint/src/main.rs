@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use egeria_lint::modules::Exceptions;
-use egeria_lint::{layers, links, locks, modules, test_files, words};
+use egeria_lint::skips::Skips;
+use egeria_lint::{early_returns, layers, links, locks, modules, test_files, words};
 
 /// Checks of this repository that no other tool makes.
 #[derive(Parser)]
@@ -31,12 +32,20 @@ enum Check {
     Layers,
     /// Find links and paths in documents that lead nowhere
     Links,
-    /// Find files of tests that no test program has, and long names of tests
+    /// Find files of tests that no test program has, long names of tests, and tests that return early unnoticed
     Tests,
     /// Count words that readers of other languages stumble over
     Words,
     /// Find where the Python package's lock file does not know the crates as they are
     Locks,
+    /// Count the tests that noted a skip in a file
+    Skips {
+        /// What tests and scripts noted ($EGERIA_SKIPS)
+        file: PathBuf,
+        /// Fail for what is not in this list
+        #[arg(long)]
+        known: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -48,7 +57,8 @@ fn main() -> ExitCode {
         }),
         Check::Modules { propose: false } => check_modules(&arguments.root),
         Check::Layers => layers::check(&arguments.root),
-        Check::Tests => test_files::check(&arguments.root),
+        Check::Tests => check_tests(&arguments.root),
+        Check::Skips { file, known } => count_skips(&file, known.as_deref()),
         Check::Words => words::check(&arguments.root),
         Check::Locks => locks::check(&arguments.root),
         Check::Links => links::check(&arguments.root).map_err(|error| error.to_string()),
@@ -69,4 +79,16 @@ fn main() -> ExitCode {
 fn check_modules(root: &Path) -> Result<Vec<String>, String> {
     let exceptions = Exceptions::read(&root.join(modules::EXCEPTIONS))?;
     modules::check(root, &exceptions)
+}
+
+fn check_tests(root: &Path) -> Result<Vec<String>, String> {
+    let mut wrong = test_files::check(root)?;
+    wrong.extend(early_returns::check(root)?);
+    Ok(wrong)
+}
+
+fn count_skips(file: &Path, known: Option<&Path>) -> Result<Vec<String>, String> {
+    let skips = Skips::read(file)?;
+    print!("{}", skips.summary());
+    known.map_or(Ok(Vec::new()), |known| skips.unknown(known))
 }

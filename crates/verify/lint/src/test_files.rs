@@ -24,9 +24,6 @@ struct Manifest {
 struct Program {
     path: Option<PathBuf>,
     test: Option<bool>,
-    /// Given where it is for programs in other languages. Those can be no test programs.
-    #[serde(rename = "crate-type")]
-    kinds: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -104,8 +101,7 @@ fn long_names(text: &str) -> Vec<String> {
 /// Files and folders of source that cargo builds no test program from.
 fn untested(path: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     let programs = manifest.lib.iter().chain(&manifest.bin);
-    let untested =
-        programs.filter(|program| program.test == Some(false) && program.kinds.is_none());
+    let untested = programs.filter(|program| program.test == Some(false));
     let source = |program: &Program| {
         let root = path.join(program.path.as_deref().unwrap_or("src/lib.rs".as_ref()));
         let has_folder = root.ends_with("lib.rs")

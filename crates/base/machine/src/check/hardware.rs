@@ -6,6 +6,7 @@ use super::values::{
 };
 use crate::types::emulated::MAX_CURVE_POINTS;
 use crate::types::memory::{Hardware, LINE_BYTES, MAX_MEMORIES, Memory};
+use crate::types::model::PoolBandwidth;
 
 /// Larger queues are no queues.
 const MAX_LINES: u32 = 1 << 20;
@@ -159,6 +160,29 @@ fn mix(key: &str, curve: &[[f64; 2]]) -> Result<(), Fault> {
         before = *share;
     }
     Ok(())
+}
+
+/// What was measured of a pool.
+pub(crate) fn pool(key: &str, pool: &PoolBandwidth) -> Result<(), Fault> {
+    let at = |name: &str| format!("{key}.{name}");
+    let (read, write) = (pool.read_stream_bytes_s, pool.write_stream_bytes_s);
+    for (name, bytes_s) in [
+        ("read_bytes_s", Some(pool.read_bytes_s)),
+        ("write_bytes_s", Some(pool.write_bytes_s)),
+        ("read_stream_bytes_s", read),
+        ("write_stream_bytes_s", write),
+    ] {
+        bytes_s.map_or(Ok(()), |bytes_s| bandwidth(at(name), bytes_s))?;
+    }
+    for (name, points) in [
+        ("read_curve", &pool.read_curve),
+        ("write_curve", &pool.write_curve),
+    ] {
+        if !points.is_empty() {
+            curve(&at(name), points)?;
+        }
+    }
+    mix(&at("mix_curve"), &pool.mix_curve)
 }
 
 fn granularity(key: &str, bytes: u64) -> Result<(), Fault> {

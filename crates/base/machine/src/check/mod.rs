@@ -3,6 +3,8 @@
 mod hardware;
 pub(crate) mod values;
 
+pub(crate) use hardware::pool;
+
 use values::{
     Fault, MAX_DIMMS, MAX_REMOTE_FACTOR, bandwidth, count, curve, fault, latency, name, number,
     share, size,
@@ -83,15 +85,8 @@ fn node(key: &str, node: &Node) -> Result<(), Fault> {
     if let Some(class) = &node.bandwidth {
         access_class(&format!("{key}.bandwidth"), class)?;
     }
-    if let Some(pool) = &node.pool_bandwidth {
-        bandwidth(
-            format!("{key}.pool_bandwidth.read_bytes_s"),
-            pool.read_bytes_s,
-        )?;
-        bandwidth(
-            format!("{key}.pool_bandwidth.write_bytes_s"),
-            pool.write_bytes_s,
-        )?;
+    if let Some(measured) = &node.pool_bandwidth {
+        pool(&format!("{key}.pool_bandwidth"), measured)?;
     }
     hardware::hardware(key, &node.hardware)
 }

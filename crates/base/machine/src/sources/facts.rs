@@ -36,6 +36,9 @@ pub struct Fact {
     pub think_ns: f64,
     /// A thread does not wait for an access before it begins the next.
     pub at_once: bool,
+    /// What `threads` others read at the same time, bytes/s: the latency is one further thread's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_bytes_s: Option<f64>,
     /// What was measured.
     pub value: FactValue,
 }
@@ -93,6 +96,8 @@ struct Row {
     threads: Option<u64>,
     bandwidth_gb_s: Option<f64>,
     latency_ns: Option<f64>,
+    /// Only with a latency.
+    load_gb_s: Option<f64>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -148,6 +153,9 @@ fn fact(series: &Series, row: &Row) -> Option<Fact> {
         (None, Some(latency_ns)) => FactValue::LatencyNs(latency_ns),
         _ => return None,
     };
+    if row.load_gb_s.is_some() && row.latency_ns.is_none() {
+        return None;
+    }
     Some(Fact {
         machine: series.machine.clone(),
         held_out: series.held_out,
@@ -161,6 +169,7 @@ fn fact(series: &Series, row: &Row) -> Option<Fact> {
         request_bytes: row.request_bytes.or(series.request_bytes)?,
         threads: row.threads.or(series.threads).unwrap_or(1),
         at_once: series.at_once,
+        load_bytes_s: row.load_gb_s.map(|load_gb_s| load_gb_s * 1e9),
         value,
     })
 }

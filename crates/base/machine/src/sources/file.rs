@@ -143,7 +143,7 @@
 //! ```
 //!
 //! Emulated nodes may all leave `cpus` out: online CPU `i` then belongs to node `i mod nodes`.
-//! A node may also have `free_bytes`, `[nodes.bandwidth]` and `[[nodes.persistent_regions]]`.
+//! A node may also have `socket` (a number: nodes of one socket are near each other), `free_bytes`, `[nodes.bandwidth]` and `[[nodes.persistent_regions]]`.
 //! A real machine's `[nodes.bandwidth]` has `read_bytes_s`, `write_bytes_s`, `read_latency_ns`,
 //! `write_latency_ns` and `initiators` (node numbers); a `[[nodes.persistent_regions]]` has
 //! `name`, `kind` (`nvdimm`, `dax`, `cxl`), `bytes`, and perhaps `persistence_domain` and
@@ -197,6 +197,8 @@ struct NodeTable {
     cpus: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cores: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    socket: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -311,6 +313,7 @@ fn assemble_node(
     let node = Node {
         id: table.id,
         cpus,
+        socket: table.socket,
         memory_bytes: table.memory_bytes.unwrap_or(0),
         free_bytes: table
             .free_bytes
@@ -376,10 +379,11 @@ pub(crate) fn write(machine: &Machine) -> String {
         id: node.id,
         cores: cores(index),
         cpus: (!shared && !node.cpus.is_empty()).then(|| format_cpu_list(&node.cpus)),
+        socket: node.socket,
         memory_bytes: node.memory(),
         free_bytes: node.free_bytes,
         bandwidth: node.bandwidth.clone(),
-        pool_bandwidth: node.pool_bandwidth,
+        pool_bandwidth: node.pool_bandwidth.clone(),
         persistent_regions: node.persistent_regions.clone(),
         emulated: declared
             .and_then(|emulated| emulated.nodes.get(index))

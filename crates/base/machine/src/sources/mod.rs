@@ -10,6 +10,9 @@ use std::path::Path;
 
 use crate::{CpuId, EmulatedMachine, Fact, Machine, MachineError, Source, check, format_cpu_list};
 
+/// The machine file that root has had written for this machine, used where none is named.
+pub const CALIBRATED: &str = "/etc/egeria/machine.toml";
+
 impl Machine {
     /// The running machine, from `/sys` and `/proc`.
     ///

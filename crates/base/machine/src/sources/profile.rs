@@ -42,7 +42,9 @@ profiles! {
     "bulldozer-c",
     "bulldozer-d",
     "epyc-2s-cxl",
+    "epyc-2s-nps4",
     "xeon-2s-dram",
+    "xeon-2s-snc4",
 }
 
 /// The profile as its file says it, on no CPUs yet.

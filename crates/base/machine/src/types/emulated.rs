@@ -77,6 +77,9 @@ pub struct EmulatedMachine {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmulatedNode {
+    /// What the medium is; persistent memory where nothing is said.
+    #[serde(default = "persistent", skip_serializing_if = "is_persistent")]
+    pub kind: MemoryKind,
     /// Virtual cores: how many threads compute or access at once.
     pub cores: u32,
     /// Persistent-memory DIMMs of the node (their bandwidths add up: NThread fn. 1).
@@ -130,6 +133,14 @@ pub const MAX_LLC_BYTES: u64 = 64 << 20;
 
 const NS_PER_S: f64 = 1e9;
 
+fn persistent() -> MemoryKind {
+    MemoryKind::Persistent
+}
+
+fn is_persistent(kind: &MemoryKind) -> bool {
+    *kind == MemoryKind::Persistent
+}
+
 impl EmulatedNode {
     /// The node's medium.
     pub fn medium(&self) -> Medium<'_> {
@@ -159,7 +170,7 @@ impl EmulatedNode {
     /// The node's medium as a memory, for the model.
     pub fn as_memory(&self) -> Memory {
         Memory {
-            kind: MemoryKind::Persistent,
+            kind: self.kind,
             controller: 0,
             modules: self.dimms,
             bytes: 0,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::NamedPath;
 use crate::types::ids::{CpuId, NodeId};
+use crate::types::medium::points;
 use crate::{EmulatedMachine, EmulatedNode, Hardware, Interconnect, MemoryKind};
 
 /// What the kernel calls the distance of a node to itself.
@@ -51,6 +52,9 @@ pub struct Node {
     ///
     /// On an emulated machine two nodes may stand on one CPU, see [`Machine::stand_on_cpus`].
     pub cpus: Vec<CpuId>,
+    /// The socket that the CPUs are in, where it is known (the kernel's package); see [`Machine::groups`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<u32>,
     /// DRAM (or CXL memory) of the node, bytes; 0 also when that is unknown, see [`Node::memory`].
     pub memory_bytes: u64,
     /// Free part of it when it was read.
@@ -122,13 +126,35 @@ pub struct AccessClass {
 }
 
 /// The most that threads of a node got of the pool on the same node, with the best number of threads.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+///
+/// The other figures mean what they mean of a [`crate::Memory`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolBandwidth {
     /// Reading, bytes/s.
     pub read_bytes_s: f64,
     /// Writing, bytes/s.
     pub write_bytes_s: f64,
+    /// One thread alone, bytes/s; `None` if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_stream_bytes_s: Option<f64>,
+    /// One thread alone, bytes/s; `None` if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_stream_bytes_s: Option<f64>,
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "points"
+    )]
+    pub read_curve: Vec<(u32, f64)>,
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "points"
+    )]
+    pub write_curve: Vec<(u32, f64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mix_curve: Vec<[f64; 2]>,
 }
 
 impl Machine {
@@ -176,7 +202,9 @@ impl Machine {
         let mut memories = node.hardware.memories.iter();
         !node.persistent_regions.is_empty()
             || memories.any(|memory| memory.kind == MemoryKind::Persistent)
-            || self.emulated_node(node.id).is_some()
+            || self
+                .emulated_node(node.id)
+                .is_some_and(|emulated| emulated.kind == MemoryKind::Persistent)
     }
 
     /// Cores of a node: those an emulated one declares, else its CPUs; 0 on a memory-only node.

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use control::{move_pages, replay, steward, trace, warm};
+use control::{move_pages, replay, steward, trace, warm, weights};
 use look::{doctor, explain, top, web, where_is};
 use machines::{machine, sim};
 use volumes::{check, df, mkfs, mount, run, scrub, stat, umount, units};
@@ -38,6 +38,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Umount(umount) => umount::run(&umount, format),
         Command::Where(place) => where_is::run(&place, format),
         Command::Stat(stat) => stat::run(&stat, format),
+        Command::Weights(weights) => weights::run(&weights, format),
         Command::Steward(steward) => steward::run(&steward, format),
         Command::Explain(explain) => explain::run(&explain, format),
         Command::Top(top) => top::run(&top, format),

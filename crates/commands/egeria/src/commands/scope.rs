@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_proc::processes::reaches_all_users;
-use egeria_proc::{control_group, hierarchy, task};
+use egeria_proc::{control_group, hierarchy, living, task};
 use egeria_steward::Scope;
 
 /// Which processes.
@@ -27,6 +27,11 @@ impl ScopeArguments {
     /// Whether any are named.
     pub(super) fn is_any(&self) -> bool {
         self.all || self.cgroup.is_some() || !self.pid.is_empty()
+    }
+
+    /// Whether all are meant, not some of them.
+    pub(super) fn are_all(&self) -> bool {
+        self.all
     }
 
     /// The arguments that mean the scope named in the configuration.
@@ -63,6 +68,15 @@ impl ScopeArguments {
         if let Some(gone) = processes.find(|process| task::began(**process).is_none()) {
             return Err(Failure::new(format!(
                 "there is no process {gone}; see `ps`, or leave --pid out"
+            )));
+        }
+        if let Some(ended) = self
+            .pid
+            .iter()
+            .find(|process| !living::has_thread(**process))
+        {
+            return Err(Failure::new(format!(
+                "process {ended} has ended, and its parent has not noticed (zombie); name one that runs, see `ps`"
             )));
         }
         if let Some(process) = self

@@ -1,6 +1,7 @@
 //! A page in headless Chromium, driven by the DevTools protocol over its pipe.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use egeria_harness::testing::skip;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -22,7 +23,7 @@ impl Browser {
     /// Opens a page; `directory` is for what the browser keeps. `None` where Chromium is not installed.
     pub fn open(url: &str, directory: &Path) -> Option<Browser> {
         if Command::new("chromium").arg("--version").output().is_err() {
-            eprintln!("SKIPPED: chromium is missing; apt-get install chromium");
+            skip("chromium is missing; apt-get install chromium");
             return None;
         }
         // The protocol is spoken on descriptors 3 and 4.

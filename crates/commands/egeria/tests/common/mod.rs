@@ -10,7 +10,8 @@ use std::sync::OnceLock;
 
 use egeria_harness::testing::without_surroundings;
 pub use egeria_harness::testing::{
-    Background, Ended, PATIENCE, Running, can_mount, eventually, finish, is_root, kill, wait,
+    Background, Ended, PATIENCE, Running, anybody_can_mount, can_mount, eventually, finish,
+    is_root, kill, wait,
 };
 
 /// The command with these arguments, without what the caller's environment would add.
@@ -148,17 +149,6 @@ pub fn scratch_files() -> Vec<PathBuf> {
     let places = own.into_iter().chain([names("/dev/shm"), names("/tmp")]);
     let found = places.flatten().filter(is_run);
     found.filter(|path| !path.ends_with(&place)).collect()
-}
-
-/// Whether an ordinary user can, as udev's rules of fuse3 let him; a container's own device may be root's alone.
-pub fn anybody_can_mount() -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    let device = fs::metadata("/dev/fuse");
-    let open = device.is_ok_and(|device| device.permissions().mode() & 0o006 == 0o006);
-    if !open {
-        eprintln!("SKIPPED: /dev/fuse is not open to ordinary users here");
-    }
-    open
 }
 
 /// The preload library of this build, built when it is not there yet.

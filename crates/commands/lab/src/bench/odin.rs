@@ -17,13 +17,18 @@ Examples:
 
 Real fio on an emulated machine of eight sockets (odin-8s), on its first 1, 2, 4
 and 8 nodes: reads and writes of 2 MiB and 4 KiB, of files that lie on one node,
-on the nodes in turn, and in stripes, directly and by delegates; and writers of
-one striped file. Takes about 25 minutes with five rounds. JSON: summary (nodes,
-write_2m, read_2m, write_4k, read_4k: striped, as times all data on one node;
-shared_file: all writers of one file as times one; amplification: bytes stored
-per byte written; delegated: write_2m, read_2m, one_thread_write_2m,
-one_thread_read_2m, as times direct access of the same stripes), emulated, rows
-(nodes, layout, threads, request_bytes, op, shared_file, bytes_s, of_one_node).
+on the nodes in turn, and in stripes, directly and with a planner that decides
+whether delegates access them, and how many; and writers of one file, of parts
+of it and of the whole. Takes about 45 minutes with five rounds. JSON: summary
+(nodes, write_2m, read_2m, write_4k, read_4k: striped, as times all data on one
+node; shared_file: all writers of parts of one file as times one; contended:
+writers of the whole of one file, as times one node; amplification: bytes stored
+per byte written; medium_amplification, delegated_medium_amplification: bytes
+that media write; of_spread, planned, planned_of_spread (write_2m, read_2m);
+delegated: write_2m, read_2m, one_thread_write_2m, one_thread_read_2m, with the
+planner, as times direct access), emulated, rows (nodes, layout, threads,
+request_bytes, op, shared_file, overlapping, bytes_s, of_one_node, of_spread,
+delegates, medium_written).
 Needs the Debian packages fio and fuse3: `make setup`.")]
 pub struct Arguments {
     /// Only so many nodes; may be repeated

@@ -15,18 +15,20 @@ Examples:
   egeria-lab bench pats --figure 12 --rounds 1
   egeria-lab bench pats --json | jq '.summary'
 
-Real fio on persistent memory and real fio on DRAM (a copy of 256 KiB blocks, or
-gets and sets of 1 KiB) of one emulated socket, without control, with the limits
-that a steward sets by PATS's formula, and with learned ones. Takes about 15
-minutes with five rounds. JSON: summary (dram_of_alone,
-dram_of_alone_uncontrolled, pm_gain, fairness: at 14 threads of 4 KiB;
-learned_of_formula (dram, pm, both): the least of all points), emulated, rows
-(figure, machine, control, tolerated_loss, threads, request_bytes, read_share,
-dram_load, dram_bytes_s, dram_of_alone, pm_bytes_s, pm_gain, fairness, limit).
+Real fio on persistent memory and real fio on DRAM (a copy of 256 KiB blocks,
+gets and sets of 1 KiB, or reads of one cache line) of one emulated socket,
+without control, with the limits that a steward sets by PATS's formula, and with
+learned ones. Takes about half an hour with five rounds. JSON: summary
+(dram_of_alone, dram_of_alone_uncontrolled, pm_gain, fairness: at 14 threads of
+4 KiB; learned_of_formula (dram, pm, both): the least of all points; by_threads:
+the same at 1 to 14 threads; gate (ask_ns, cpu_share)), calibrated_on,
+not_reproduced (figures, because), emulated, rows (figure, machine, control,
+tolerated_loss, threads, request_bytes, read_share, dram_load, dram_bytes_s,
+dram_of_alone, dram_access_ns, pm_bytes_s, pm_gain, fairness, limit).
 Needs the Debian packages fio and fuse3: `make setup`.")]
 pub struct Arguments {
-    /// Only this figure of the paper: 3, 4, 5, 10, 12 (with 1), 13 or 14
-    #[arg(long, value_name = "N", value_parser = ["3", "4", "5", "10", "12", "13", "14"])]
+    /// Only this figure of the paper: 1, 3, 4a, 4b, 5 to 8 or 10 to 14
+    #[arg(long, value_name = "N", value_parser = pats::FIGURES)]
     figure: Option<String>,
     #[command(flatten)]
     shared: Emulated,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use egeria_machine::{Machine, NodeId};
 
+use super::cost::MemoryCost;
 use super::following::Following;
 use super::settings::Settings;
 use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
@@ -23,6 +24,8 @@ pub(super) fn positions(mut set: NodeSet) -> impl Iterator<Item = usize> {
 /// A window as placements see it. Nodes are positions in the machine.
 pub(super) struct Scene<'a> {
     pub(super) machine: &'a Machine,
+    /// What moving memory takes.
+    pub(super) cost: MemoryCost,
     /// Ascending by key.
     pub(super) processes: Vec<Process<'a>>,
     /// By process, then by node.
@@ -67,6 +70,7 @@ impl<'a> Scene<'a> {
         processes.sort_by_key(|process| process.facts.process);
         let mut scene = Scene {
             machine,
+            cost: MemoryCost::of(window, settings),
             clusters: Vec::new(),
             fixed: 0,
             occupied: 0,

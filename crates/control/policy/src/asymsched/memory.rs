@@ -61,17 +61,19 @@ fn judge(
     let bytes = copies
         .iter()
         .fold(0u64, |sum, copy| sum.saturating_add(copy.2));
-    let account = Account::of(process.facts, bytes, settings);
+    let account = Account::of(process.facts, bytes, (settings.budget, scene.cost));
     let Account {
         spent_ns,
         cost_ns,
         allowed_ns,
+        cost,
     } = account;
     if account.is_affordable() {
         MemoryAction::Full {
             old_share,
             copies,
             cost_ns,
+            cost,
             chunk_pages: settings.chunk_pages,
         }
     } else {
@@ -79,6 +81,7 @@ fn judge(
             old_share,
             spent_ns,
             cost_ns,
+            cost,
             allowed_ns,
         }
     }

@@ -30,20 +30,24 @@
 mod bound;
 mod budget;
 mod clusters;
+mod cost;
 mod following;
 mod groups;
 mod memory;
 mod plan;
 mod search;
 mod settings;
+mod tier_move;
 mod traffic;
 
 use egeria_facts::{AccessWindow, ProcessKey};
 use egeria_machine::{Machine, NodeId};
 
+pub use cost::{MAX_DYNAMIC_BYTES, MemoryCost};
 pub use following::Following;
 pub use plan::{Cluster, Decision, MemoryAction, MemoryStep, NodeMove, PlacementPlan, Search};
 pub use settings::Settings;
+pub use tier_move::{LoadSource, TierMove};
 
 use budget::Account;
 use clusters::{Scene, positions};
@@ -84,13 +88,17 @@ pub(crate) fn beside(
         clusters: clusters(&scene),
         decision: Decision::NothingSpans,
         moves: Vec::new(),
+        single: Vec::new(),
         memory,
         search: Search::default(),
         following,
+        kept: Vec::new(),
     };
     if !settings.threads {
         plan.decision = Decision::ThreadsOff;
         dynamic_alone(&scene, settings, &mut plan);
+    } else if machine.nodes.len() < 2 {
+        plan.decision = Decision::OneNode;
     } else if machine.interconnect.links.is_empty() {
         plan.decision = Decision::NoLinks;
     } else if scene
@@ -178,12 +186,13 @@ fn place(
     }
     set_off(&moves, end_ns, settings, plan);
     plan.moves = moves;
-    let (chosen_wbw, bytes) = (chosen.wbw, chosen.bytes);
+    let (chosen_wbw, bytes, cost) = (chosen.wbw, chosen.bytes, scene.cost);
     Decision::Move {
         now_wbw,
         chosen_wbw,
         best_wbw,
         bytes,
+        cost,
     }
 }
 
@@ -230,17 +239,19 @@ fn refusal(
         if is_on_its_way {
             return Some(Decision::StillFollowing { process });
         }
-        let account = Account::of(facts, bytes, settings);
+        let account = Account::of(facts, bytes, (settings.budget, scene.cost));
         if !account.is_affordable() {
             let Account {
                 spent_ns,
                 cost_ns,
                 allowed_ns,
+                cost,
             } = account;
             return Some(Decision::OverBudget {
                 process,
                 spent_ns,
                 cost_ns,
+                cost,
                 allowed_ns,
                 now_wbw,
                 chosen_wbw,

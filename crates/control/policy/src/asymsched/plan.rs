@@ -2,11 +2,15 @@
 
 use std::fmt;
 
-use egeria_facts::{AccessWindow, ProcessKey};
+use egeria_facts::{AccessWindow, NodeAccesses, ProcessAccesses, ProcessKey};
 use egeria_machine::{Machine, NodeId, format_bandwidth, format_bytes};
 use serde::{Deserialize, Serialize};
 
+use super::cost::MemoryCost;
 use super::following::Following;
+use super::tier_move::TierMove;
+
+use crate::{KeptProcess, Move};
 
 /// Where clusters should be, what their memory should do, and why.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -19,12 +23,18 @@ pub struct PlacementPlan {
     pub decision: Decision,
     /// Which threads go where: all of a process on a node, or none; by process, then by node.
     pub moves: Vec<NodeMove>,
+    /// Single threads that go to another node, by thread: where CPUs of a node are not enough for all.
+    #[serde(default)]
+    pub single: Vec<Move>,
     /// The steps for memory, by process.
     pub memory: Vec<MemoryStep>,
     /// Statistics of the search.
     pub search: Search,
     /// Processes whose memory is still following after this plan; [`super::plan_after`] continues with it.
     pub following: Vec<(ProcessKey, Following)>,
+    /// Processes that use memory heavily and are left as they are.
+    #[serde(default)]
+    pub kept: Vec<KeptProcess>,
 }
 
 /// Threads of a process that share data (§4.2, Step 1).
@@ -52,6 +62,8 @@ pub enum Decision {
     Off,
     /// The setting `threads` is off.
     ThreadsOff,
+    /// There is no other node.
+    OneNode,
     /// Nothing is known of the machine's links.
     NoLinks,
     /// The machine's links or routes make no sense.
@@ -77,7 +89,23 @@ pub enum Decision {
         best_wbw: f64,
         /// Memory to follow (`P_mm`), bytes.
         bytes: u64,
+        /// What moving memory takes.
+        #[serde(default)]
+        cost: MemoryCost,
     },
+    /// Threads and the memory that they use come together (stage `together`).
+    Together {
+        /// Part of the accesses of the processes that change that cross nodes now.
+        remote_now: f64,
+        /// The same afterwards, memory included.
+        remote_then: f64,
+        /// What these processes should gain, as a part of their speed.
+        gain: f64,
+    },
+    /// Memory goes to slower nodes of its group, or comes back from there (stage `together`).
+    Tiers,
+    /// Programs got less done since the last placement, so it is taken back (stage `together`).
+    TakenBack,
     /// A better placement would take one process over its budget (Step 4), so no thread moves.
     OverBudget {
         /// The process whose budget it is.
@@ -86,6 +114,9 @@ pub enum Decision {
         spent_ns: u64,
         /// What this would take, ns.
         cost_ns: u64,
+        /// What that rests on.
+        #[serde(default)]
+        cost: MemoryCost,
         /// What it may spend: `budget` of its running time, ns.
         allowed_ns: u64,
         /// `P_wbw` of the present placement.
@@ -126,9 +157,10 @@ pub struct MemoryStep {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MemoryAction {
-    /// Each page goes to the node that accesses it; pages that many nodes access are spread.
+    /// Memory follows as it is accessed: in each window the most used pages go from the nodes that threads left to where
+    /// these went, as far as the actuator sees accesses and has budget.
     Dynamic,
-    /// All memory follows at once, and the process is stopped during that (§4.3).
+    /// All memory follows at once. The process runs on, unlike in §4.3.
     Full {
         /// Part of its accesses that still go to nodes it left (`A_oldA`).
         old_share: f64,
@@ -136,8 +168,34 @@ pub enum MemoryAction {
         copies: Vec<(NodeId, NodeId, u64)>,
         /// What that should take, ns.
         cost_ns: u64,
+        /// What that rests on.
+        #[serde(default)]
+        cost: MemoryCost,
         /// Pages that a worker takes at once.
         chunk_pages: u64,
+    },
+    /// Memory goes to the node that accesses it, window by window within the budget, until all of it is there. Pages
+    /// that one node's threads access go to that node first; of the others, as much as is said here.
+    Gather {
+        /// Part of its accesses that cross nodes now.
+        remote_share: f64,
+        /// The same when all of it is there.
+        remote_then: f64,
+        /// If it goes from tier to tier, why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tier: Option<TierMove>,
+        /// From which node to which, and how much, bytes.
+        copies: Vec<(NodeId, NodeId, u64)>,
+        /// What that should take in all, ns.
+        cost_ns: u64,
+        /// What that rests on.
+        cost: MemoryCost,
+        /// What was spent on other moves of the process, ns: the budget has that no more.
+        others_ns: u64,
+        /// Running time of which the budget may be spent in advance, ns: the time in which the move should be repaid.
+        advance_ns: u64,
+        /// When the budget will have been enough for all of it, ns from now; 0: at once.
+        wait_ns: u64,
     },
     /// All memory should follow, but that would go over the budget now.
     Short {
@@ -147,10 +205,13 @@ pub enum MemoryAction {
         spent_ns: u64,
         /// What it would take, ns.
         cost_ns: u64,
+        /// What that rests on.
+        #[serde(default)]
+        cost: MemoryCost,
         /// What it may spend, ns.
         allowed_ns: u64,
     },
-    /// It is where it is needed; nothing follows any more.
+    /// Enough of it is where it is needed. What is still used at nodes left follows, and threads may move again.
     Settled {
         /// Part of its accesses that still go to nodes it left.
         old_share: f64,
@@ -176,16 +237,44 @@ impl PlacementPlan {
             clusters: Vec::new(),
             decision: Decision::Off,
             moves: Vec::new(),
+            single: Vec::new(),
             memory: Vec::new(),
             search: Search::default(),
             following: Vec::new(),
+            kept: Vec::new(),
         }
+    }
+
+    /// Whether it is of the stage `together`: threads and memory move as they are ordered, each by itself.
+    pub(crate) fn is_of_together(&self) -> bool {
+        matches!(
+            self.decision,
+            Decision::Together { .. } | Decision::Tiers | Decision::TakenBack
+        )
+    }
+
+    /// Whether anything moves by it.
+    pub(crate) fn changes(&self) -> bool {
+        !self.moves.is_empty() || !self.single.is_empty() || !self.memory.is_empty()
+    }
+
+    /// Whether anything of a process moves by it.
+    pub(crate) fn changes_process(&self, process: ProcessKey) -> bool {
+        self.moves.iter().any(|step| step.process == process)
+            || self.memory.iter().any(|step| step.process == process)
+            || (self.single.iter()).any(|step| step.thread.process_id == process.process_id)
     }
 
     /// The window as it would be if threads and all their memory were where the plan says, and accesses followed both.
     /// Its number and its time stay.
     pub fn obeyed(&self, machine: &Machine, window: &AccessWindow) -> AccessWindow {
         let mut obeyed = window.clone();
+        if self.is_of_together() {
+            for process in &mut obeyed.processes {
+                self.gather(machine, process);
+            }
+            return obeyed;
+        }
         for process in &mut obeyed.processes {
             let goes_to = |node: NodeId| {
                 let mut steps = self.moves.iter();
@@ -209,16 +298,129 @@ impl PlacementPlan {
     }
 }
 
+impl PlacementPlan {
+    /// Threads of a process go where the plan says, and of its memory what was ordered.
+    fn gather(&self, machine: &Machine, facts: &mut ProcessAccesses) {
+        let process = facts.process;
+        let mut nodes: Vec<NodeAccesses> = Vec::new();
+        for each in &facts.nodes {
+            let mut moves = self.moves.iter();
+            let step = moves.find(|step| step.process == process && step.from == each.node);
+            let Some(to) = step.map(|step| step.to).filter(|_| each.threads > 0) else {
+                add(&mut nodes, each.clone());
+                continue;
+            };
+            // Its memory stays.
+            let stays = NodeAccesses {
+                threads: 0,
+                pinned: false,
+                accesses_s: vec![0.0; each.accesses_s.len()],
+                ..each.clone()
+            };
+            let goes = NodeAccesses {
+                node: to,
+                resident_bytes: 0,
+                ..each.clone()
+            };
+            add(&mut nodes, stays);
+            add(&mut nodes, goes);
+        }
+        facts.nodes = nodes;
+        let single = self.single.iter();
+        for step in single.filter(|step| step.thread.process_id == process.process_id) {
+            send_one(facts, step.from, step.to);
+        }
+        let copies = self.memory.iter().filter(|step| step.process == process);
+        for step in copies {
+            if let MemoryAction::Gather { copies, .. } = &step.action {
+                copies.iter().for_each(|copy| carry(machine, facts, copy));
+            }
+        }
+    }
+}
+
+/// One thread of a node goes to another, with its part of the accesses.
+fn send_one(facts: &mut ProcessAccesses, from: NodeId, to: NodeId) {
+    let Some(source) = (facts.nodes.iter_mut()).find(|each| each.node == from && each.threads > 0)
+    else {
+        return;
+    };
+    let part = 1.0 / f64::from(source.threads);
+    source.threads -= 1;
+    let goes = source.accesses_s.iter().map(|rate| rate * part);
+    let goes = NodeAccesses {
+        node: to,
+        threads: 1,
+        pinned: source.pinned,
+        accesses_s: goes.collect(),
+        resident_bytes: 0,
+    };
+    source
+        .accesses_s
+        .iter_mut()
+        .for_each(|rate| *rate *= 1.0 - part);
+    add(&mut facts.nodes, goes);
+}
+
+/// Adds what is on a node to what was there.
+fn add(nodes: &mut Vec<NodeAccesses>, each: NodeAccesses) {
+    let Some(there) = nodes.iter_mut().find(|there| there.node == each.node) else {
+        nodes.push(each);
+        return;
+    };
+    there.threads = there.threads.saturating_add(each.threads);
+    there.pinned |= each.pinned;
+    there.resident_bytes = there.resident_bytes.saturating_add(each.resident_bytes);
+    let length = there.accesses_s.len().max(each.accesses_s.len());
+    there.accesses_s.resize(length, 0.0);
+    let both = there.accesses_s.iter_mut().zip(&each.accesses_s);
+    both.for_each(|(there, rate)| *there += rate);
+}
+
+/// Memory goes from one node to another, and accesses go after it in proportion.
+fn carry(machine: &Machine, facts: &mut ProcessAccesses, copy: &(NodeId, NodeId, u64)) {
+    let (from, to, bytes) = *copy;
+    let ends = machine.index_of(from).zip(machine.index_of(to));
+    let (Some(source), Some((here, there))) =
+        (facts.nodes.iter_mut().find(|each| each.node == from), ends)
+    else {
+        return;
+    };
+    let bytes = bytes.min(source.resident_bytes);
+    let part = bytes as f64 / source.resident_bytes.max(1) as f64;
+    source.resident_bytes -= bytes;
+    for each in &mut facts.nodes {
+        each.accesses_s.resize(machine.nodes.len(), 0.0);
+        let goes = each.accesses_s[here] * part;
+        each.accesses_s[here] -= goes;
+        each.accesses_s[there] += goes;
+    }
+    add(
+        &mut facts.nodes,
+        NodeAccesses {
+            node: to,
+            threads: 0,
+            pinned: false,
+            accesses_s: Vec::new(),
+            resident_bytes: bytes,
+        },
+    );
+}
+
 impl fmt::Display for NodeMove {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (process, threads) = (self.process, self.threads);
         let plural = if threads == 1 { "" } else { "s" };
-        let bytes = format_bytes(self.resident_bytes);
         write!(
             formatter,
-            "{threads} thread{plural} of {process} go from node {} to node {}, {bytes} behind them",
+            "{threads} thread{plural} of {process} go from node {} to node {}",
             self.from.0, self.to.0
-        )
+        )?;
+        if self.resident_bytes > 0 {
+            let bytes = format_bytes(self.resident_bytes);
+            write!(formatter, ", {bytes} behind them")?;
+        }
+        Ok(())
     }
 }
 
@@ -228,6 +430,9 @@ impl fmt::Display for Decision {
         match self {
             Decision::Off => formatter.write_str("nothing is placed: the stage clusters is off"),
             Decision::ThreadsOff => formatter.write_str("threads are not placed: threads is off"),
+            Decision::OneNode => {
+                formatter.write_str("nothing is placed: the machine has one node, and all is local")
+            }
             Decision::NoLinks => formatter.write_str(
                 "nothing is placed: the machine says nothing of links between its nodes; add \
                  [[links]] to a machine file",
@@ -249,24 +454,42 @@ impl fmt::Display for Decision {
                 chosen_wbw,
                 best_wbw,
                 bytes,
+                cost,
             } => write!(
                 formatter,
-                "weighted bandwidth rises from {} to {} (best {}); {} of memory follow",
+                "weighted bandwidth rises from {} to {} (best {}); {} of memory follow ({cost})",
                 rate(now_wbw),
                 rate(chosen_wbw),
                 rate(best_wbw),
                 format_bytes(*bytes)
             ),
+            Decision::Tiers => formatter.write_str(
+                "memory goes from tier to tier: the least used away from full nodes, the most used back",
+            ),
+            Decision::TakenBack => formatter
+                .write_str("the last placement is taken back: programs got less done since"),
+            Decision::Together {
+                remote_now,
+                remote_then,
+                gain,
+            } => write!(
+                formatter,
+                "threads and memory come together: {:.0} % of the accesses cross nodes, {:.0} % will; {:.0} % faster",
+                remote_now * 100.0,
+                remote_then * 100.0,
+                gain * 100.0
+            ),
             Decision::OverBudget {
                 process,
                 spent_ns,
                 cost_ns,
+                cost,
                 allowed_ns,
                 now_wbw,
                 chosen_wbw,
             } => {
                 let gain = format!("{} instead of {}", rate(chosen_wbw), rate(now_wbw));
-                let budget = Budget(*spent_ns, *cost_ns, *allowed_ns);
+                let budget = Budget(*spent_ns, (*cost_ns, *cost), *allowed_ns);
                 write!(
                     formatter,
                     "all stay: {process} {budget}; weighted bandwidth would be {gain}"
@@ -281,15 +504,16 @@ impl fmt::Display for Decision {
 }
 
 /// Spent, needed and allowed, ns, in words.
-struct Budget(u64, u64, u64);
+struct Budget(u64, (u64, MemoryCost), u64);
 
 impl fmt::Display for Budget {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let (spent, cost, allowed) = (seconds(self.0), seconds(self.1), seconds(self.2));
+        let (needed_ns, cost) = self.1;
+        let (spent, needed, allowed) = (seconds(self.0), seconds(needed_ns), seconds(self.2));
         write!(
             formatter,
-            "has spent {spent:.2} s on migration, would need {cost:.2} s and may spend {allowed:.2} s in all"
+            "has spent {spent:.2} s on migration, would need {needed:.2} s ({cost}) and may spend {allowed:.2} s in all"
         )
     }
 }
@@ -305,6 +529,7 @@ impl fmt::Display for MemoryStep {
                 old_share,
                 copies,
                 cost_ns,
+                cost,
                 ..
             } => {
                 let bytes = copies
@@ -313,26 +538,57 @@ impl fmt::Display for MemoryStep {
                 write!(
                     formatter,
                     "memory of {process} follows at once: {:.0} % of its accesses go to nodes it \
-                     left; {} in {:.2} s",
+                     left; {} in {:.2} s ({cost})",
                     old_share * 100.0,
                     format_bytes(bytes),
                     *cost_ns as f64 / 1e9
                 )
             }
+            MemoryAction::Gather {
+                remote_share,
+                remote_then,
+                tier,
+                copies,
+                cost_ns,
+                cost,
+                wait_ns,
+                ..
+            } => {
+                let [percent, then] = [remote_share, remote_then].map(|share| share * 100.0);
+                match tier {
+                    Some(tier) => write!(formatter, "{tier} of {process}:")?,
+                    None => write!(
+                        formatter,
+                        "memory of {process} goes to the threads that use it: {percent:.0} % of its accesses cross nodes, {then:.0} % will;"
+                    )?,
+                }
+                for (from, to, bytes) in copies {
+                    let bytes = format_bytes(*bytes);
+                    write!(formatter, " {bytes} from node {} to node {},", from.0, to.0)?;
+                }
+                let (needed_s, wait_s) = (*cost_ns as f64 / 1e9, *wait_ns as f64 / 1e9);
+                write!(formatter, " {needed_s:.2} s in all ({cost})")?;
+                if *wait_ns > 0 {
+                    write!(formatter, "; the budget allows all of it in {wait_s:.0} s")?;
+                }
+                Ok(())
+            }
             MemoryAction::Short {
                 old_share,
                 spent_ns,
                 cost_ns,
+                cost,
                 allowed_ns,
             } => write!(
                 formatter,
                 "memory of {process} stays where it was, though {:.0} % of its accesses go there: it {}",
                 old_share * 100.0,
-                Budget(*spent_ns, *cost_ns, *allowed_ns)
+                Budget(*spent_ns, (*cost_ns, *cost), *allowed_ns)
             ),
             MemoryAction::Settled { old_share } => write!(
                 formatter,
-                "memory of {process} has followed: {:.0} % of its accesses go to nodes it left",
+                "memory of {process} has followed: {:.0} % of its accesses go to nodes it left; what is used \
+                 there follows yet",
                 old_share * 100.0
             ),
         }

@@ -155,7 +155,7 @@ impl ControlLoop {
     /// Schedules the judgement of actions that were done. If an action replaces one that is not judged yet, the old
     /// one's result is that nothing can be measured. An action that is only repeated is judged from its first begin.
     fn expect(&mut self, records: &[ActionRecord]) -> Vec<ActionResult> {
-        let is_done = |record: &&ActionRecord| record.outcome == ActionOutcome::Done;
+        let is_done = |record: &&ActionRecord| record.outcome.took_effect();
         let earlier = std::mem::take(&mut self.pending);
         let mut replaced = Vec::new();
         let is_repeated = |record: &ActionRecord| {

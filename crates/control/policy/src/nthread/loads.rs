@@ -9,7 +9,7 @@ use egeria_machine::{AccessKind, Machine, Medium, NodeId};
 use super::maximum;
 use super::settings::{PmRule, Settings};
 use super::thread::Thread;
-use crate::{NodeLoad, media};
+use crate::NodeLoad;
 
 const NS_PER_S: f64 = 1e9;
 
@@ -273,7 +273,9 @@ impl<'a> Sums<'a> {
         let maximum = maximum::pm_maximum_bytes_s(machine, index, settings);
         Sums {
             id: node.id,
-            medium: media::persistent(machine, index).filter(|_| settings.pm_rule == PmRule::Curve),
+            medium: machine
+                .bounded_medium(index)
+                .filter(|_| settings.pm_rule == PmRule::Curve),
             accessing: 0,
             cores: machine.core_count(node) as f64,
             // No thread that writes can go to a node without CPUs, so it takes no part in Eqs. 3 and 4.

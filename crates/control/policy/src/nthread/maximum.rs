@@ -37,21 +37,17 @@ pub(super) fn pm_maximum_bytes_s(
     }
 }
 
-/// Read and write bandwidth of the whole node, bytes/s: from emulation, from the machine file's memory, from a
+/// Read and write bandwidth of the whole node, bytes/s: from emulation, from the machine file's memory or a
 /// measurement of its pool, or from firmware. On a node with NVDIMMs firmware describes the DRAM next to them.
 fn declared(machine: &Machine, index: usize) -> Option<(f64, f64)> {
     let node = &machine.nodes[index];
     let of_medium =
         |medium: egeria_machine::Medium<'_>| (medium.read.bytes_s, medium.write.bytes_s);
-    let own = media::persistent(machine, index).map(of_medium);
-    let measured = node.pool_bandwidth;
-    let measured = measured.map(|pool| (pool.read_bytes_s, pool.write_bytes_s));
+    let own = machine.bounded_medium(index).map(of_medium);
     let class = node.bandwidth.as_ref().filter(|_| nvdimms(node) == 0);
     let firmware = class.map(|class| (class.read_bytes_s, class.write_bytes_s));
-    let any = || media::medium(machine, index).filter(|_| nvdimms(node) == 0);
-    own.or(measured)
-        .or(firmware)
-        .or_else(|| any().map(of_medium))
+    let any = || machine.file_medium(index).filter(|_| nvdimms(node) == 0);
+    own.or(firmware).or_else(|| any().map(of_medium))
 }
 
 fn dimms(machine: &Machine, index: usize, settings: &Settings) -> f64 {

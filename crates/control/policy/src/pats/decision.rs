@@ -37,6 +37,11 @@ pub enum Because {
         /// What was asked for.
         mix: Mix,
     },
+    /// With more threads, the curve of the memory falls; it is not persistent, so Eq. 1 says nothing of it.
+    Curve {
+        /// What was asked for.
+        mix: Mix,
+    },
     /// Nothing was asked for, or nothing could be measured: it stays.
     Idle,
     /// It is being measured.
@@ -94,6 +99,12 @@ impl fmt::Display for Because {
                 "Eq. 1 for {} requests of {:.0} B, {} writes",
                 mix.requests,
                 mix.mean_bytes,
+                Percent(mix.write_share)
+            ),
+            Because::Curve { mix } => write!(
+                formatter,
+                "with more it gives less by its curve, for {} requests, {} writes",
+                mix.requests,
                 Percent(mix.write_share)
             ),
             Because::Idle => formatter.write_str("nothing was asked for, so it stays"),

@@ -63,8 +63,6 @@ pub struct Settings {
     pub bypass_bytes: u64,
     /// Those of exactly that size do not wait either (Fig. 10a; the text says "less than").
     pub paper_bypass: bool,
-    /// How long requests are counted for one limit, ms (the paper gives none; ours: 100).
-    pub window_ms: u64,
     /// No limit is above this, threads (the paper's array length; ours: 64).
     pub max_threads: u32,
     /// `learned` takes another limit for this much more throughput of persistent memory, a share
@@ -93,7 +91,6 @@ impl Default for Settings {
             dimms: 1,
             bypass_bytes: 256,
             paper_bypass: false,
-            window_ms: 100,
             max_threads: 64,
             min_gain: 0.03,
             probe_windows: 64,
@@ -109,16 +106,11 @@ impl Settings {
             includes_equal: self.paper_bypass,
         }
     }
-
-    /// How long requests are counted for one limit, ns.
-    pub fn window_ns(&self) -> u64 {
-        self.window_ms.saturating_mul(1_000_000)
-    }
 }
 
 const CONTROLLER: &str = "formula or learned";
 
-const ENTRIES: [Entry<Settings>; 9] = [
+const ENTRIES: [Entry<Settings>; 8] = [
     entry!(
         [controller],
         CONTROLLER,
@@ -144,12 +136,6 @@ const ENTRIES: [Entry<Settings>; 9] = [
         |text| { number(text, 0, 1 << 20) }
     ),
     entry!([paper_bypass], SWITCH, on_or_off, switch),
-    entry!(
-        [window_ms],
-        "milliseconds, a whole number from 1 to 60000",
-        ToString::to_string,
-        |text| { number(text, 1, 60_000) }
-    ),
     entry!(
         [max_threads],
         "a whole number from 1 to 4096",

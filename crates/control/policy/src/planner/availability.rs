@@ -12,6 +12,8 @@ use crate::nthread::Configuration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// Threads and the memory that they use (ours).
+    Together,
     /// Clusters of memory sharers (AsymSched).
     Clusters,
     /// Threads that follow their data (NThread).
@@ -25,7 +27,8 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 5] = [
+    const ALL: [Stage; 6] = [
+        Stage::Together,
         Stage::Clusters,
         Stage::Threads,
         Stage::Relocation,
@@ -35,6 +38,7 @@ impl Stage {
 
     fn is_on(self, settings: &Settings) -> bool {
         match self {
+            Stage::Together => settings.stages.together,
             Stage::Clusters => settings.stages.clusters,
             Stage::Threads => settings.moves_threads(),
             Stage::Relocation => settings.stages.relocation,
@@ -47,6 +51,7 @@ impl Stage {
     fn needs(self, settings: &Settings) -> Vec<ActionKind> {
         let memory = settings.asymsched.dynamic_memory || settings.asymsched.full_memory;
         match self {
+            Stage::Together => vec![ActionKind::ProcessMigration, ActionKind::MemoryMigration],
             Stage::Clusters => [ActionKind::ProcessMigration]
                 .into_iter()
                 .chain(memory.then_some(ActionKind::MemoryMigration))
@@ -60,6 +65,7 @@ impl Stage {
 
     pub(super) fn switch_off(self, settings: &mut Settings) {
         match self {
+            Stage::Together => settings.stages.together = false,
             Stage::Clusters => settings.stages.clusters = false,
             Stage::Threads => settings.nthread.stages = Configuration::Off.stages(),
             Stage::Relocation => settings.stages.relocation = false,
@@ -72,6 +78,7 @@ impl Stage {
 impl fmt::Display for Stage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
+            Stage::Together => "threads and memory together",
             Stage::Clusters => "placement of clusters (AsymSched)",
             Stage::Threads => "migration of threads (NThread)",
             Stage::Relocation => "relocation of files",

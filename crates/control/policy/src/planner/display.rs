@@ -24,7 +24,7 @@ impl fmt::Display for Limit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "persistent memory of node {}: {}",
+            "memory of node {}: {}",
             self.node.0, self.decision
         )?;
         match (self.delegates, self.bears) {
@@ -64,7 +64,7 @@ impl fmt::Display for DirectBecause {
         match self {
             DirectBecause::Stage => formatter.write_str("the stage is off"),
             DirectBecause::NoMedium => {
-                formatter.write_str("no node is known to have persistent memory")
+                formatter.write_str("no node is known to have persistent memory, or memory that gives less to many threads")
             }
             DirectBecause::NothingStriped => formatter.write_str("no file is striped"),
             DirectBecause::DidNotPay => formatter.write_str(
@@ -77,7 +77,7 @@ impl fmt::Display for DirectBecause {
                 remote_share,
             } => write!(
                 formatter,
-                "node {} has {demand} threads at its persistent memory and bears {bears}, and {} go to other nodes",
+                "node {} has {demand} threads at its memory and bears {bears}, and {} go to other nodes",
                 node.0,
                 Percent(*remote_share)
             ),
@@ -95,7 +95,7 @@ impl fmt::Display for DelegatedBecause {
                 bears,
             } => write!(
                 formatter,
-                "{demand} threads are at the persistent memory of node {}, which bears {bears}",
+                "{demand} threads are at the memory of node {}, which bears {bears}",
                 node.0
             ),
             DelegatedBecause::Remote {
@@ -183,7 +183,7 @@ impl fmt::Display for RelocationReason {
                 stretch_after,
             } => write!(
                 formatter,
-                "the persistent memory of node {} is used to {}, reads take up to {stretch:.1} times as long, then {stretch_after:.1}",
+                "the memory of node {} is used to {}, reads take up to {stretch:.1} times as long, then {stretch_after:.1}",
                 node.0,
                 Percent(*used_share)
             ),

@@ -1,6 +1,6 @@
 //! Why a decision orders nothing.
 
-use egeria_machine::format_bandwidth;
+use egeria_machine::{Machine, format_bandwidth};
 
 use super::decision::{Decision, DelegationPlan};
 use super::settings::Settings;
@@ -8,7 +8,7 @@ use crate::{Kept, nthread};
 
 impl Decision {
     /// Why this decision orders nothing: lines of the stages that are on, and of what the policy itself says.
-    pub fn why_nothing(&self, settings: &Settings) -> Vec<String> {
+    pub fn why_nothing(&self, settings: &Settings, machine: &Machine) -> Vec<String> {
         let stages = &settings.stages;
         let mut lines = self.why_threads_stay();
         if settings.moves_threads() && lines.is_empty() {
@@ -18,11 +18,15 @@ impl Decision {
         if stages.clusters {
             lines.push(self.placement.decision.to_string());
         }
+        let mut nodes = machine.nodes.iter();
+        let no_persistent = !nodes.any(|node| machine.has_bounded_medium(node));
         if stages.limits && self.limits.is_empty() {
-            lines.push(
-                "no node has a limit: no more threads are at its persistent memory than that bears"
-                    .to_owned(),
-            );
+            let why = if no_persistent {
+                "no node has a limit: no node has persistent memory, or memory that gives less to many threads"
+            } else {
+                "no node has a limit: no more threads are at the memory of its files than that bears"
+            };
+            lines.push(why.to_owned());
         }
         if stages.delegation && matches!(self.delegation, DelegationPlan::Off { .. }) {
             lines.push(self.delegation.to_string());

@@ -17,7 +17,7 @@ use egeria_facts::{AccessWindow, Facts, ProcessKey};
 use serde::Serialize;
 
 use super::settings::Budget;
-use crate::asymsched::{Following, MemoryAction, PlacementPlan};
+use crate::asymsched::{Following, MemoryAction, MemoryCost, PlacementPlan};
 
 /// A cost that was ordered and does not appear in `A_tm` for this number of windows will not appear any more.
 const FORGET_WINDOWS: u32 = 16;
@@ -113,6 +113,14 @@ impl Ledger {
         }
     }
 
+    /// What was spent on moves besides memory, and what is owed for memory, ns.
+    pub(super) fn others_ns(&self, process: u32) -> u64 {
+        let account = self.accounts.get(&process);
+        account.map_or(0, |account| {
+            account.spent_ns.saturating_add(account.owed_ns)
+        })
+    }
+
     /// All processes together.
     pub(super) fn total(&self, settings: &Budget) -> Balance {
         let mut total = Balance {
@@ -157,7 +165,13 @@ impl Ledger {
     }
 
     /// Charges the cost of a placement: pauses of the threads that move, and memory that follows.
-    pub(super) fn book(&mut self, window: &AccessWindow, plan: &PlacementPlan, costs: &Costs) {
+    pub(super) fn book(
+        &mut self,
+        window: &AccessWindow,
+        plan: &PlacementPlan,
+        costs: &Costs,
+        arriving: &[ProcessKey],
+    ) {
         for process in &window.processes {
             let id = process.process.process_id;
             let own = plan
@@ -178,7 +192,9 @@ impl Ledger {
                     costs.thread_move_ns,
                 );
                 account.spent_ns = account.spent_ns.saturating_add(pause_ns);
-                account.owe(costs.memory_ns(bytes));
+                if bytes > 0 {
+                    account.owe(costs.memory.ns(bytes));
+                }
             }
             let steps = plan
                 .memory
@@ -186,7 +202,9 @@ impl Ledger {
                 .filter(|step| step.process == process.process);
             for step in steps {
                 match &step.action {
-                    MemoryAction::Full { cost_ns, .. } => account.owe(*cost_ns),
+                    MemoryAction::Full { cost_ns, .. } | MemoryAction::Gather { cost_ns, .. } => {
+                        account.owe(*cost_ns);
+                    }
                     MemoryAction::Settled { .. } => account.owed_ns = 0,
                     MemoryAction::Dynamic | MemoryAction::Short { .. } => {}
                 }
@@ -194,7 +212,8 @@ impl Ledger {
             account.follows = plan
                 .following
                 .iter()
-                .any(|(other, _)| *other == process.process);
+                .any(|(other, _)| *other == process.process)
+                || arriving.contains(&process.process);
         }
     }
 }
@@ -208,14 +227,7 @@ impl Account {
 /// What moving costs.
 pub(super) struct Costs {
     pub(super) thread_move_ns: u64,
-    pub(super) memory_s_per_gb: f64,
-}
-
-impl Costs {
-    /// 1 s/GB is 1 ns/byte.
-    fn memory_ns(&self, bytes: u64) -> u64 {
-        (bytes as f64 * self.memory_s_per_gb).ceil() as u64
-    }
+    pub(super) memory: MemoryCost,
 }
 
 /// The cost for a process if `moved` of its threads move, ns, rounded up.

@@ -1,4 +1,5 @@
-//! How many threads may be at the persistent memory of each node (PATS), and its delegates (OdinFS).
+//! How many threads may be at the memory of each node's files (PATS), and its delegates (OdinFS). Memory that is not
+//! persistent is limited where its curve falls (ours).
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use egeria_machine::{Machine, NodeId};
 use super::decision::{DelegationPlan, Limit};
 use super::settings;
 use crate::media::{bears, dram_in_use};
-use crate::pats::{Controller, Limiter};
+use crate::pats::{Because, Controller, Decision, Limiter};
 use egeria_facts::MediumFacts;
 
 /// This factor times the threads of Eq. 1 is a crowd (ours): with fewer threads, trials cost more than they find.
@@ -30,7 +31,7 @@ struct Gate {
 
 impl Limiters {
     /// The limits for the next window. If a node has two entries, the first counts. Nodes that the machine does not
-    /// have get none.
+    /// have, or without persistent memory, get none.
     pub(super) fn next(
         &mut self,
         machine: &Machine,
@@ -45,13 +46,22 @@ impl Limiters {
             if limits.iter().any(|limit| limit.node == facts.node) {
                 continue;
             }
+            // Eqs. 1 to 4 are of persistent memory and of no other; elsewhere the curve decides, if it falls.
+            let is_persistent = machine.has_persistent_memory(&machine.nodes[index]);
+            let knee = knee(machine, index, facts, settings).filter(|_| !is_persistent);
+            if !is_persistent && knee.is_none() {
+                continue;
+            }
             let new = || Gate {
                 limiter: Limiter::new(&settings.pats.on_node(machine, index)),
                 unreached: None,
                 idle: None,
             };
             let gate = self.by_node.entry(facts.node).or_insert_with(new);
-            limits.push(gate.next(machine, index, facts, settings));
+            limits.push(match knee {
+                Some(threads) => gate.by_curve(facts, threads),
+                None => gate.next(machine, index, facts, settings),
+            });
         }
         limits.sort_by_key(|limit| limit.node);
         limits
@@ -64,7 +74,36 @@ impl Limiters {
     }
 }
 
+/// How many threads a memory bears that is not persistent, if its curve falls. The paper limits no such memory.
+fn knee(
+    machine: &Machine,
+    index: usize,
+    facts: &MediumFacts,
+    settings: &settings::Settings,
+) -> Option<u32> {
+    let medium = machine.bounded_medium(index);
+    let medium = medium.filter(|_| !settings.limits.always)?;
+    medium.knee(facts.measured.mix.write_share)
+}
+
 impl Gate {
+    /// As many threads as a medium bears by its curve.
+    fn by_curve(&mut self, facts: &MediumFacts, threads: u32) -> Limit {
+        let measured = &facts.measured;
+        self.unreached = since(self.unreached, measured.demand > threads);
+        Limit {
+            node: facts.node,
+            threads,
+            decision: Decision {
+                limit: threads,
+                because: Because::Curve { mix: measured.mix },
+                tried: None,
+            },
+            bears: None,
+            delegates: None,
+        }
+    }
+
     fn next(
         &mut self,
         machine: &Machine,
@@ -108,14 +147,26 @@ fn since(windows: Option<u32>, is_so: bool) -> Option<u32> {
 }
 
 /// No limit is below the number of delegates of its node. They are the threads at its persistent memory, and a thread
-/// that waits for a delegate must not wait for its own admission as well.
-pub(super) fn admit_delegates(limits: &mut [Limit], delegation: &DelegationPlan) {
+/// that waits for a delegate must not wait for its own admission as well. If the media's curves gave the number, the limits
+/// bound it; if the settings gave it, the limits are raised.
+pub(super) fn admit_delegates(
+    limits: &mut [Limit],
+    delegation: &mut DelegationPlan,
+    settings: &settings::Delegation,
+) {
     let DelegationPlan::On {
         delegates_per_node, ..
-    } = *delegation
+    } = delegation
     else {
         return;
     };
+    if settings.delegates_per_node == 0 {
+        let lowest = limits.iter().map(|limit| limit.threads).min();
+        *delegates_per_node = lowest.map_or(*delegates_per_node, |lowest| {
+            lowest.clamp(1, *delegates_per_node)
+        });
+    }
+    let delegates_per_node = *delegates_per_node;
     for limit in limits {
         if limit.threads < delegates_per_node {
             limit.threads = delegates_per_node;

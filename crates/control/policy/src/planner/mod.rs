@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   owners        file I/O moves single threads, memory moves whole nodes   of each process       owners.rs
+//!   together      threads and the memory that they use, on one node                (ours)         together
 //!   clusters      AsymSched: where links carry most                                               asymsched
 //!   threads       NThread: initial targets, contention for memory, then for CPUs                  threads.rs
 //!   bandwidth     where leaving threads go: by the way from their data      (ours)                nthread::guide
@@ -15,6 +16,7 @@
 //! docs/explanation/planner.md says why in this order. Each stage can be switched, so that each paper's own system is
 //! one setting: [`System`].
 
+mod acts;
 mod availability;
 mod decision;
 mod delegation;
@@ -34,17 +36,20 @@ mod threads;
 use egeria_facts::{AccessWindow, Facts, ProcessKey};
 use egeria_machine::{Machine, Paths};
 
+pub use acts::Place;
 pub use availability::{Stage, Unavailable};
 pub use decision::{
     Decision, DelegatedBecause, DelegationPlan, DirectBecause, Limit, Relocate, RelocationReason,
     RelocationStep, Resting,
 };
+pub use delegation::MOST_DELEGATES;
 pub use ledger::Balance;
 pub use policies::System;
 pub use policy::{Make, Policy};
 pub use settings::{Budget, Delegation, Feedback, Limits, Relocation, Settings, Stages};
 
-use crate::asymsched::{self, MemoryAction, PlacementPlan};
+use crate::KeptProcess;
+use crate::asymsched::{self, Following, MemoryAction, MemoryCost, PlacementPlan};
 use availability::unavailable;
 use delegation::{Delegates, Scene};
 use experiments::{Changes, Experiments};
@@ -53,7 +58,7 @@ use limits::{Limiters, admit_delegates};
 use owners::Owners;
 use relocation::Relocations;
 
-use crate::{ActionKind, ActionResult, Plan};
+use crate::{ActionKind, ActionResult, Plan, media, together};
 
 /// Decides one window after the other. Its state: displaced threads, processes with memory that follows, limits,
 /// copies under way, budgets spent, experiments. It uses no clock and no I/O: the same facts in the same order give the
@@ -68,6 +73,7 @@ pub struct Planner {
     /// The previous plans.
     threads: Option<Plan>,
     placement: Option<PlacementPlan>,
+    together: together::Orders,
     limits: Limiters,
     delegates: Delegates,
     relocations: Relocations,
@@ -86,6 +92,7 @@ impl Planner {
             ledger: Ledger::default(),
             threads: None,
             placement: None,
+            together: together::Orders::default(),
             limits: Limiters::default(),
             delegates: Delegates::default(),
             relocations: Relocations::default(),
@@ -129,7 +136,9 @@ impl Planner {
     /// The decision about one window. The next call must get the next window, in which this decision was carried out.
     /// The machine is always the one that the planner was made for.
     pub fn decide(&mut self, machine: &Machine, facts: &Facts) -> Decision {
-        let facts = &facts.sorted();
+        let mut facts = facts.sorted();
+        media::count_all_programs(machine, &mut facts);
+        let facts = &facts;
         self.owners.look(facts, &self.settings);
         self.ledger.pass(facts);
         if self.settings.stages.feedback {
@@ -146,7 +155,7 @@ impl Planner {
         } else {
             Vec::new()
         };
-        let mut delegation = self.delegate(machine, facts, &threads, &limits);
+        let (mut delegation, long) = self.delegate(machine, facts, &threads, &limits);
         limits.retain(|limit| {
             let is_set = self.limits.is_set(limit.node, &self.settings.limits);
             is_set && !self.experiments.setbacks.keep_unlimited(limit.node)
@@ -160,13 +169,12 @@ impl Planner {
         if self.settings.stages.feedback {
             self.experiments.keep_what_pays(
                 &self.settings,
-                &facts.media,
                 &mut limits,
-                &mut delegation,
+                (&mut delegation, long),
                 is_quiet,
             );
         }
-        admit_delegates(&mut limits, &delegation);
+        admit_delegates(&mut limits, &mut delegation, &self.settings.delegation);
         if !self.experiments.is_for_one_window() {
             self.threads = Some(threads.clone());
         }
@@ -182,14 +190,20 @@ impl Planner {
         }
     }
 
-    /// The stage `clusters`.
+    /// The stages `together` and `clusters`: the second where the first changes nothing.
     fn place(&mut self, machine: &Machine, facts: &Facts) -> PlacementPlan {
-        if !self.settings.stages.clusters {
+        let stages = self.settings.stages;
+        if !stages.clusters && !stages.together {
             return PlacementPlan::off(facts.accesses.number);
         }
         let mut window: AccessWindow = self.owners.memory_window(machine, facts);
         let following = self.placement.take().map(|last| last.following);
         let following = following.unwrap_or_default();
+        let near = self.bring_together(machine, facts, &window, &following);
+        if !stages.clusters || near.is_of_together() {
+            self.book(&window, &near);
+            return near;
+        }
         let mut settings = self.settings.asymsched.clone();
         if self.settings.stages.budget {
             self.ledger
@@ -197,7 +211,9 @@ impl Planner {
             settings.budget = self.settings.budget.share;
         }
         let mut taken = self.owners.taken_nodes(machine, facts);
-        let resting = |process: &ProcessKey| self.experiments.setbacks.keep_process(*process);
+        let resting = |process: &ProcessKey| {
+            self.together.holds(*process) || self.experiments.setbacks.keep_process(*process)
+        };
         for each in window
             .processes
             .iter()
@@ -209,11 +225,52 @@ impl Planner {
         // Memory that follows an earlier move continues.
         plan.memory
             .retain(|step| step.action != MemoryAction::Dynamic || !resting(&step.process));
+        self.book(&window, &plan);
+        let stays = |kept: &KeptProcess| !plan.changes_process(kept.process);
+        plan.kept = near.kept.into_iter().filter(stays).collect();
+        plan
+    }
+
+    /// Charges what a plan takes.
+    fn book(&mut self, window: &AccessWindow, plan: &PlacementPlan) {
         let costs = Costs {
             thread_move_ns: self.settings.budget.thread_move_ns,
-            memory_s_per_gb: settings.cost_s_per_gb,
+            memory: MemoryCost::of(window, &self.settings.asymsched),
         };
-        self.ledger.book(&window, &plan, &costs);
+        let arriving = self.together.arriving();
+        self.ledger.book(window, plan, &costs, &arriving);
+    }
+
+    /// The stage `together`. Memory that follows threads by the stage `clusters` goes on.
+    fn bring_together(
+        &mut self,
+        machine: &Machine,
+        facts: &Facts,
+        window: &AccessWindow,
+        following: &[(ProcessKey, Following)],
+    ) -> PlacementPlan {
+        if !self.settings.stages.together {
+            return PlacementPlan::off(window.number);
+        }
+        let settings = &self.settings;
+        let (setbacks, ledger) = (&self.experiments.setbacks, &self.ledger);
+        let mut plan = self.together.next(&together::Basis {
+            machine,
+            facts,
+            window,
+            settings: &settings.together,
+            cost: MemoryCost::of(window, &settings.asymsched),
+            budget: settings.migration_share(),
+            is_resting: &|process| setbacks.keep_process(process),
+            thread_move_ns: settings.budget.thread_move_ns,
+            others_ns: &|process| ledger.others_ns(process.process_id),
+            is_over_budget: &|process| {
+                let balance = ledger.balance(process.process_id, &settings.budget);
+                settings.stages.budget && !balance.affords(settings.budget.thread_move_ns)
+            },
+            is_following: &|process| following.iter().any(|(other, _)| *other == process),
+        });
+        plan.following = following.to_vec();
         plan
     }
 
@@ -241,26 +298,27 @@ impl Planner {
         self.relocations.next(&scene, &mut self.ledger)
     }
 
-    /// The stage `delegation`.
+    /// The stage `delegation`; and delegation that is worth a trial, only because accesses are long.
     fn delegate(
         &mut self,
         machine: &Machine,
         facts: &Facts,
         threads: &Plan,
         limits: &[Limit],
-    ) -> DelegationPlan {
+    ) -> (DelegationPlan, Option<DelegationPlan>) {
         if !self.settings.stages.delegation {
-            return DelegationPlan::Off {
-                because: DirectBecause::Stage,
-            };
+            let because = DirectBecause::Stage;
+            return (DelegationPlan::Off { because }, None);
         }
         let scene = Scene {
             machine,
             media: &facts.media,
             limits,
-            remote_share: delegation::remote_share(machine, &facts.window, threads),
+            remote_share: delegation::remote_share(machine, &facts.window, threads, &facts.media),
         };
-        self.delegates.next(&scene, &self.settings.delegation)
+        let settings = &self.settings.delegation;
+        let long = self.delegates.long_accesses(&scene, settings);
+        (self.delegates.next(&scene, settings), long)
     }
 }
 

@@ -12,7 +12,8 @@ const PART: &str = "a number from 0.001 to 1";
 const RATE: &str = "bytes per second, 0 to 1e15";
 const WINDOWS: &str = "windows, a whole number from 1 to 100000";
 
-const STAGES: [Entry<Stages>; 7] = [
+const STAGES: [Entry<Stages>; 8] = [
+    entry!([together], SWITCH, on_or_off, switch),
     entry!([clusters], SWITCH, on_or_off, switch),
     entry!([bandwidth], SWITCH, on_or_off, switch),
     entry!([relocation], SWITCH, on_or_off, switch),
@@ -38,9 +39,9 @@ const DELEGATION: [Entry<Delegation>; 7] = [
     entry!([min_write_bytes], BYTES, u64::to_string, bytes),
     entry!(
         [delegates_per_node],
-        "a whole number from 1 to 4096",
+        "a whole number from 0 to 4096",
         u32::to_string,
-        |text| number(text, 1, 4096)
+        |text| number(text, 0, 4096)
     ),
     entry!([remote_limit], SHARE, f64::to_string, share),
     entry!([rest_windows], WINDOWS, u32::to_string, windows),
@@ -93,11 +94,12 @@ by_name!(Relocation, RELOCATION);
 by_name!(Budget, BUDGET);
 
 /// What names begin with.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "stages.…",
     "nthread.…",
     "pats.…",
     "asymsched.…",
+    "together.…",
     "limits.…",
     "delegation.…",
     "relocation.…",
@@ -117,6 +119,7 @@ impl Settings {
         add("nthread", &mut crate::nthread::Settings::names());
         add("pats", &mut crate::pats::Settings::names());
         add("asymsched", &mut crate::asymsched::Settings::names());
+        add("together", &mut crate::together::Settings::names());
         add("limits", &mut Limits::names());
         add("delegation", &mut Delegation::names());
         add("relocation", &mut Relocation::names());
@@ -135,6 +138,7 @@ impl Settings {
         add("nthread", &mut self.nthread.values());
         add("pats", &mut self.pats.values());
         add("asymsched", &mut self.asymsched.values());
+        add("together", &mut self.together.values());
         add("limits", &mut self.limits.values());
         add("delegation", &mut self.delegation.values());
         add("relocation", &mut self.relocation.values());
@@ -155,6 +159,7 @@ impl Settings {
             "nthread" => self.nthread.set(own, value),
             "pats" => self.pats.set(own, value),
             "asymsched" => self.asymsched.set(own, value),
+            "together" => self.together.set(own, value),
             "limits" => self.limits.set(own, value),
             "delegation" => self.delegation.set(own, value),
             "relocation" => self.relocation.set(own, value),

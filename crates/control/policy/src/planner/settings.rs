@@ -3,13 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::nthread::Configuration;
-use crate::{asymsched, nthread, pats};
+use crate::{asymsched, nthread, pats, together};
 
 /// The planner's own stages, each on or off. NThread's (targets, contention for persistent memory and CPUs, sharing)
 /// are switched in [`nthread::Settings::stages`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stages {
+    /// Threads and the memory that they use come together (ours).
+    pub together: bool,
     /// Clusters of memory sharers are placed (AsymSched).
     pub clusters: bool,
     /// Threads displaced by contention go where the way from their data is widest (ours; off: where NThread sends
@@ -38,6 +40,8 @@ pub struct Settings {
     /// Limits. If the machine says how many DIMMs a node has and `dimms` is 1, the machine's number counts.
     pub pats: pats::Settings,
     pub asymsched: asymsched::Settings,
+    /// When threads and memory come together.
+    pub together: together::Settings,
     /// Which nodes have a limit.
     pub limits: Limits,
     pub delegation: Delegation,
@@ -56,6 +60,7 @@ impl Settings {
             nthread: nthread::Settings::of(Configuration::Off),
             pats: pats::Settings::default(),
             asymsched: asymsched::Settings::default(),
+            together: together::Settings::default(),
             limits: Limits::default(),
             delegation: Delegation::default(),
             relocation: Relocation::default(),
@@ -68,6 +73,7 @@ impl Settings {
     pub fn everything() -> Settings {
         let mut settings = Settings {
             stages: Stages {
+                together: true,
                 clusters: true,
                 bandwidth: true,
                 relocation: true,
@@ -88,6 +94,15 @@ impl Settings {
     pub(super) fn by_curve(mut self) -> Settings {
         self.nthread.pm_rule = nthread::PmRule::Curve;
         self
+    }
+
+    /// Part of its running time for which the memory of a process may be migrated.
+    pub fn migration_share(&self) -> f64 {
+        if self.stages.budget {
+            self.budget.share
+        } else {
+            self.asymsched.budget
+        }
     }
 
     /// Whether single threads may move.
@@ -121,7 +136,8 @@ pub struct Delegation {
     pub min_read_bytes: u64,
     /// Writes of this size and more are delegated, bytes (256).
     pub min_write_bytes: u64,
-    /// Threads that access persistent memory for others, per node (1).
+    /// Threads that access persistent memory for others, per node; 0: as many as its bandwidth curve says (ours: 0; the
+    /// artifact: 1).
     pub delegates_per_node: u32,
     /// Share of remote bytes from which on delegation is expected to help (ours: 0.25).
     pub remote_limit: f64,
@@ -201,7 +217,7 @@ impl Default for Delegation {
             stripe_bytes: 32 << 10,
             min_read_bytes: 32 << 10,
             min_write_bytes: 256,
-            delegates_per_node: 1,
+            delegates_per_node: 0,
             remote_limit: 0.25,
             rest_windows: 10,
         }

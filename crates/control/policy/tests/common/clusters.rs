@@ -77,6 +77,7 @@ pub fn window(processes: Vec<ProcessAccesses>) -> AccessWindow {
         number: 1,
         end_ns: GB,
         processes,
+        ..AccessWindow::default()
     }
 }
 

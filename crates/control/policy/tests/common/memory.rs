@@ -32,14 +32,37 @@ fn copy(facts: &mut ProcessAccesses, (from, to): (NodeId, NodeId), part: f64, se
     facts.migrating_ns += cost_ns(bytes, settings);
 }
 
+/// This number of bytes goes, as far as the budget has it.
+fn gather(
+    facts: &mut ProcessAccesses,
+    (from, to): (NodeId, NodeId),
+    (bytes, others_ns): (u64, u64),
+    settings: &Settings,
+) {
+    let allowed_ns = (facts.running_ns as f64 * settings.budget) as u64;
+    let left_ns = allowed_ns.saturating_sub(facts.migrating_ns.saturating_add(others_ns));
+    let most = (left_ns as f64 / settings.cost_s_per_gb) as u64;
+    let resident = entry(facts, from).resident_bytes;
+    let part = bytes.min(most).min(resident) as f64 / resident.max(1) as f64;
+    copy(facts, (from, to), part, settings);
+}
+
 /// Threads and memory do as planned; of memory that follows some does in the second after.
 pub fn obey(facts: &mut ProcessAccesses, plan: &PlacementPlan, part: f64, settings: &Settings) {
     let process = facts.process;
     for step in plan.memory.iter().filter(|step| step.process == process) {
-        if let MemoryAction::Full { copies, .. } = &step.action {
-            copies
+        match &step.action {
+            MemoryAction::Full { copies, .. } => copies
                 .iter()
-                .for_each(|(from, to, _)| copy(facts, (*from, *to), 1.0, settings));
+                .for_each(|(from, to, _)| copy(facts, (*from, *to), 1.0, settings)),
+            MemoryAction::Gather {
+                copies, others_ns, ..
+            } => {
+                for (from, to, bytes) in copies {
+                    gather(facts, (*from, *to), (*bytes, *others_ns), settings);
+                }
+            }
+            _ => {}
         }
     }
     let own: Vec<_> = plan

@@ -57,6 +57,7 @@ fn process(nodes: usize, number: u32) -> impl Strategy<Value = ProcessAccesses> 
             nodes: each.iter().take(on.len()).enumerate().map(entry).collect(),
             running_ns,
             migrating_ns: (running_ns as f64 * part) as u64,
+            ..ProcessAccesses::default()
         }
     })
 }
@@ -70,6 +71,8 @@ fn accesses(nodes: usize) -> impl Strategy<Value = AccessWindow> {
         processes: (processes.into_iter().zip(chosen))
             .filter_map(|(process, is_there)| is_there.then_some(process))
             .collect(),
+        migration_cost: None,
+        free_bytes: Vec::new(),
     })
 }
 
@@ -167,6 +170,7 @@ pub fn whole() -> impl Strategy<Value = (Machine, Facts)> {
                 accesses,
                 media,
                 files,
+                memories: Vec::new(),
             };
             (machine, facts)
         },

@@ -42,12 +42,18 @@ impl std::fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let node = self.node.0;
         match &self.found {
-            Ok(found) => write!(
-                formatter,
-                "the memory of node {node}'s pool was measured while nobody used it: {:.2} GB/s read, {:.2} GB/s written",
-                found.read_bytes_s / 1e9,
-                found.write_bytes_s / 1e9
-            ),
+            Ok(found) => {
+                let left = |curve: &[(u32, f64)]| curve.last().map_or(1.0, |point| point.1) * 100.0;
+                write!(
+                    formatter,
+                    "the memory of node {node}'s pool was measured while no program used it: {:.2} GB/s read, {:.2} GB/s written; \
+                     all CPUs at once get {:.0} and {:.0} % of that",
+                    found.read_bytes_s / 1e9,
+                    found.write_bytes_s / 1e9,
+                    left(&found.read_curve),
+                    left(&found.write_curve)
+                )
+            }
             Err(why) => write!(
                 formatter,
                 "the memory of node {node}'s pool is not measured: {why}; run `egeria machine calibrate` instead"
@@ -194,7 +200,7 @@ impl IdlePools {
                 let device = self.pool_of(node);
                 let device = device.and_then(|pool| remembered::device(&self.volume, pool));
                 if let Some(device) = device
-                    && let Err(error) = remembered::keep(&self.store, &device, found)
+                    && let Err(error) = remembered::keep(&self.store, &device, &found)
                 {
                     let store = self.store.display();
                     tracing::warn!(

@@ -9,13 +9,10 @@ use egeria_machine::PoolBandwidth;
 use serde::{Deserialize, Serialize};
 
 /// Variable that names the directory instead.
-const VARIABLE: &str = "EGERIA_STATE_DIR";
 const FILE_NAME: &str = "measured-pools.json";
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// At most this number of pools is remembered; older ones are forgotten.
 const MAX_POOLS: usize = 256;
-/// No memory is as fast.
-const MAX_BYTES_S: f64 = 1e14;
 /// Directories above a device in sysfs that may say its namespace's UUID.
 const MAX_PARENTS: usize = 4;
 
@@ -33,23 +30,21 @@ struct Measured {
     device: String,
     read_bytes_s: f64,
     write_bytes_s: f64,
+    #[serde(default)]
+    read_stream_bytes_s: Option<f64>,
+    #[serde(default)]
+    write_stream_bytes_s: Option<f64>,
+    #[serde(default)]
+    read_curve: Vec<(u32, f64)>,
+    #[serde(default)]
+    write_curve: Vec<(u32, f64)>,
+    #[serde(default)]
+    mix_curve: Vec<[f64; 2]>,
 }
 
-/// `$EGERIA_STATE_DIR`, for root `/var/lib/egeria`, for others `$XDG_STATE_HOME/egeria` or `~/.local/state/egeria`;
-/// and the file in it.
+/// The file in the directory of what is kept.
 pub(super) fn path() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let directory = match variable(VARIABLE) {
-        Some(directory) => PathBuf::from(directory),
-        None if egeria_files::user() == 0 => "/var/lib/egeria".into(),
-        None => {
-            let home = || PathBuf::from(variable("HOME").unwrap_or_default());
-            let state = variable("XDG_STATE_HOME").map(PathBuf::from);
-            let state = state.unwrap_or_else(|| home().join(".local/state"));
-            state.join("egeria")
-        }
-    };
-    directory.join(FILE_NAME)
+    egeria_files::state_directory().join(FILE_NAME)
 }
 
 /// What a pool lies on: the UUID of the namespace of persistent memory, where the kernel says one, else the pool
@@ -81,12 +76,18 @@ fn namespace_uuid(device: &Path) -> Option<String> {
 pub(super) fn find(store: &Path, device: &str) -> Option<PoolBandwidth> {
     let found = read(store).ok()?.pools;
     let found = found.into_iter().rev().find(|each| each.device == device)?;
-    let is_sane = |bytes_s: f64| (1.0..=MAX_BYTES_S).contains(&bytes_s);
-    let is_sane = is_sane(found.read_bytes_s) && is_sane(found.write_bytes_s);
-    is_sane.then_some(PoolBandwidth {
+    let pool = PoolBandwidth {
         read_bytes_s: found.read_bytes_s,
         write_bytes_s: found.write_bytes_s,
-    })
+        read_stream_bytes_s: found.read_stream_bytes_s,
+        write_stream_bytes_s: found.write_stream_bytes_s,
+        read_curve: found.read_curve,
+        write_curve: found.write_curve,
+        mix_curve: found.mix_curve,
+    };
+    // A peak alone says nothing of many threads: it is measured again.
+    let has_curves = pool.read_stream_bytes_s.is_some() && pool.write_stream_bytes_s.is_some();
+    (has_curves && pool.is_valid()).then_some(pool)
 }
 
 fn read(store: &Path) -> io::Result<Document> {
@@ -99,7 +100,7 @@ fn read(store: &Path) -> io::Result<Document> {
 ///
 /// # Errors
 /// Those of the kernel; where others could change what is kept.
-pub(super) fn keep(store: &Path, device: &str, found: PoolBandwidth) -> io::Result<()> {
+pub(super) fn keep(store: &Path, device: &str, found: &PoolBandwidth) -> io::Result<()> {
     let directory = store.parent().unwrap_or(Path::new("/"));
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory)?;
@@ -110,6 +111,11 @@ pub(super) fn keep(store: &Path, device: &str, found: PoolBandwidth) -> io::Resu
         device: device.to_owned(),
         read_bytes_s: found.read_bytes_s,
         write_bytes_s: found.write_bytes_s,
+        read_stream_bytes_s: found.read_stream_bytes_s,
+        write_stream_bytes_s: found.write_stream_bytes_s,
+        read_curve: found.read_curve.clone(),
+        write_curve: found.write_curve.clone(),
+        mix_curve: found.mix_curve.clone(),
     });
     let excess = document.pools.len().saturating_sub(MAX_POOLS);
     document.pools.drain(..excess);
@@ -132,33 +138,40 @@ fn write(path: &Path, document: &Document) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const FOUND: PoolBandwidth = PoolBandwidth {
-        read_bytes_s: 6.8e9,
-        write_bytes_s: 2.25e9,
-    };
+    fn found() -> PoolBandwidth {
+        PoolBandwidth {
+            read_bytes_s: 6.8e9,
+            write_bytes_s: 2.25e9,
+            read_stream_bytes_s: Some(3e9),
+            write_stream_bytes_s: Some(1e9),
+            read_curve: vec![(4, 1.0), (8, 0.9)],
+            write_curve: vec![(4, 1.0), (8, 0.5)],
+            mix_curve: vec![[0.5, 0.8]],
+        }
+    }
 
     #[test]
     fn what_was_found_is_found_again_and_the_last_counts() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let store = directory.path().join("state").join(FILE_NAME);
         assert_eq!(find(&store, "one"), None);
-        keep(&store, "one", FOUND).unwrap();
+        keep(&store, "one", &found()).unwrap();
         let later = PoolBandwidth {
             read_bytes_s: 7e9,
-            ..FOUND
+            ..found()
         };
-        keep(&store, "other", FOUND).unwrap();
-        keep(&store, "one", later).unwrap();
+        keep(&store, "other", &found()).unwrap();
+        keep(&store, "one", &later).unwrap();
         assert_eq!(find(&store, "one"), Some(later));
-        assert_eq!(find(&store, "other"), Some(FOUND));
+        assert_eq!(find(&store, "other"), Some(found()));
         assert_eq!(find(&store, "third"), None);
         let files = std::fs::read_dir(store.parent().unwrap()).unwrap().count();
         assert_eq!(files, 1, "nothing is left beside it");
         for number in 0..MAX_POOLS {
-            keep(&store, &number.to_string(), FOUND).unwrap();
+            keep(&store, &number.to_string(), &found()).unwrap();
         }
         assert_eq!(find(&store, "one"), None);
-        assert_eq!(find(&store, "0"), Some(FOUND));
+        assert_eq!(find(&store, "0"), Some(found()));
     }
 
     #[test]
@@ -167,22 +180,29 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let store = directory.path().join(FILE_NAME);
         let pool = |read: &str| {
-            format!(r#"{{"pools":[{{"device":"one","read_bytes_s":{read},"write_bytes_s":1e9}}]}}"#)
+            format!(
+                r#"{{"pools":[{{"device":"one","read_bytes_s":{read},"write_bytes_s":1e9,
+                "read_stream_bytes_s":1e9,"write_stream_bytes_s":1e9}}]}}"#
+            )
         };
+        let peak = pool("5e9").replace("\"write_stream_bytes_s\":1e9", "\"write_curve\":[]");
+        let curve = pool("5e9").replace("{\"device", "{\"read_curve\":[[4,1.0],[2,1.0]],\"device");
         for (text, is_found) in [
             (pool("5e9"), true),
             (pool("-5e9"), false),
             (pool("0"), false),
             (pool("1e300"), false),
             (pool("null"), false),
+            (peak, false),
+            (curve, false),
             ("nonsense".to_owned(), false),
             (String::new(), false),
         ] {
             std::fs::write(&store, &text).unwrap();
             assert_eq!(find(&store, "one").is_some(), is_found, "{text}");
         }
-        keep(&store, "one", FOUND).unwrap();
-        assert_eq!(find(&store, "one"), Some(FOUND), "nonsense is replaced");
+        keep(&store, "one", &found()).unwrap();
+        assert_eq!(find(&store, "one"), Some(found()), "nonsense is replaced");
         std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o622)).unwrap();
         assert_eq!(find(&store, "one"), None, "others can write it");
     }

@@ -45,6 +45,7 @@ pub fn options(policy: System, folder: &Path) -> StewardOptions {
     StewardOptions {
         policy: policy.to_string(),
         settings: policy.settings(),
+        given: Vec::new(),
         window_ns: WINDOW_NS,
         machine: emulated(),
         scope: Scope::All,

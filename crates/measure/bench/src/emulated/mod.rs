@@ -86,6 +86,7 @@ pub(crate) fn steward_options(machine: &Machine, policy: System) -> StewardOptio
     StewardOptions {
         policy: policy.to_string(),
         settings: policy.settings(),
+        given: Vec::new(),
         window_ns: 0,
         machine: machine.clone(),
         scope: Scope::Tree(std::process::id()),

@@ -58,8 +58,12 @@ pub(crate) struct Moved {
     pub(crate) threads_bytes_s: Vec<f64>,
     /// Computing of a thread between two accesses in the mean, machine ns.
     pub(crate) think_ns: f64,
+    /// An access of a thread in the mean, machine ns.
+    pub(crate) access_ns: f64,
     /// Wall time per time of the machine; more than its dilation where the host could not keep up.
     pub(crate) dilation: f64,
+    /// Bytes that persistent media of the machine wrote, per byte that the program read or wrote.
+    pub(crate) medium_written: f64,
 }
 
 impl Moved {
@@ -83,6 +87,7 @@ impl Moved {
 struct Look {
     read_bytes: u64,
     written_bytes: u64,
+    medium_written_bytes: u64,
     threads: Vec<ThreadReport>,
     machine_ns: u64,
     at: Instant,
@@ -288,6 +293,9 @@ impl Look {
         Look {
             read_bytes: counters.read_bytes.iter().sum(),
             written_bytes: counters.written_bytes.iter().sum(),
+            medium_written_bytes: volume
+                .emulation()
+                .medium_written_bytes(MemoryKind::Persistent),
             threads: volume.threads(0),
             machine_ns: volume.emulation().machine_now_ns(),
             at: Instant::now(),
@@ -316,6 +324,7 @@ impl Look {
             pairs.iter().map(since).sum()
         };
         let accesses = sum(|thread| thread.emulated_accesses);
+        let medium_written = self.medium_written_bytes - first.medium_written_bytes;
         let moved = |(before, after): &(&ThreadReport, &ThreadReport)| {
             rate(bytes_of(after).saturating_sub(bytes_of(before)))
         };
@@ -325,7 +334,11 @@ impl Look {
             written_bytes_s: rate(self.written_bytes - first.written_bytes),
             threads_bytes_s: of_threads,
             think_ns: sum(|thread| thread.emulated_computed_ns) / accesses.max(1.0),
+            access_ns: (sum(|thread| thread.emulated_busy_ns)
+                - sum(|thread| thread.emulated_computed_ns))
+                / accesses.max(1.0),
             dilation: (self.at - first.at).as_nanos() as f64 / machine_ns,
+            medium_written: medium_written as f64 / (self.moved() - first.moved()).max(1) as f64,
         }
     }
 }

@@ -163,8 +163,8 @@ fn delegated(delegates: u8, is_shared: bool, program: Program) -> Scenario {
         // The fewer delegates, the less the host must copy.
         dilation: match delegates {
             1 => 64.0,
-            2..=4 => 128.0,
-            _ => 256.0,
+            2..=4 => 256.0,
+            _ => 1024.0,
         },
         place: Place::Striped,
         delegates: NonZeroU8::new(delegates),
@@ -272,6 +272,7 @@ impl Scenario {
             },
             node: (self.place == Place::First).then_some(NodeId(0)),
             nodes: Vec::new(),
+            in_turn: false,
             medium: match program.memory {
                 MemoryKind::Dram => MediumKind::Memory,
                 _ => MediumKind::Storage,
@@ -290,7 +291,9 @@ impl Scenario {
             phases: vec![Phase {
                 read_share: program.read_share,
                 request_bytes: self.access_bytes(program),
-                think_ns: *think_ns,
+                // What a program computes between two requests counts once, however many accesses a request is.
+                think_ns: think_ns * self.access_bytes(program) as f64
+                    / program.request_bytes as f64,
                 pattern: if program.read_share > 0.0 {
                     Pattern::Random
                 } else {
@@ -345,6 +348,24 @@ impl Scenario {
         match self.place {
             Place::First => Allocation::Node(0),
             Place::Striped => Allocation::Striped,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_computes_as_long_for_a_request_in_the_model() {
+        for scenario in scenarios() {
+            let workload = scenario.workload(&vec![800.0; scenario.programs.len()]);
+            for (program, threads) in scenario.programs.iter().zip(&workload.threads) {
+                let phase = &threads.phases[0];
+                let accesses = program.request_bytes as f64 / phase.request_bytes as f64;
+                let name = &scenario.name;
+                assert!((phase.think_ns * accesses - 800.0).abs() < 1e-9, "{name}");
+            }
         }
     }
 }

@@ -194,11 +194,11 @@ fn has_emulated_cpus() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egeria_harness::testing::has_numa_maps;
 
     #[test]
     fn a_holder_has_its_memory_and_ends_with_its_owner() {
-        if !std::path::Path::new("/proc/self/numa_maps").exists() {
-            eprintln!("SKIPPED: this kernel has no /proc/PID/numa_maps");
+        if !has_numa_maps() {
             return;
         }
         let holder = Holder::start(16 << 20, false, NodeId(0)).unwrap();

@@ -40,8 +40,8 @@ pub struct Disagreement {
     pub row: String,
     pub ours: f64,
     pub paper: f64,
-    /// Why, as far as can be told.
-    pub cause: &'static str,
+    /// What was measured of the row, in words. It names no cause.
+    pub measured: String,
 }
 
 /// All goals, judged on these bars.
@@ -179,13 +179,39 @@ pub(super) fn disagreements(bars: &[Bar]) -> Vec<Disagreement> {
             row: name(&bar.row),
             ours,
             paper,
-            cause: match bar.row.settled {
-                Some(false) => paper::DISTURBED,
-                _ => paper::cause(bar.figure),
-            },
+            measured: measured(bars, bar),
         })
     };
     bars.iter().filter_map(differs).collect()
+}
+
+/// Moves, local bytes and spread of a row, with its baseline's where there is one.
+fn measured(bars: &[Bar], bar: &Bar) -> String {
+    let row = &bar.row;
+    let mut said = Vec::new();
+    if let Some(moves) = row.moves {
+        let plural = if moves == 1 { "" } else { "s" };
+        said.push(format!("{moves} move{plural} of threads"));
+    }
+    if let Some(local) = row.local_share {
+        let is_baseline = |other: &&Bar| {
+            let of_row = (other.figure, &other.row.workload) == (bar.figure, &row.workload);
+            of_row && other.row.config == "nova"
+        };
+        let baseline = bars.iter().find(is_baseline);
+        let baseline = baseline.and_then(|nova| nova.row.local_share);
+        let than = baseline.map_or(String::new(), |nova| {
+            format!(" (nova {:.0} %)", nova * 100.0)
+        });
+        said.push(format!("{:.0} % of bytes local{than}", local * 100.0));
+    }
+    if let Some((least, most)) = row.min_vs_nova.zip(row.max_vs_nova) {
+        said.push(format!("repetitions {least:.2}x to {most:.2}x"));
+    }
+    if row.settled == Some(false) {
+        said.push("they differ too much: run it again on a quiet host".to_owned());
+    }
+    said.join(", ")
 }
 
 #[cfg(test)]
@@ -260,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_beyond_a_third_are_named_with_a_cause() {
+    fn differences_beyond_a_third_say_what_was_measured() {
         let mut bars = [
             bar(Figure::SevenA, "R", "full", 1.02),
             bar(Figure::SevenA, "R", "full", 0.99),
@@ -268,9 +294,16 @@ mod tests {
         ];
         let found = disagreements(&bars);
         assert_eq!(found.len(), 1);
-        assert!(found[0].ours < 1.0 && found[0].cause.contains("RocksDB"));
-        // Of what a busy host did we do not claim to know the cause.
-        bars[1].row.settled = Some(false);
-        assert_eq!(disagreements(&bars)[0].cause, paper::DISTURBED);
+        assert!(found[0].ours < 1.0);
+        assert_eq!(found[0].measured, "0 moves of threads");
+        let row = &mut bars[1].row;
+        (row.settled, row.moves, row.local_share) = (Some(false), Some(1), Some(0.75));
+        (row.min_vs_nova, row.max_vs_nova) = (Some(0.5), Some(1.5));
+        bars[2].row.local_share = Some(0.5);
+        assert_eq!(
+            disagreements(&bars)[0].measured,
+            "1 move of threads, 75 % of bytes local (nova 50 %), repetitions 0.50x to 1.50x, \
+             they differ too much: run it again on a quiet host"
+        );
     }
 }

@@ -50,6 +50,7 @@ impl Mover {
         }
         let options = StewardOptions {
             settings: setup.policy_settings()?,
+            given: Vec::new(),
             window_ns: pace.window_ns,
             decision_log: Some(log.to_owned()),
             ..steward_options(machine, setup.policy)

@@ -102,13 +102,13 @@ fn disagreements(report: &NthreadReport) -> Markup {
     }
     html! {
         section {
-            h2 { "Where it differs from the paper by more than a third, and the likely cause" }
+            h2 { "Where it differs from the paper by more than a third, and what was measured" }
             ul.list {
                 @for failure in &report.failures { li { b { "failed" } " " span.bad { (failure) } } }
                 @for each in &all {
                     li {
                         b { (each.row) }
-                        (format!(": {:.2}x here, {:.2}x in the paper: {}", each.ours, each.paper, each.cause))
+                        (format!(": {:.2}x here, {:.2}x in the paper: {}", each.ours, each.paper, each.measured))
                     }
                 }
             }

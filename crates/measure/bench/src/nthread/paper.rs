@@ -1,4 +1,4 @@
-//! What the paper says of each bar, and why ours may differ.
+//! What the paper says of each bar.
 
 use super::figure::Figure;
 use super::figure::MEAN;
@@ -47,37 +47,6 @@ pub(super) fn vs_nova(figure: Figure, workload: &str, config: &str) -> Option<f6
 
 /// A share by which ours may differ from the paper's without a word.
 pub(super) const TOLERANCE: f64 = 1.0 / 3.0;
-
-/// What is said instead of a cause when repetitions differ.
-pub(super) const DISTURBED: &str =
-    "unknown, for repetitions differ too much; run it again on a quiet host";
-
-/// The likely cause of a figure that differs from the paper's on this machine.
-pub(super) fn cause(figure: Figure) -> &'static str {
-    use Figure::*;
-    match figure {
-        Two | SevenA | SevenB => {
-            "RocksDB computes longer between its accesses here than they take, and 4 threads leave \
-             the DIMM half idle where the paper's 10 nearly fill it; so distance and contention are \
-             a smaller part of each operation"
-        }
-        Four | Eight => {
-            "the emulated machine charges no thread switches: when more threads than cores share \
-             a node, they lose turns but no time"
-        }
-        FiveA | FiveB => {
-            "the emulated DIMM serves reads and writes one after another; the paper's NOVA loses more \
-             to remote and mixed access than the micro facts that the profile is calibrated on"
-        }
-        SixA | SixB => {
-            "16 to 200 threads share 8 cores, and none reads 200 MB/s: by §III-A none has a target and \
-             none moves, only new data goes elsewhere (nor do the paper's own operations/s give its \
-             100 threads that rate). Names go through FUSE, which is several times a kernel file \
-             system's work, so that data is a small part of each operation"
-        }
-        Nine => "the emulated DIMM's read and write bandwidth are in the ratio 3.7, not 3",
-    }
-}
 
 #[cfg(test)]
 mod tests {

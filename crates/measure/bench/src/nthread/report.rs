@@ -138,7 +138,7 @@ impl NthreadReport {
             let (row, ours, paper) = (&each.row, each.ours, each.paper);
             text += &format!(
                 "\n  {row}: {ours:.2}x nova, the paper {paper:.2}x: {}",
-                each.cause
+                each.measured
             );
         }
         for failure in &self.failures {

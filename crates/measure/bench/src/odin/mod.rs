@@ -4,20 +4,26 @@ mod amplification;
 mod plan;
 mod report;
 
-use std::num::NonZeroU8;
+use std::time::Duration;
 
-use egeria_engine::DelegationRule;
 use egeria_harness::{Error, Result};
+use egeria_policy::planner::System;
+use egeria_steward::{Steward, StewardOptions};
 
-use crate::emulated::{EmulatedOptions, EmulatedRun, Moved, RunPace, VolumeSetup};
+use crate::emulated::{
+    EmulatedOptions, EmulatedRun, RunPace, VolumeSetup, steward, steward_options,
+};
 
-pub use plan::{Layout, Point, Selection};
-pub use report::{OdinReport, OdinRow, OdinSummary};
+use plan::Found;
+pub use plan::{Layout, Point, Selection, Sharing};
+pub use report::{OdinDelegated, OdinReport, OdinRow, OdinSummary};
 
 /// Memory that the largest run needs.
 const ROOM_BYTES: u64 = 2 << 30;
-/// Delegates per node: what the medium's peak bandwidth for writes takes.
-const DELEGATES: NonZeroU8 = NonZeroU8::new(4).unwrap();
+/// Time between two decisions of the planner, of the machine.
+const WINDOW_NS: u64 = 4_000_000;
+/// Windows before it is measured: the planner tries delegation, and keeps it where it pays.
+const WINDOWS: u32 = 32;
 
 /// Runs the points.
 ///
@@ -32,7 +38,7 @@ pub fn run(options: &EmulatedOptions<'_>, selection: &Selection) -> Result<OdinR
     Ok(OdinReport::of(&points, &found, amplification, rounds))
 }
 
-fn perform(options: &EmulatedOptions<'_>, point: &Point) -> Result<Moved> {
+fn perform(options: &EmulatedOptions<'_>, point: &Point) -> Result<Found> {
     let setup = VolumeSetup {
         memory: None,
         pool_bytes: point.pool_bytes(),
@@ -40,21 +46,33 @@ fn perform(options: &EmulatedOptions<'_>, point: &Point) -> Result<Moved> {
     };
     let run = EmulatedRun::set_up(options, &point.machine()?, &[setup])?;
     point.fill(&run)?;
-    if point.layout == Layout::Delegated {
-        let rule = DelegationRule {
-            delegates: DELEGATES,
-            min_read_bytes: 1,
-            min_write_bytes: 1,
-            always: true,
-        };
-        let set = run.volume(0).set_delegation(Some(rule), true);
-        set.map_err(|errno| Error::failed(format!("delegation cannot be set: {errno}")))?;
-    }
+    let planner = planner(&run, point)?;
+    let warm_up = match planner {
+        Some(_) => Duration::from_nanos(WINDOW_NS).mul_f64(point.dilation()) * WINDOWS,
+        None => options.measured / 3,
+    };
     let pace = RunPace {
-        warm_up: options.measured / 3,
+        warm_up,
         measured: options.measured,
     };
-    let moved = run.measure(&[(point.call(&run), point.threads)], pace)?;
-    let moved = moved.into_iter().next();
-    moved.ok_or_else(|| Error::failed("nothing was measured"))
+    let moved = run.measure(&[(point.call(&run), point.threads)], pace);
+    let (rule, _) = run.volume(0).delegation();
+    drop(planner);
+    let moved = moved?.into_iter().next();
+    Ok(Found {
+        moved: moved.ok_or_else(|| Error::failed("nothing was measured"))?,
+        delegates: rule.map_or(0, |rule| rule.delegates.get()),
+    })
+}
+
+/// The planner with its usual settings, where it decides.
+fn planner(run: &EmulatedRun<'_>, point: &Point) -> Result<Option<Steward>> {
+    if point.layout != Layout::Delegated {
+        return Ok(None);
+    }
+    let options = StewardOptions {
+        window_ns: WINDOW_NS,
+        ..steward_options(&point.machine()?, System::All)
+    };
+    steward(run.shared(0), options).map(Some)
 }

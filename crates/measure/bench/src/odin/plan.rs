@@ -4,11 +4,12 @@ use egeria_engine::AllocationPolicy;
 use egeria_harness::Result;
 use egeria_machine::Machine;
 
-use crate::emulated::{EmulatedRun, machine};
+use crate::emulated::{EmulatedRun, Moved, machine};
 use crate::programs::fio;
 use crate::programs::script::Call;
 
 const PROFILE: &str = "odin-8s";
+const MOST_NODES: usize = 8;
 const MIB: u64 = 1 << 20;
 /// Two sizes of requests, as the slides have.
 pub(super) const LARGE_BYTES: u64 = 2 * MIB;
@@ -23,8 +24,19 @@ pub enum Layout {
     Spread,
     /// In stripes over all nodes.
     Striped,
-    /// In stripes over all nodes, accessed by delegates.
+    /// In stripes over all nodes. The planner decides whether delegates access it, and how many.
     Delegated,
+}
+
+/// Which parts of files threads use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// Each a file of its own.
+    Own,
+    /// All one file, each a part of its own.
+    Parts,
+    /// All the whole of one file, at random: ranges overlap.
+    Whole,
 }
 
 /// Which points are run.
@@ -44,17 +56,24 @@ pub struct Point {
     pub request_bytes: u64,
     /// Whether they read.
     pub reads: bool,
-    /// Whether all threads use one file, each a part of its own.
-    pub shared: bool,
+    /// Which parts of files threads use.
+    pub sharing: Sharing,
     /// Where data lies.
     pub layout: Layout,
+}
+
+/// What one run of a point gave.
+pub(crate) struct Found {
+    pub(crate) moved: Moved,
+    /// Delegates per node in the end; 0 where accesses are direct.
+    pub(crate) delegates: u8,
 }
 
 pub(super) fn points(selection: &Selection) -> Vec<Point> {
     let all = [1, 2, 4, 8].into_iter().flat_map(points_on);
     let is_wanted = |point: &Point| match selection {
         Selection::Nodes(only) => only.is_empty() || only.contains(&point.nodes),
-        Selection::Brief => point.nodes == 8 && point.layout != Layout::Spread,
+        Selection::Brief => point.nodes == MOST_NODES && point.layout != Layout::Spread,
     };
     all.filter(is_wanted).collect()
 }
@@ -65,25 +84,31 @@ fn points_on(nodes: usize) -> Vec<Point> {
         threads,
         request_bytes,
         reads,
-        shared: false,
+        sharing: Sharing::Own,
         layout,
     };
     let mut all = Vec::new();
     for (request_bytes, threads) in [(LARGE_BYTES, 4 * nodes), (SMALL_BYTES, 8 * nodes)] {
         for reads in [false, true] {
-            let delegated = (request_bytes == LARGE_BYTES).then_some(Layout::Delegated);
+            let delegates = request_bytes == LARGE_BYTES && nodes > 1;
+            let delegated = delegates.then_some(Layout::Delegated);
             let layouts = [Layout::OneNode, Layout::Spread, Layout::Striped];
             let layouts = layouts.into_iter().chain(delegated);
             all.extend(layouts.map(|layout| point(request_bytes, threads, reads, layout)));
         }
     }
-    for reads in [false, true] {
+    for reads in [false, true].into_iter().filter(|_| nodes == MOST_NODES) {
         let layouts = [Layout::Striped, Layout::Delegated];
         all.extend(layouts.map(|layout| point(LARGE_BYTES, 1, reads, layout)));
     }
     all.extend([1, 4 * nodes].map(|threads| Point {
-        shared: true,
+        sharing: Sharing::Parts,
         ..point(LARGE_BYTES, threads, false, Layout::Striped)
+    }));
+    let layouts = [Layout::OneNode, Layout::Striped];
+    all.extend(layouts.map(|layout| Point {
+        sharing: Sharing::Whole,
+        ..point(SMALL_BYTES, 8 * nodes, false, layout)
     }));
     all
 }
@@ -96,8 +121,13 @@ impl Point {
         };
         let what = if self.reads { "reads" } else { "writes" };
         let layout = self.layout.name();
+        let of = match self.sharing {
+            Sharing::Own => "",
+            Sharing::Parts => " of one file",
+            Sharing::Whole => " of one file, overlapping",
+        };
         format!(
-            "{} nodes, {layout}: {} threads, {what} of {size}",
+            "{} nodes, {layout}: {} threads, {what} of {size}{of}",
             self.nodes, self.threads
         )
     }
@@ -105,6 +135,8 @@ impl Point {
     /// Host time per machine time: the host must copy what is moved, and wake a thread for each request.
     pub(super) fn dilation(&self) -> f64 {
         match self.request_bytes {
+            // A thread here is woken for each stripe.
+            LARGE_BYTES if self.layout == Layout::Delegated => 32.0 * self.nodes as f64,
             LARGE_BYTES => 16.0 * self.nodes.max(2) as f64 / 2.0,
             _ => 96.0 * self.nodes as f64,
         }
@@ -143,12 +175,16 @@ impl Point {
     /// fio's words for files of these threads; of a shared one, each has a part of its own.
     fn files(&self) -> Vec<String> {
         let bytes = self.file_bytes();
-        let mut words = vec![
-            format!("--size={bytes}"),
-            format!("--numjobs={}", self.threads),
-        ];
-        if self.shared {
+        let mut words = vec![format!("--numjobs={}", self.threads)];
+        let size = match self.sharing {
+            Sharing::Whole => bytes * self.threads as u64,
+            Sharing::Own | Sharing::Parts => bytes,
+        };
+        words.push(format!("--size={size}"));
+        if self.sharing != Sharing::Own {
             words.push("--filename=shared".to_owned());
+        }
+        if self.sharing == Sharing::Parts {
             words.push(format!("--offset_increment={bytes}"));
         }
         words
@@ -163,6 +199,13 @@ impl Point {
                 words.into_iter().chain(writes),
             )])
         };
+        if self.sharing == Sharing::Whole {
+            let bytes = self.file_bytes() * self.threads as u64;
+            return fill(vec![
+                "--filename=shared".to_owned(),
+                format!("--size={bytes}"),
+            ]);
+        }
         if self.layout != Layout::Spread {
             return fill(self.files());
         }

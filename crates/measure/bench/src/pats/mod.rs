@@ -3,6 +3,7 @@
 //!
 //! The limits are those that a steward sets while the programs run, and PATS's is its formula (Eq. 1) or what was learned.
 
+mod gate;
 mod plan;
 mod report;
 
@@ -12,9 +13,10 @@ use egeria_machine::MemoryKind;
 
 use crate::emulated::{EmulatedOptions, EmulatedRun, RunPace, VolumeSetup};
 
+pub use gate::Gate;
 use plan::Found;
-pub use plan::{Control, DramLoad, Point, Selection};
-pub use report::{PatsReport, PatsRow, PatsSummary};
+pub use plan::{Control, DramLoad, FIGURES, Point, Selection};
+pub use report::{ByThreads, NotReproduced, PatsReport, PatsRow, PatsSummary};
 
 /// Memory that the largest run needs.
 const ROOM_BYTES: u64 = 1 << 30;
@@ -28,7 +30,8 @@ pub fn run(options: &EmulatedOptions<'_>, selection: &Selection) -> Result<PatsR
     let points = plan::points(selection);
     let perform = |point: &Point| perform(options, point);
     let found = options.rounds(ROOM_BYTES, &points, Point::words, perform)?;
-    Ok(PatsReport::of(&points, &found, options.rounds))
+    let gate = gate::measure(&options.memory_directory)?;
+    Ok(PatsReport::of(&points, &found, gate, options.rounds))
 }
 
 fn perform(options: &EmulatedOptions<'_>, point: &Point) -> Result<Found> {

@@ -35,13 +35,15 @@ pub enum DramLoad {
     Copy,
     /// Random reads and writes of 1 KiB, nine to one.
     GetSet,
+    /// Random reads of one cache line, one after the other.
+    Latency,
 }
 
 /// One point of a figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// Number of the paper's figure.
-    pub figure: &'static str,
+    /// Numbers of the paper's figures that it is of, as far as a figure has this point; [`OURS`] for none.
+    pub figures: &'static [&'static str],
     pub profile: &'static str,
     /// Threads on persistent memory; 0: the load on DRAM alone.
     pub threads: usize,
@@ -65,69 +67,116 @@ pub enum Selection {
     Brief,
 }
 
+/// A point that no figure of the paper has.
+pub(super) const OURS: &str = "ours";
+/// The paper's figures that are measured.
+pub const FIGURES: [&str; 13] = [
+    "1", "3", "4a", "4b", "5", "6", "7", "8", "10", "11", "12", "13", "14",
+];
+/// What of the paper is not reproduced, and why.
+pub(super) const NOT_REPRODUCED: [(&str, &str); 3] = [
+    ("2, 9", "they are drawings of the machine and of PATS"),
+    (
+        "4a, 11: Memcached itself; 4b: MBW's MEMCPY and DUMB themselves",
+        "only accesses through the file system are charged on an emulated machine, not a program's own loads and stores; fio's reads and \
+         writes on a volume in DRAM stand in: 1 KiB at random for Memcached, 256 KiB in turn as MCBLOCK copies",
+    ),
+    (
+        "6: requests of 64 and 128 bytes",
+        "fio's own computing takes longer than such a request, so they crowd nothing",
+    ),
+];
+
 pub(super) fn points(selection: &Selection) -> Vec<Point> {
     let is_wanted = |point: &Point| match selection {
         Selection::All => true,
-        Selection::Figure(figure) => point.threads == 0 || point.figure == figure,
+        Selection::Figure(figure) => point.threads == 0 || point.figures.contains(&figure.as_str()),
         Selection::Brief => point.is_brief(),
     };
     all_points().into_iter().filter(is_wanted).collect()
 }
 
-/// Those of DRAM alone first.
+/// Writers of 4 KiB together with the copy, on the paper's machine.
+const WRITERS: Point = Point {
+    figures: &["1", "4b", "6", "7", "8", "10", "12", "13"],
+    profile: "optane-1s",
+    threads: 14,
+    request_bytes: 4096,
+    read_share: 0.0,
+    load: DramLoad::Copy,
+    control: Control::None,
+    tolerated_loss: 0.2,
+};
+
+/// The programs on DRAM alone come first.
 fn all_points() -> Vec<Point> {
-    let point = |figure, profile, threads, control| Point {
-        figure,
-        profile,
-        threads,
-        request_bytes: 4096,
-        read_share: 0.0,
-        load: DramLoad::Copy,
-        control,
-        tolerated_loss: 0.2,
+    let mut all = Vec::new();
+    let mut add = |figures: &'static [&'static str], threads: &[usize], point: Point| {
+        all.extend(threads.iter().map(|threads| Point {
+            figures,
+            threads: *threads,
+            ..point
+        }));
     };
-    let mut all = vec![
-        point("1", "optane-1s", 0, Control::None),
-        point("5", "optane-1s-dimc", 0, Control::None),
-        point("4", "optane-1s-3i", 0, Control::None),
-    ];
-    let get_set = |point: Point| Point {
-        load: DramLoad::GetSet,
+    let on = |profile: &'static str| Point { profile, ..WRITERS };
+    let with_load = |load: DramLoad| Point { load, ..WRITERS };
+    let of = |request_bytes: u64| Point {
+        request_bytes,
+        ..WRITERS
+    };
+    let formula = |point: Point| Point {
+        control: Control::Formula,
         ..point
     };
-    all.push(get_set(point("1", "optane-1s", 0, Control::None)));
-    for control in [Control::None, Control::Formula, Control::Learned] {
-        // Figs. 1 and 12: by threads that write, with and without PATS.
-        for threads in [1, 2, 4, 8, 14] {
-            all.push(point("12", "optane-1s", threads, control));
-        }
-        all.push(get_set(point("13", "optane-1s", 14, control)));
+    let learned = |point: Point| Point {
+        control: Control::Learned,
+        ..point
+    };
+    let readers = |point: Point| Point {
+        read_share: 1.0,
+        ..point
+    };
+    for profile in [
+        "optane-1s",
+        "optane-1s-dimc",
+        "optane-1s-2i",
+        "optane-1s-3i",
+    ] {
+        add(&[], &[0], on(profile));
     }
-    for threads in [4, 14] {
-        // Fig. 3: threads that read; Fig. 5: on another controller; Fig. 4: three DIMMs.
-        let reads = point("3", "optane-1s", threads, Control::None);
-        all.push(Point {
-            read_share: 1.0,
-            ..reads
-        });
-        all.push(point("5", "optane-1s-dimc", threads, Control::None));
+    add(&[], &[0], with_load(DramLoad::GetSet));
+    add(&[], &[0], with_load(DramLoad::Latency));
+    add(WRITERS.figures, &[1, 2, 4, 6, 8, 14], WRITERS);
+    add(&["10", "12", "13"], &[1, 2, 4, 6, 8, 14], formula(WRITERS));
+    add(&[OURS], &[1, 2, 4, 8, 14], learned(WRITERS));
+    add(
+        &["3"],
+        &[2, 4, 8, 14],
+        readers(with_load(DramLoad::Latency)),
+    );
+    add(&["5", "7"], &[2, 4, 8, 14], readers(WRITERS));
+    add(&["5"], &[2, 4, 8, 14], readers(on("optane-1s-dimc")));
+    add(&["4a", "11"], &[4, 8, 14], with_load(DramLoad::GetSet));
+    add(&["11"], &[4, 8, 14], formula(with_load(DramLoad::GetSet)));
+    add(&[OURS], &[14], learned(with_load(DramLoad::GetSet)));
+    add(&["8", "13"], &[6, 14], on("optane-1s-2i"));
+    add(&["13"], &[6, 14], formula(on("optane-1s-2i")));
+    add(&["8"], &[6, 14], on("optane-1s-3i"));
+    add(&["6", "10"], &[4, 8, 14], of(256));
+    add(&["6", "10"], &[4, 8, 14], of(1024));
+    add(&["6", "10", "12", "14"], &[1, 2, 4, 8, 14], of(512));
+    add(&["10"], &[14], of(8192));
+    for request_bytes in [256, 1024, 8192] {
+        add(&["10"], &[14], formula(of(request_bytes)));
     }
-    for control in [Control::None, Control::Formula] {
-        all.push(point("4", "optane-1s-3i", 14, control));
-        // Fig. 10: by size of requests.
-        for request_bytes in [512, 1024, 8192] {
-            all.push(Point {
-                request_bytes,
-                ..point("10", "optane-1s", 14, control)
-            });
-        }
-    }
-    // Fig. 14: by the loss that is tolerated.
-    for tolerated_loss in [0.1, 0.3, 0.5] {
-        all.push(Point {
+    add(&["10", "12", "14"], &[1, 2, 4, 8, 14], formula(of(512)));
+    // Fig. 14: what is tolerated, a tenth more and a tenth less.
+    for tolerated_loss in [0.1, 0.3] {
+        let other = Point {
             tolerated_loss,
-            ..point("14", "optane-1s", 14, Control::Formula)
-        });
+            ..of(512)
+        };
+        add(&["14"], &[4, 8, 14], formula(other));
     }
     all
 }
@@ -144,8 +193,8 @@ impl Point {
     /// Whether it is of the summary, or the same with fewer threads.
     fn is_brief(&self) -> bool {
         let usual = self.profile == "optane-1s" && self.load == DramLoad::Copy;
-        let few = self.figure == "12" && matches!(self.threads, 4 | 14);
-        usual && (few || self.threads == 0) && self.control != Control::Learned
+        let few = matches!(self.threads, 0 | 4 | 14) && self.request_bytes == 4096;
+        usual && few && self.read_share == 0.0 && self.control != Control::Learned
     }
 
     pub(super) fn words(&self) -> String {
@@ -183,6 +232,7 @@ impl Point {
         let own: &[&str] = match self.load {
             DramLoad::Copy => &["--rw=rw", "--rwmixread=50", "--bs=256k"],
             DramLoad::GetSet => &["--rw=randrw", "--rwmixread=90", "--bs=1k", "--norandommap"],
+            DramLoad::Latency => &["--rw=randread", "--bs=64", "--norandommap"],
         };
         self.dram(run).endless(own.iter().copied())
     }
@@ -216,7 +266,6 @@ impl Point {
         options.window_ns = WINDOW_MS * 1_000_000;
         options.settings.pats.controller = controller;
         options.settings.pats.tolerated_loss = self.tolerated_loss;
-        options.settings.pats.window_ms = WINDOW_MS;
         steward(run.shared(1), options).map(Some)
     }
 }

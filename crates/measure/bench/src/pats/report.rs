@@ -6,14 +6,16 @@ use egeria_report::chart::Bar;
 use maud::Markup;
 use serde::Serialize;
 
-use super::plan::{Control, DramLoad, Found, Point};
+use super::gate::Gate;
+use super::plan::{Control, DramLoad, Found, NOT_REPRODUCED, Point};
 use crate::colors;
 use crate::experiment::{Column, group, over, page_of, picture, table};
 
 /// One point of a figure: medians over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PatsRow {
-    /// Number of the paper's figure.
+    /// Numbers of the paper's figures that have this point, `ours` for none; with comma and space between. Empty for a
+    /// program on DRAM alone.
     pub figure: String,
     /// The machine's profile.
     pub machine: String,
@@ -27,12 +29,14 @@ pub struct PatsRow {
     pub request_bytes: u64,
     /// Share of these that reads.
     pub read_share: f64,
-    /// `copy` or `get_set`.
+    /// `copy`, `get_set` or `latency`.
     pub dram_load: String,
     /// What it moved, bytes/s of machine time.
     pub dram_bytes_s: f64,
     /// The same, as a share of what it moves alone.
     pub dram_of_alone: f64,
+    /// An access of the program on DRAM in the mean, machine ns.
+    pub dram_access_ns: f64,
     /// What the threads on persistent memory moved, bytes/s of machine time.
     pub pm_bytes_s: f64,
     /// The same, as times what they move without any control.
@@ -44,7 +48,7 @@ pub struct PatsRow {
 }
 
 /// At 14 threads that write 4 KiB, under the formula.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PatsSummary {
     /// The copy on DRAM, as a share of its speed alone.
     pub dram_of_alone: f64,
@@ -56,6 +60,29 @@ pub struct PatsSummary {
     pub fairness: f64,
     /// Learned limits beside the formula's, everywhere; none where no point has both.
     pub learned_of_formula: Option<LearnedOfFormula>,
+    /// The same by threads: where PATS costs, it shows here.
+    pub by_threads: Vec<ByThreads>,
+    /// What asking for admission costs.
+    pub gate: Gate,
+}
+
+/// Threads that write 4 KiB together with the copy, under the formula.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ByThreads {
+    pub threads: usize,
+    /// The copy on DRAM, as a share of its speed alone.
+    pub dram_of_alone: f64,
+    /// The same without any control.
+    pub dram_of_alone_uncontrolled: f64,
+    /// Writes to persistent memory, as times those without control; below 1 where PATS costs.
+    pub pm_gain: f64,
+}
+
+/// Of the paper, what is not measured here.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct NotReproduced {
+    pub figures: &'static str,
+    pub because: &'static str,
 }
 
 /// What learned limits give, as times what the formula's give: the least of all points that have both.
@@ -75,6 +102,9 @@ pub struct PatsReport {
     /// What counts most; none where its points were left out.
     pub summary: Option<PatsSummary>,
     pub rows: Vec<PatsRow>,
+    /// Figures of the paper that the medium was made with: these are no predictions.
+    pub calibrated_on: &'static str,
+    pub not_reproduced: Vec<NotReproduced>,
     /// Where the figures come from.
     pub emulated: bool,
     /// Rounds the medians are over.
@@ -83,7 +113,12 @@ pub struct PatsReport {
 }
 
 impl PatsReport {
-    pub(super) fn of(points: &[Point], found: &[Vec<Found>], rounds: usize) -> PatsReport {
+    pub(super) fn of(
+        points: &[Point],
+        found: &[Vec<Found>],
+        gate: Gate,
+        rounds: usize,
+    ) -> PatsReport {
         let dram = |index: usize| over(&found[index], |found| found.dram.bytes_s());
         let pm = |index: usize| over(&found[index], |found| found.persistent.bytes_s());
         let position = |is_it: &dyn Fn(&Point) -> bool| points.iter().position(is_it);
@@ -100,7 +135,7 @@ impl PatsReport {
             });
             let limit = found[index].last().and_then(|found| found.limit);
             PatsRow {
-                figure: point.figure.to_owned(),
+                figure: point.figures.join(", "),
                 machine: point.profile.to_owned(),
                 control: match point.control {
                     Control::None => "none",
@@ -115,10 +150,12 @@ impl PatsReport {
                 dram_load: match point.load {
                     DramLoad::Copy => "copy",
                     DramLoad::GetSet => "get_set",
+                    DramLoad::Latency => "latency",
                 }
                 .to_owned(),
                 dram_bytes_s: dram(index),
                 dram_of_alone: alone.map_or(1.0, |alone| dram(index) / dram(alone)),
+                dram_access_ns: over(&found[index], |found| found.dram.access_ns),
                 pm_bytes_s: pm(index),
                 pm_gain: uncontrolled.map_or(1.0, |other| match point.threads {
                     0 => 1.0,
@@ -130,8 +167,12 @@ impl PatsReport {
         };
         let rows: Vec<PatsRow> = points.iter().enumerate().map(row).collect();
         PatsReport {
-            summary: summary(&rows),
+            summary: summary(&rows, gate),
             rows,
+            calibrated_on: CALIBRATED_ON,
+            not_reproduced: NOT_REPRODUCED
+                .map(|(figures, because)| NotReproduced { figures, because })
+                .to_vec(),
             emulated: true,
             rounds,
         }
@@ -161,6 +202,10 @@ impl PatsReport {
             (">on DRAM", |row| row.dram_load.clone()),
             (">DRAM GB/s", |row| format!("{:.2}", row.dram_bytes_s / 1e9)),
             (">of alone", |row| format!("{:.2}", row.dram_of_alone)),
+            (">DRAM ns", |row| match row.dram_load.as_str() {
+                "latency" => format!("{:.0}", row.dram_access_ns),
+                _ => "–".to_owned(),
+            }),
             (">PM GB/s", |row| format!("{:.2}", row.pm_bytes_s / 1e9)),
             (">gain", |row| format!("{:.2}", row.pm_gain)),
             (">fairness", |row| format!("{:.2}", row.fairness)),
@@ -170,8 +215,9 @@ impl PatsReport {
 
     fn words(&self) -> String {
         let head = format!(
-            "Emulated machines, medians of {} rounds; nothing was measured on persistent memory.",
-            self.rounds
+            "Emulated machines, medians of {} rounds; nothing was measured on persistent memory. {CALIBRATED_ON} {}",
+            self.rounds,
+            not_reproduced_words()
         );
         match &self.summary {
             None => head,
@@ -189,14 +235,14 @@ impl PatsReport {
                     all.dram_of_alone_uncontrolled * 100.0,
                     all.pm_gain,
                     all.fairness
-                )
+                ) + &all.more_words()
             }
         }
     }
 
     /// The figure for other pages.
     pub fn picture(&self) -> Markup {
-        let is_shown = |row: &&PatsRow| row.figure == "12" && row.control != "learned";
+        let is_shown = |row: &&PatsRow| row.is_usual() && row.control != "learned";
         let rows: Vec<&PatsRow> = self.rows.iter().filter(is_shown).collect();
         let threads: BTreeSet<usize> = rows.iter().map(|row| row.threads).collect();
         let bar = |row: &&PatsRow| Bar {
@@ -235,20 +281,72 @@ impl PatsReport {
     }
 }
 
-fn summary(rows: &[PatsRow]) -> Option<PatsSummary> {
-    let find = |control: &str| {
-        rows.iter().find(|row| {
-            let usual = row.threads == 14 && row.request_bytes == 4096 && row.read_share == 0.0;
-            usual && row.figure == "12" && row.control == control
-        })
+/// What profiles of the paper's machine were made with (see `optane-1s.toml` and its kin).
+const CALIBRATED_ON: &str = "The medium was made with PATS's Figs. 1, 3, 4, 5, 7 and 8b and the peaks of §V-B: these are inputs, \
+                             what a limit changes is not.";
+
+fn not_reproduced_words() -> String {
+    let words = NOT_REPRODUCED.map(|(figures, because)| format!("Fig. {figures}: {because}"));
+    format!("Not reproduced: {}.", words.join("; "))
+}
+
+impl PatsRow {
+    /// Writers of 4 KiB together with the copy, on the paper's machine.
+    fn is_usual(&self) -> bool {
+        let requests = (self.request_bytes, self.read_share) == (4096, 0.0);
+        let place = (self.machine.as_str(), self.dram_load.as_str()) == ("optane-1s", "copy");
+        requests && place && self.threads > 0
+    }
+}
+
+impl PatsSummary {
+    fn more_words(&self) -> String {
+        let by_threads = self.by_threads.iter().map(|all| {
+            format!(
+                "{}: {:.0} % ({:.0} % without), {:.2} times",
+                all.threads,
+                all.dram_of_alone * 100.0,
+                all.dram_of_alone_uncontrolled * 100.0,
+                all.pm_gain
+            )
+        });
+        let by_threads: Vec<String> = by_threads.collect();
+        format!(
+            " By threads, the copy and what they write: {}. Asking for admission takes {:.0} ns, which is {:.2} % of the machine's \
+             CPU time at 14 threads (the paper: below 1 %).",
+            by_threads.join("; "),
+            self.gate.ask_ns,
+            self.gate.cpu_share * 100.0
+        )
+    }
+}
+
+fn summary(rows: &[PatsRow], gate: Gate) -> Option<PatsSummary> {
+    let find = |control: &str, threads: usize| {
+        let is_it = |row: &&PatsRow| {
+            let control = row.control == control && row.tolerated_loss == 0.2;
+            row.is_usual() && control && row.threads == threads
+        };
+        rows.iter().find(is_it)
     };
-    let (none, formula) = (find("none")?, find("formula")?);
+    let by_threads = [1, 2, 4, 6, 8, 14].into_iter().filter_map(|threads| {
+        let (none, formula) = (find("none", threads)?, find("formula", threads)?);
+        Some(ByThreads {
+            threads,
+            dram_of_alone: formula.dram_of_alone,
+            dram_of_alone_uncontrolled: none.dram_of_alone,
+            pm_gain: formula.pm_gain,
+        })
+    });
+    let (none, formula) = (find("none", 14)?, find("formula", 14)?);
     Some(PatsSummary {
         dram_of_alone: formula.dram_of_alone,
         dram_of_alone_uncontrolled: none.dram_of_alone,
         pm_gain: formula.pm_gain,
         fairness: formula.fairness,
         learned_of_formula: learned_of_formula(rows),
+        by_threads: by_threads.collect(),
+        gate: gate.at(formula.pm_bytes_s / formula.request_bytes as f64),
     })
 }
 
@@ -256,7 +354,7 @@ fn learned_of_formula(rows: &[PatsRow]) -> Option<LearnedOfFormula> {
     let is_same = |one: &PatsRow, other: &PatsRow| {
         let load = one.dram_load == other.dram_load && one.threads == other.threads;
         let requests = one.request_bytes == other.request_bytes;
-        let place = (&one.figure, &one.machine) == (&other.figure, &other.machine);
+        let place = one.machine == other.machine;
         let mix = one.read_share == other.read_share;
         load && requests && place && mix && one.tolerated_loss == other.tolerated_loss
     };
@@ -282,7 +380,7 @@ fn learned_of_formula(rows: &[PatsRow]) -> Option<LearnedOfFormula> {
 mod tests {
     use super::*;
     use crate::emulated::Moved;
-    use crate::pats::plan::{Selection, points};
+    use crate::pats::plan::{FIGURES, OURS, Selection, points};
 
     /// As many bytes as the paper has it, roughly.
     fn found(point: &Point) -> Found {
@@ -304,8 +402,8 @@ mod tests {
     fn the_summary_compares_fourteen_writers_with_no_control() {
         let points = points(&Selection::All);
         let all: Vec<Vec<Found>> = points.iter().map(|point| vec![found(point)]).collect();
-        let report = PatsReport::of(&points, &all, 1);
-        let summary = report.summary.expect("all points are there");
+        let report = PatsReport::of(&points, &all, Gate::default(), 1);
+        let summary = report.summary.as_ref().expect("all points are there");
         assert!((summary.dram_of_alone - 1.0).abs() < 1e-9);
         assert!((summary.dram_of_alone_uncontrolled - 0.5 / 7.0).abs() < 1e-9);
         assert!((summary.pm_gain - 2.0).abs() < 1e-9 && (summary.fairness - 0.95).abs() < 1e-9);
@@ -314,5 +412,31 @@ mod tests {
         let limits = report.rows.iter().filter(|row| row.limit.is_some());
         assert!(limits.clone().all(|row| row.control != "none") && limits.count() > 0);
         assert!(report.page().contains("14 writers") && report.table().contains("get_set"));
+        let by_threads: Vec<_> = summary.by_threads.iter().map(|all| all.threads).collect();
+        assert_eq!(by_threads, [1, 2, 4, 6, 8, 14]);
+    }
+
+    #[test]
+    fn each_figure_has_points_and_no_point_is_there_twice() {
+        let all = points(&Selection::All);
+        for figure in FIGURES {
+            let of_it = all.iter().filter(|point| point.figures.contains(&figure));
+            assert!(of_it.count() >= 3, "{figure}");
+        }
+        for (index, point) in all.iter().enumerate() {
+            let named = point.figures.iter();
+            assert!(
+                named
+                    .clone()
+                    .all(|figure| *figure == OURS || FIGURES.contains(figure))
+            );
+            let is_same = |other: &Point| {
+                Point {
+                    figures: point.figures,
+                    ..*other
+                } == *point
+            };
+            assert!(!all[..index].iter().any(is_same), "{point:?}");
+        }
     }
 }

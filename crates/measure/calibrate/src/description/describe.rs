@@ -14,24 +14,19 @@
 
 use std::collections::BTreeMap;
 
+use egeria_machine::curves::{
+    Crowd, MIN_BYTES_S, MIN_SHARE, bandwidth, curve, mix_curve, mix_factor, rounded,
+};
 use egeria_machine::{Cache, CpuId, Hardware, MAX_MEMORIES, Machine, Memory, NodeId};
 use egeria_stats::statistics::median;
 
 use crate::LINE_BYTES;
 use crate::figures::{Calibration, Latency, MeasuredMemory, Stream};
 
-/// Least share that a curve or factor may say.
-pub(crate) const MIN_SHARE: f64 = 1e-6;
-/// Least bandwidth that a file may say, bytes/s.
-const MIN_BYTES_S: f64 = 1.0;
 /// Most lines in flight that are written down.
 const MAX_LINES: f64 = 4096.0;
-/// Threads that together get less than this share of as many times as much as one are held up by the medium.
-const HELD_UP: f64 = 0.97;
 /// Most that another node's threads may take longer.
 const MAX_TIMES: f64 = 100.0;
-/// Least and most that a point of a mix curve may say.
-const MIX_FACTORS: [f64; 2] = [0.01, 2.0];
 
 impl Calibration {
     /// The machine that was measured, with what was found of its memories, caches and the ways between its nodes.
@@ -68,9 +63,9 @@ impl Calibration {
     fn memory(&self, machine: &Machine, index: usize, of: &MeasuredMemory) -> Option<Memory> {
         let home = self.nearest(machine, of.node)?;
         let streams = self.streams_of(home, index);
-        let (read_bytes_s, read_curve) = curve(&streams, |stream| stream.read_bytes_s);
-        let (write_bytes_s, write_curve) =
-            curve(&streams, |stream| stream.nontemporal_write_bytes_s);
+        let crowds = self.crowds(home, index);
+        let (read_bytes_s, read_curve) = curve(&crowds, |crowd| crowd.read_bytes_s);
+        let (write_bytes_s, write_curve) = curve(&crowds, |crowd| crowd.write_bytes_s);
         let one = streams.iter().find(|stream| stream.threads == 1)?;
         let latency = self.latency(home, index)?;
         let [read_factor, write_factor] = self.remote_factors(machine, index, home);
@@ -142,45 +137,25 @@ impl Calibration {
     }
 
     /// What is left of a memory while half of the bytes are written, from each of these nodes: the middle of all; none where
-    /// nothing is lost or won. Of several threads, for one alone keeps fewer accesses on their way.
+    /// nothing is lost or won.
     fn mix_curve(&self, memory: usize, from: &[NodeId]) -> Vec<[f64; 2]> {
-        const HALF: f64 = 0.5;
-        // Medians of measurements are no closer than this.
-        const SAME: f64 = 0.02;
-        let left = |from: &NodeId| {
-            let streams = self.streams_of(*from, memory);
-            let one = streams.iter().find(|stream| stream.threads == 1)?;
-            let is_held_up = |bytes_s: f64, alone: f64, threads: u32| {
-                bytes_s < HELD_UP * f64::from(threads) * alone
-            };
-            // Where more threads still read or write more, what they do at once says nothing of the medium.
-            let is_full = |stream: &&&Stream| {
-                is_held_up(stream.read_bytes_s, one.read_bytes_s, stream.threads)
-                    && is_held_up(
-                        stream.nontemporal_write_bytes_s,
-                        one.nontemporal_write_bytes_s,
-                        stream.threads,
-                    )
-            };
-            let crowds: Vec<&Stream> = (streams.iter().copied())
-                .filter(|stream| stream.threads > 1)
-                .collect();
-            // The more threads, the less it matters who happens to read and who to write.
-            let full = crowds.iter().filter(is_full).copied();
-            let most = full.max_by_key(|stream| stream.threads);
-            let by_mixed =
-                |one: &&Stream, other: &&Stream| one.mixed_bytes_s.total_cmp(&other.mixed_bytes_s);
-            let most = most.or_else(|| crowds.iter().copied().max_by(by_mixed))?;
-            let apart = HALF / most.read_bytes_s + HALF / most.nontemporal_write_bytes_s;
-            Some(most.mixed_bytes_s * apart).filter(|left| left.is_finite())
-        };
+        let left = |from: &NodeId| mix_factor(&self.crowds(*from, memory));
         let all: Vec<f64> = from.iter().filter_map(left).collect();
-        match median(&all).map(rounded) {
-            Some(left) if (left - 1.0).abs() > SAME => {
-                vec![[HALF, left.clamp(MIX_FACTORS[0], MIX_FACTORS[1])]]
-            }
-            _ => Vec::new(),
-        }
+        mix_curve(median(&all))
+    }
+
+    /// What threads of a node got of a memory, by their number.
+    fn crowds(&self, from: NodeId, memory: usize) -> Vec<Crowd> {
+        let crowd = |stream: &Stream| Crowd {
+            threads: stream.threads,
+            read_bytes_s: stream.read_bytes_s,
+            write_bytes_s: stream.nontemporal_write_bytes_s,
+            mixed_bytes_s: stream.mixed_bytes_s,
+        };
+        self.streams_of(from, memory)
+            .into_iter()
+            .map(crowd)
+            .collect()
     }
 
     /// The node itself when its CPUs were used, else the one at the least distance whose were.
@@ -307,47 +282,6 @@ fn stand_on_own_cpus(machine: &mut Machine) {
     machine.emulated = None;
 }
 
-/// So many digits as were measured; more would only look so.
-pub(crate) fn rounded(value: f64) -> f64 {
-    if value <= 0.0 {
-        return 0.0;
-    }
-    let unit = 10_f64.powi(value.log10().floor() as i32 - 3);
-    // Divides by a whole number where it can: 0.904 and not 0.9040000000000001.
-    if unit < 1.0 {
-        (value / unit).round() / (1.0 / unit).round()
-    } else {
-        (value / unit).round() * unit
-    }
-}
-
-/// A bandwidth as a file may say it, bytes/s.
-pub(crate) fn bandwidth(bytes_s: f64) -> f64 {
-    rounded(bytes_s).max(MIN_BYTES_S)
-}
-
-/// The most that was got, and the share of it that is left with more threads than got it, or with fewer where these did not get
-/// as many times as much as one.
-fn curve(streams: &[&Stream], of: fn(&Stream) -> f64) -> (f64, Vec<(u32, f64)>) {
-    let most = streams.iter().map(|stream| of(stream)).fold(0.0, f64::max);
-    let best = streams.iter().position(|stream| of(stream) >= most);
-    let one = streams.iter().find(|stream| stream.threads == 1);
-    let one = one.map_or(0.0, |stream| of(stream));
-    let most = most.max(MIN_BYTES_S);
-    let is_held_up = |stream: &Stream| of(stream) < HELD_UP * f64::from(stream.threads) * one;
-    let points = streams.iter().enumerate();
-    let points = points
-        .filter(|(position, stream)| *position >= best.unwrap_or(0) || is_held_up(stream))
-        .map(|(_, stream)| stream);
-    let point = |stream: &&Stream| {
-        (
-            stream.threads,
-            rounded(of(stream) / most).clamp(MIN_SHARE, 1.0),
-        )
-    };
-    (bandwidth(most), points.map(point).collect())
-}
-
 /// Lines on their way when one thread gets so much and waits so long for each.
 fn lines(bytes_s: f64, latency_ns: f64) -> f64 {
     bytes_s * latency_ns / 1e9 / LINE_BYTES as f64
@@ -389,20 +323,5 @@ mod tests {
             lines[0].contains("node 1 has 10: of the last 2"),
             "{lines:?}"
         );
-    }
-
-    #[test]
-    fn figures_have_four_digits() {
-        for (value, expected) in [
-            (9_074_826_917.531_391, 9_075_000_000.0),
-            (549.115_788, 549.1),
-            (0.904_807_8, 0.9048),
-            (1.0, 1.0),
-            (99_996.0, 100_000.0),
-            (0.0, 0.0),
-            (-1.0, 0.0),
-        ] {
-            assert_eq!(rounded(value), expected);
-        }
     }
 }

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use egeria_machine::curves::{MIN_SHARE, bandwidth, rounded};
 use egeria_machine::{Link, Machine, NodeId, Route};
 use egeria_stats::statistics::median;
 
-use crate::description::describe::{MIN_SHARE, bandwidth, rounded};
 use crate::description::ways::{Both, Flows, Found, Way};
 use crate::figures::{Calibration, NodeFlow, Stream};
 

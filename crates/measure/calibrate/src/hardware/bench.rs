@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use egeria_machine::curves::thread_counts;
 use egeria_machine::{CpuId, Machine};
 use egeria_stats::rng::Rng;
 
@@ -18,7 +19,7 @@ use crate::host::cores::{self, CpuNode};
 use crate::host::modules::Modules;
 use crate::host::room;
 use crate::meter::{CpuSubject, Meter, Subject};
-use crate::schedule::{Cell, FlowCell, Operation, Together, WaitCell, thread_counts};
+use crate::schedule::{Cell, FlowCell, Operation, Together, WaitCell};
 use crate::{CalibrateError, LINE_BYTES, Options};
 
 /// Shortest time in which something is measured.

@@ -76,7 +76,8 @@ pub(crate) fn cpus_of(nodes: &[CpuNode], [one, other]: [FlowCell; 2]) -> [&[CpuI
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{Together, pairs, thread_counts, waits};
+    use crate::schedule::{Together, pairs, waits};
+    use egeria_machine::curves::thread_counts;
 
     /// Which CPUs are a core, by how many cores there are and how many threads each has.
     type Numbering = fn(u16, u16) -> Vec<Vec<u16>>;

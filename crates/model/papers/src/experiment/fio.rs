@@ -50,14 +50,6 @@ pub(super) fn figure_5(stage: &Stage, results: &mut Results) -> Result<()> {
                 let outcome = stage.run(&machine, &workload, &system)?;
                 let bandwidth = weighted(&outcome, read_share, READ_WEIGHT);
                 results.set(figure, mix, system.name, bandwidth);
-                let last = outcome.windows.last().and_then(|last| last.nodes.last());
-                let there = last.map_or(0.0, |node| f64::from(node.threads));
-                results.set(
-                    &format!("{figure} threads on node 1"),
-                    mix,
-                    system.name,
-                    there,
-                );
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The experiments of the papers, run in the model.
 //!
 //! What the papers say of a workload is taken from them. What they do not say is assumed, and noted in
-//! `workloads/*.toml`. Nothing here is chosen to meet a figure.
+//! `workloads/*.toml`. Some of it was chosen with results in view: docs/explanation/papers.md says what.
 
 pub(crate) mod asymsched;
 pub(crate) mod beyond;

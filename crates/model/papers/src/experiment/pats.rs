@@ -1,7 +1,6 @@
 //! PATS's machine: a copy in DRAM next to threads that access persistent memory. Figs. 1 and 3 to 14.
 
 use egeria_machine::Machine;
-use egeria_machine::costs::AccessCosts;
 use egeria_policy::planner::System;
 use egeria_sim::{Options, Pattern, Workload};
 
@@ -138,8 +137,7 @@ pub(super) fn curves(stage: &Stage, results: &mut Results) -> Result<()> {
     latency(stage, &machine, results)
 }
 
-/// Loads that wait for DRAM one after the other, next to writers that PATS schedules: loads/s. Also the share of a
-/// copied array that the cache cannot hold.
+/// Loads that wait for DRAM one after the other, next to writers that PATS schedules: loads/s.
 fn loads(stage: &Stage, machine: &Machine, results: &mut Results) -> Result<()> {
     let writers = Series::writes(DEFAULT, 4096);
     let mut points = Vec::new();
@@ -149,9 +147,6 @@ fn loads(stage: &Stage, machine: &Machine, results: &mut Results) -> Result<()> 
         points.push((f64::from(threads), outcome.groups[COPY].operations_s));
     }
     results.set_curve("P11", "loads", points);
-    let array = &workload(stage, &writers, 0)?.files[0];
-    let cached = AccessCosts::of(machine).cached_share(0, array.bytes as f64);
-    results.set("P table", "MBW", "missed", 1.0 - cached);
     Ok(())
 }
 

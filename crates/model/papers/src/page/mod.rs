@@ -165,7 +165,7 @@ fn numbers(rows: &[&Row]) -> Markup {
 }
 
 fn kept(rows: &[&Row]) -> Markup {
-    let verdict = |row: &Row| verdict(row.held, "kept", "NOT kept");
+    let verdict = |row: &Row| judgment(row.own_setting, row.held, "kept", "NOT kept");
     judged(rows, ["bound", ""], verdict)
 }
 
@@ -189,11 +189,21 @@ fn held(rows: &[&OrderingRow]) -> Markup {
             text(row.id.clone()),
             text(row.item.clone()),
             number(format!("{:.2}", row.model)),
-            verdict(row.held, "holds", "does NOT hold"),
+            judgment(row.own_setting, row.held, "holds", "does NOT hold"),
         ]
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
     table(&["id", "ordering", "model, least ratio", ""], &rows)
+}
+
+/// What is in a setting of our own is not counted, held or not.
+fn judgment(own_setting: bool, is_held: bool, yes: &str, no: &str) -> Cell {
+    if own_setting {
+        let word = if is_held { yes } else { no };
+        text(format!("own setting, not counted: {word}"))
+    } else {
+        verdict(is_held, yes, no)
+    }
 }
 
 fn listed(rows: &[Listed]) -> Markup {
@@ -226,7 +236,7 @@ fn tables(report: &Report) -> Markup {
             numbers(&settings),
         ),
         (
-            "What the model is calibrated on, not counted",
+            "What the model is calibrated on, and quotients of it, not counted",
             inputs.len(),
             listed(inputs),
         ),
@@ -240,7 +250,7 @@ fn tables(report: &Report) -> Markup {
         footer {
             p {
                 "+40.5 % in a paper is 1.405 here, a drop by 90 % is 0.1. An ordering holds when the least of its ratios is \
-                 above 1; what is similar, when all are within 10 %."
+                 above 1; what is similar, when all are within 10 %; what is close, when none is more than 10 % below."
             }
         }
     }

@@ -3,6 +3,7 @@
 //! All systems get the same data at the same places. What counts is what threads get after some windows, in a geometric
 //! mean over all threads: a group that gets twice as much outweighs one of as many threads that gets half.
 
+pub mod placement;
 mod published;
 mod random;
 

@@ -120,6 +120,7 @@ impl Scene {
             bytes: bytes.min(MAX_GROUP_BYTES / files_count as f64) as u64,
             node: None,
             nodes,
+            in_turn: false,
             medium: if is_memory {
                 MediumKind::Memory
             } else {

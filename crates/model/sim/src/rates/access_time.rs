@@ -1,6 +1,6 @@
 //! What accesses take next to one crowd. Each is computed once: threads of a node share most of theirs.
 
-use egeria_machine::costs::{Access, Crowd, Place};
+use egeria_machine::costs::{Access, Beside, Crowd, Place};
 
 use crate::rates::model::Model;
 
@@ -19,12 +19,35 @@ pub(crate) struct AccessTime {
     pub(crate) line_ns: f64,
 }
 
+/// Delegated operations at a resource: a memory, a link, or the delegates of a node.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Delegated {
+    /// In the mean at once.
+    pub(crate) present: f64,
+    /// Threads whose operations use it.
+    pub(crate) callers: f64,
+}
+
+impl Delegated {
+    /// Operations that one of the callers finds there: as many as the others have there in the mean (Schweitzer's
+    /// approximation of mean value analysis).
+    pub(crate) fn found(self) -> f64 {
+        if self.callers > 1.0 {
+            self.present * (self.callers - 1.0) / self.callers
+        } else {
+            0.0
+        }
+    }
+}
+
 /// What accesses of a model's memories take next to one crowd.
 pub(crate) struct AccessTimes<'a> {
     model: &'a Model,
     crowd: Crowd,
     /// [`AccessCosts::path_ns`](egeria_machine::costs::AccessCosts::path_ns) by node of the thread and by memory.
     paths_ns: Vec<f64>,
+    /// Delegated operations at each resource.
+    pub(crate) delegated: Vec<Delegated>,
     /// What is known by now, by memory.
     known: Vec<Vec<(Way, Access, AccessTime)>>,
 }
@@ -34,6 +57,8 @@ pub(crate) struct AccessTimes<'a> {
 struct Way {
     is_remote: bool,
     path_ns: f64,
+    /// Threads at the memory, itself included.
+    accessors: f64,
 }
 
 impl<'a> AccessTimes<'a> {
@@ -46,6 +71,7 @@ impl<'a> AccessTimes<'a> {
             model,
             crowd,
             paths_ns: pairs.map(path_ns).collect(),
+            delegated: vec![Delegated::default(); model.turn_resource(0)],
             known: vec![Vec::new(); costs.places.len()],
         }
     }
@@ -63,10 +89,17 @@ impl<'a> AccessTimes<'a> {
 
     /// What an access takes.
     pub(crate) fn of(&mut self, access: &Access) -> AccessTime {
+        self.together(access, 1.0)
+    }
+
+    /// What an access takes that is one of this number at once.
+    pub(crate) fn together(&mut self, access: &Access, accesses: f64) -> AccessTime {
         let places = &self.model.costs.places;
+        let accessors = self.crowd.accessors[access.place].max(accesses);
         let way = Way {
             is_remote: access.home != places[access.place].node,
             path_ns: self.paths_ns[access.home * places.len() + access.place],
+            accessors,
         };
         let known = &mut self.known[access.place];
         let is_same = |other: &Access| {
@@ -79,7 +112,10 @@ impl<'a> AccessTimes<'a> {
         }
         let (costs, crowd) = (&self.model.costs, &self.crowd);
         let wait_ns = crowd.wait_ns(&costs.places[access.place].queues);
-        let accessors = crowd.accessors[access.place];
+        let beside = Beside {
+            accessors,
+            ..crowd.beside(access.place)
+        };
         let unwaited_ns = costs.access_ns(access, accessors, 0.0);
         let time = AccessTime {
             time_ns: if wait_ns > 0.0 {
@@ -88,7 +124,7 @@ impl<'a> AccessTimes<'a> {
                 unwaited_ns
             },
             unwaited_ns,
-            service_ns: costs.service_ns(access, crowd.beside(access.place)),
+            service_ns: costs.service_ns(access, beside),
             lines: costs.lines_on_their_way(access),
             line_ns: costs.line_ns(access),
         };

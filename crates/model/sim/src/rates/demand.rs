@@ -89,8 +89,8 @@ pub(crate) struct AtMemory {
     /// Time that each is on its way without contention, ns.
     pub(crate) line_ns: f64,
     pub(crate) kind: AccessKind,
-    /// A delegate does it.
-    pub(crate) delegated: bool,
+    /// Delegates that do it at once; 0: the thread itself does it.
+    pub(crate) delegates: f64,
 }
 
 /// An operation of a thread in the mean.
@@ -104,6 +104,17 @@ pub(crate) struct Operation {
     pub(crate) at_memory_ns: f64,
     pub(crate) at: Vec<AtMemory>,
     pub(crate) flow: Flow,
+    /// Time that its delegated parts spend at each resource, waiting for others included, ns. Kept, so that no memory
+    /// is allocated for the next.
+    pub(crate) delegated_ns: Vec<f64>,
+    /// What one delegated operation takes of each resource.
+    of_one: Vec<f64>,
+}
+
+impl AtMemory {
+    pub(crate) fn is_delegated(&self) -> bool {
+        self.delegates > 0.0
+    }
 }
 
 impl Operation {
@@ -126,6 +137,8 @@ impl Operation {
         self.at_memory_ns = 0.0;
         self.at.clear();
         self.flow.uses.clear();
+        self.delegated_ns.clear();
+        self.delegated_ns.resize(model.turn_resource(0), 0.0);
         let written = 1.0 + demand.write_overhead;
         for (kind, missed) in [
             (AccessKind::Read, 1.0 - cached),
@@ -183,7 +196,7 @@ impl Operation {
                 lines_moved: share * access.lines(),
                 line_ns: each.line_ns,
                 kind,
-                delegated: false,
+                delegates: 0.0,
             });
         }
     }
@@ -202,6 +215,14 @@ impl Operation {
         let all: f64 = shares.iter().sum();
         let stripes = demand.request_bytes.div_ceil(control.stripe_bytes) as f64;
         let mut slowest_ns: f64 = 0.0;
+        let first_use = self.flow.uses.len();
+        let parts = shares.iter().filter(|share| **share > 0.0);
+        let at_once_at = |share: f64| {
+            let stripes_there = (stripes * share / all).max(1.0);
+            stripes_there.min(f64::from(control.delegates))
+        };
+        let at_once: f64 = parts.map(|share| at_once_at(*share)).sum();
+        let at_once = at_once.min(stripes);
         for (place, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
             // An operation of few stripes has a part on few nodes.
             let part = share / all;
@@ -218,15 +239,18 @@ impl Operation {
                 pattern: Pattern::Sequential,
                 at_once: false,
             };
-            let each = times.of(&access);
+            let delegates = pieces.min(f64::from(control.delegates));
+            let each = times.together(&access, delegates);
             let often = all * missed * chance;
-            let copied_ns = self.buffer(model, demand, (kind, host, bytes), often, times);
+            let buffer = (kind, host, bytes);
+            let copied_ns = self.buffer(model, demand, buffer, (often, at_once), times);
             let time_ns = each.time_ns + copied_ns + model.costs.path_ns(demand.home, host);
             self.uses(
                 model.memory_resource(place),
                 often * each.service_ns / NS_PER_S,
             );
-            let work_ns = time_ns + pieces * control.handover_ns;
+            // Each of its jobs asks once whether fewer delegates are at work than may be.
+            let work_ns = time_ns + pieces * control.handover_ns + delegates * control.turn_ns;
             let delegate_s = often * work_ns / NS_PER_S;
             self.uses(model.delegate_resource(host), delegate_s);
             self.uses(model.core_resource(host), delegate_s);
@@ -235,31 +259,63 @@ impl Operation {
                 self.uses(lane, often * bytes as f64);
             }
             // The delegates of a node share its pieces.
-            slowest_ns = slowest_ns.max(work_ns / pieces.min(f64::from(control.delegates)));
+            slowest_ns = slowest_ns.max(work_ns / delegates);
             self.at.push(AtMemory {
                 place,
                 time_ns: often * time_ns,
-                unwaited_ns: 0.0,
-                lines: each.lines,
+                unwaited_ns: often * (each.unwaited_ns + copied_ns),
+                // While the buffer is copied, no line of the data is on its way.
+                lines: each.lines * each.time_ns / time_ns.max(1e-9),
                 lines_moved: often * access.lines(),
                 line_ns: each.line_ns,
                 kind,
-                delegated: true,
+                delegates,
             });
         }
         // The thread hands its pieces over one after the other; delegates begin with the first.
         let handing_ns = stripes * control.handover_ns;
-        self.away_ns += all * missed * slowest_ns.max(handing_ns);
+        let often = all * missed;
+        let passing_ns = self.passing_ns(model, control, (first_use, often), times);
+        self.away_ns += often * slowest_ns.max(handing_ns).max(passing_ns);
     }
 
-    /// The other end of a delegate's copy: the buffer of the thread that asked, in DRAM of its node. Time that it adds
-    /// per access, ns.
+    /// Delegates move all pieces of one operation at once, line by line in turn. So it takes no less than the memory, link
+    /// or delegates that take longest for all of them, and for the operations of other threads that are there before it,
+    /// ns. Uses from `first_use` on are those of `often` operations.
+    fn passing_ns(
+        &mut self,
+        model: &Model,
+        control: &Control,
+        (first_use, often): (usize, f64),
+        times: &AccessTimes<'_>,
+    ) -> f64 {
+        self.of_one.clear();
+        self.of_one.resize(times.delegated.len(), 0.0);
+        for (resource, amount) in &self.flow.uses[first_use..] {
+            if let Some(of_one) = self.of_one.get_mut(*resource) {
+                *of_one += amount / often.max(1e-12);
+            }
+        }
+        let mut longest_ns: f64 = 0.0;
+        let delegates = f64::from(control.delegates);
+        let resources = self.of_one.iter().enumerate();
+        for (resource, amount) in resources.skip(model.memory_resource(0)) {
+            let alone_ns = amount / model.capacity(resource, delegates) * NS_PER_S;
+            let passing_ns = alone_ns * (1.0 + times.delegated[resource].found());
+            self.delegated_ns[resource] += often * passing_ns;
+            longest_ns = longest_ns.max(passing_ns);
+        }
+        longest_ns
+    }
+
+    /// The other end of a delegate's copy: the buffer of the thread that asked, in DRAM of its node, which `at_once`
+    /// delegates copy at once. Time that it adds per access, ns.
     fn buffer(
         &mut self,
         model: &Model,
         demand: &Demand,
         (kind, host, bytes): (AccessKind, usize, u64),
-        often: f64,
+        (often, at_once): (f64, f64),
         times: &mut AccessTimes<'_>,
     ) -> f64 {
         let Some(place) = model.place_of(demand.home, MediumKind::Memory) else {
@@ -277,7 +333,7 @@ impl Operation {
             pattern: Pattern::Sequential,
             at_once: true,
         };
-        let each = times.of(&access);
+        let each = times.together(&access, at_once);
         self.uses(
             model.memory_resource(place),
             often * each.service_ns / NS_PER_S,
@@ -293,12 +349,15 @@ impl Operation {
     /// up as the sides of a right angle do (OptaneStudy, 17-numa, one thread).
     fn pass_each_other(&mut self) {
         let of = |kind: AccessKind| -> f64 {
-            let own = self.at.iter().filter(|at| at.kind == kind && !at.delegated);
+            let own = self
+                .at
+                .iter()
+                .filter(|at| at.kind == kind && !at.is_delegated());
             own.map(|at| at.time_ns).sum()
         };
         let both_ns = of(AccessKind::Read).hypot(of(AccessKind::Write));
         let part = both_ns / self.at_memory_ns.max(1e-12);
-        for at in self.at.iter_mut().filter(|at| !at.delegated) {
+        for at in self.at.iter_mut().filter(|at| !at.is_delegated()) {
             at.time_ns *= part;
             at.unwaited_ns *= part;
         }

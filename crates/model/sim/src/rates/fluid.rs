@@ -21,7 +21,7 @@ use egeria_machine::AccessKind;
 use egeria_machine::costs::{AccessCosts, Crowd, MAX_WAIT_NS};
 use egeria_machine::fair::{Flow, max_min_shares};
 
-use crate::rates::access_time::AccessTimes;
+use crate::rates::access_time::{AccessTimes, Delegated};
 use crate::rates::demand::{Control, Demand, Operation};
 use crate::rates::model::{Model, NS_PER_S};
 
@@ -85,7 +85,15 @@ pub(crate) fn rates(model: &Model, control: &Control, demands: &[Demand]) -> Vec
     for _ in 0..ROUNDS {
         let next = meet(model, control, &alike, &operations, &shares);
         trail.push(times.crowd().clone());
+        let queued = queue_up(
+            &mut times.delegated,
+            &alike,
+            &operations,
+            &shares,
+            pace.step,
+        );
         let change = times.change(|crowd| approach(crowd, &next, pace.step));
+        let change = change.max(queued);
         let goes_on = pace.adapt(change);
         if trail.len() == HALF_STEPS {
             times.change(|crowd| extrapolate(crowd, &trail[HALF_STEPS - 3..]));
@@ -144,6 +152,33 @@ impl Pace {
         }
         true
     }
+}
+
+/// Delegated operations at each resource with these rates: part of the way there; the largest change that half of the
+/// way would be, relative.
+fn queue_up(
+    delegated: &mut [Delegated],
+    alike: &[Alike],
+    operations: &[Operation],
+    shares: &[f64],
+    step: f64,
+) -> f64 {
+    let mut change: f64 = 0.0;
+    for (resource, queue) in delegated.iter_mut().enumerate() {
+        let mut next = Delegated::default();
+        for ((each, operation), rate) in alike.iter().zip(operations).zip(shares) {
+            let there_ns = operation.delegated_ns[resource];
+            if there_ns > 0.0 {
+                next.present += each.count * rate * there_ns / NS_PER_S;
+                next.callers += each.count;
+            }
+        }
+        let half = (next.present - queue.present) / 2.0;
+        change = change.max(half.abs() / (queue.present + half).abs().max(1.0));
+        queue.present += (next.present - queue.present) * step;
+        queue.callers = next.callers;
+    }
+    change
 }
 
 /// Part of the way to another; the largest change that half of the way would be, relative.
@@ -365,15 +400,17 @@ fn meet(
     let mut lines_s = vec![0.0; places];
     let mut written_lines_s = vec![0.0; places];
     let mut held_at = vec![0.0f64; places];
+    // Of the delegates at each memory, those that nothing holds back.
+    let mut unheld_delegates = vec![0.0; places];
     for (index, (each, operation)) in alike.iter().zip(operations).enumerate() {
         let rate = shares[index];
         // A thread that waits for others in lockstep is at no memory.
-        let held = match each.demand.lockstep {
+        let held_share = match each.demand.lockstep {
             Some(_) => 0.0,
             None => held_shares[index],
         };
-        let at_own = rate * operation.at_memory_ns / NS_PER_S + held;
-        let direct = operation.at.iter().filter(|at| !at.delegated);
+        let at_own = rate * operation.at_memory_ns / NS_PER_S + held_share;
+        let direct = operation.at.iter().filter(|at| !at.is_delegated());
         let unwaited_ns: f64 = direct.map(|at| at.unwaited_ns).sum();
         let unheld = rate * unwaited_ns / NS_PER_S / at_own.max(1e-12);
         let held = AccessCosts::held(unheld);
@@ -384,11 +421,13 @@ fn meet(
             if at.kind == AccessKind::Write {
                 written_lines_s[at.place] += moved_s;
             }
-            if at.delegated {
-                let threads = each.count * rate * at.time_ns / NS_PER_S;
+            if at.is_delegated() {
+                // While a thread is held back, delegates are in the middle of its pieces.
+                let there = rate * at.time_ns / NS_PER_S + held_share * at.delegates;
+                let threads = each.count * there;
                 let waiting = (threads * at.lines - in_service).max(0.0);
                 delegates[at.place].add(threads, waiting);
-                held_at[at.place] = 1.0;
+                unheld_delegates[at.place] += each.count * rate * at.unwaited_ns / NS_PER_S;
             } else {
                 let part = at.time_ns / operation.at_memory_ns.max(1e-12);
                 let turns = usize::from(each.demand.takes_turns);
@@ -400,9 +439,9 @@ fn meet(
             }
         }
     }
+    let max_delegates = f64::from(control.delegates);
     let present = |place: usize| {
         let limit = control.turns[place].unwrap_or(f64::INFINITY);
-        let max_delegates = f64::from(control.delegates);
         let mut all = delegates[place].at_most(max_delegates);
         let mut in_turn = Present::default();
         for home in 0..model.node_count() {
@@ -415,6 +454,13 @@ fn meet(
         all
     };
     let present: Vec<Present> = (0..places).map(present).collect();
+    for (place, held_at) in held_at.iter_mut().enumerate() {
+        let at_work = delegates[place].at_most(max_delegates).threads;
+        if at_work > 0.0 {
+            let held = AccessCosts::held(unheld_delegates[place] / at_work);
+            *held_at = held_at.max(held);
+        }
+    }
     Crowd {
         accessors: present.iter().map(|all| all.threads.max(1.0)).collect(),
         wait_ns: waits_in_queues(model, &present, &held_at, &lines_s),

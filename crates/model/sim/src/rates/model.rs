@@ -153,6 +153,15 @@ impl Model {
         media.chain(delegates).chain(turns).chain(locks).collect()
     }
 
+    /// Capacity of a memory, a lane, or the delegates of a node, as [`Model::capacities`] has it.
+    pub(crate) fn capacity(&self, resource: usize, delegates: f64) -> f64 {
+        let lane = resource.checked_sub(self.memory_resource(self.costs.places.len()));
+        match lane {
+            None => 1.0,
+            Some(lane) => (self.costs.lanes().get(lane)).map_or(delegates, |lane| lane.bytes_s),
+        }
+    }
+
     /// The resources of [`AccessCosts::lanes_of`].
     pub(crate) fn lane_resources(
         &self,

@@ -10,6 +10,7 @@ use super::referenced::Referenced;
 use super::sampled::Sampled;
 use super::sampler::{HotPages, Sampler};
 use super::way::Way;
+use super::writers::{LiveFaults, Written};
 
 /// What looks at processes, and how.
 pub struct Choice {
@@ -74,9 +75,12 @@ fn begin(way: Way, machine: &Machine, window: Duration) -> Result<Looking, Strin
         Way::Pmu => Event::of_pmu(Path::new("/")),
         Way::PageFaults => vec![Event::page_faults()],
         Way::PageTables => {
-            Referenced::check()
-                .map_err(|error| format!("the kernel does not show them: {error}"))?;
-            let sampler = Referenced::in_windows_of(window);
+            let sampler = tables(window)?;
+            let hot = sampler.hot();
+            return Ok((Box::new(sampler), Box::new(hot)));
+        }
+        Way::WriteFaults => {
+            let sampler = Written::new(tables(window)?, LiveFaults::begin(machine)?);
             let hot = sampler.hot();
             return Ok((Box::new(sampler), Box::new(hot)));
         }
@@ -87,10 +91,16 @@ fn begin(way: Way, machine: &Machine, window: Duration) -> Result<Looking, Strin
     Ok((Box::new(sampler), Box::new(hot)))
 }
 
+fn tables(window: Duration) -> Result<Referenced, String> {
+    Referenced::check().map_err(|error| format!("the kernel does not show them: {error}"))?;
+    Ok(Referenced::in_windows_of(window))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::accesses::{HotAreas, Recorded};
+    use egeria_harness::testing::skip;
 
     fn working(ways: &[Way], wanted: Option<Way>) -> Result<(Way, usize), String> {
         let choice = Choice::first(wanted, |way| {
@@ -107,13 +117,13 @@ mod tests {
     fn the_way_that_sees_most_is_taken_and_what_is_wanted_alone() {
         let (pmu, tables, faults) = (Way::Pmu, Way::PageTables, Way::PageFaults);
         assert_eq!(working(&Way::ALL, None), Ok((pmu, 0)));
-        assert_eq!(working(&[faults, tables], None), Ok((tables, 1)));
-        assert_eq!(working(&[faults], None), Ok((faults, 2)));
+        assert_eq!(working(&[faults, tables], None), Ok((tables, 2)));
+        assert_eq!(working(&[faults], None), Ok((faults, 3)));
         assert_eq!(working(&Way::ALL, Some(faults)), Ok((faults, 0)));
         let none = working(&[], None).unwrap_err();
         assert_eq!(
             none,
-            "pmu: not here; page-tables: not here; page-faults: not here"
+            "pmu: not here; write-faults: not here; page-tables: not here; page-faults: not here"
         );
         let refused = working(&[pmu], Some(tables)).unwrap_err();
         assert_eq!(refused, "page-tables: not here");
@@ -123,7 +133,7 @@ mod tests {
     fn what_is_chosen_here_says_what_it_sees() {
         let machine = Machine::detect().unwrap();
         let Ok(choice) = Choice::make(None, &machine, Duration::from_secs(1)) else {
-            eprintln!("SKIPPED: nothing here shows accesses to memory");
+            skip("nothing here shows accesses to memory");
             return;
         };
         let line = choice.description();

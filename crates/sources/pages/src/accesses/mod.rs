@@ -2,6 +2,7 @@
 //!
 //! * [`Sampler`]: looks at processes; [`Sampled`] has samples of the PMU or of page faults, [`Referenced`] asks the
 //!   page tables, [`Recorded`] gives what it was given.
+//! * [`Written`]: page tables, refined by write faults where a process has threads on several nodes.
 //! * [`Choice`]: the best of these that works here, and what it can see.
 //! * [`MemorySource`]: facts of processes, with what a sampler saw of them.
 //! * [`HotPages`]: which pages those were.
@@ -10,16 +11,20 @@ mod choice;
 mod physical;
 mod recorded;
 mod referenced;
+mod region;
 mod rest;
 mod sampled;
 mod sampler;
 mod source;
 mod way;
+mod writers;
 
 pub use choice::Choice;
 pub use recorded::Recorded;
 pub use referenced::{HotAreas, Referenced};
+pub use region::{REGION_BYTES, Region};
 pub use sampled::{HotSamples, Sampled};
 pub use sampler::{HotPages, Sample, Sampler};
 pub use source::MemorySource;
 pub use way::{UnknownWay, Way};
+pub use writers::{HotWritten, LiveFaults, WriteFaults, Written};

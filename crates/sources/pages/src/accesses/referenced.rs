@@ -4,22 +4,23 @@
 //! every kernel and CPU, also in virtual machines, which have no samples of the PMU. It sees that a page was accessed,
 //! not how often nor by which thread. So rates are lower bounds: each page once in that moment.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use egeria_facts::ProcessKey;
+use egeria_facts::{MAX_REGIONS, ProcessKey};
 use egeria_machine::NodeId;
 use egeria_proc::{living, task};
 
+use super::region::{REGION_BYTES, Region};
 use super::sampler::{HotPages, Sample, Sampler};
 use crate::NodeBytes;
-use crate::kernel::calls;
-use crate::kernel::present;
-use crate::memory::areas::{self, Area};
+use crate::memory::areas::Area;
+use crate::memory::located::{BATCH_PAGES, Located};
+use crate::memory::walk::{self, LiveWalk, Part};
 
 /// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from
 /// idle.
@@ -27,27 +28,32 @@ const MOMENT: Duration = Duration::from_millis(50);
 /// If a process ran for less than one part in this number of a moment, that moment shows little of it. It is then
 /// looked at for up to as many moments.
 const PARTS: u32 = 4;
-/// The kernel's lines are shorter.
-const MAX_LINE_BYTES: u64 = 1 << 16;
-/// Pages asked for at once.
-const BATCH_PAGES: usize = 8192;
-
-/// A mapping, and how much of it was accessed.
-#[derive(Clone, Debug)]
-struct Hot {
-    area: Area,
-    accessed_bytes: u64,
-}
+/// Mappings that one look reads of a process. Of more, the next look reads the next ones.
+const MAX_MAPPINGS: usize = 1 << 14;
+/// Parts that are remembered of a process, each of 2 MiB at least where mappings lie together.
+const MAX_PARTS: usize = 1 << 16;
+/// Longest that a call looks for pages: a mapping of terabytes may have few of them.
+const MAX_SEARCH: Duration = Duration::from_millis(50);
 
 /// The mappings that were accessed in the last samples.
 #[derive(Clone, Debug, Default)]
-pub struct HotAreas(Arc<Mutex<HashMap<ProcessKey, Vec<Hot>>>>);
+pub struct HotAreas(Arc<Mutex<HashMap<ProcessKey, Vec<Part>>>>);
 
 /// Asks the page tables.
 #[derive(Debug)]
 pub struct Referenced {
     hot: HotAreas,
     moment: Duration,
+    known: HashMap<ProcessKey, Known>,
+}
+
+/// What is known of a process.
+#[derive(Debug, Default)]
+struct Known {
+    /// Where the next look goes on; `None`: at the first mapping.
+    walk: Option<LiveWalk>,
+    /// As the last look at each said, by address.
+    parts: BTreeMap<usize, Part>,
 }
 
 impl Default for Referenced {
@@ -55,6 +61,7 @@ impl Default for Referenced {
         Referenced {
             hot: HotAreas::default(),
             moment: MOMENT,
+            known: HashMap::new(),
         }
     }
 }
@@ -80,8 +87,7 @@ impl Referenced {
     pub fn check() -> io::Result<()> {
         let own = std::process::id();
         clear(own)?;
-        referenced(own)?;
-        areas::of(own).map(drop)
+        walk::begin(own, "smaps")?.next(1).map(drop)
     }
 }
 
@@ -104,13 +110,16 @@ impl Sampler for Referenced {
             }
         }
         let mut samples = Vec::new();
-        let mut all = self.hot.lock();
         for each in cleared {
             let (process, has_run) = (each.process, each.has_run(self.moment / PARTS));
-            let Ok((sample, hot)) = look(process, each.since) else {
+            let known = self.known.entry(process).or_default();
+            let Ok(is_tracked) = known.look(process.process_id) else {
+                self.known.remove(&process);
                 continue;
             };
-            samples.push(sample);
+            let hot = known.hot();
+            samples.push(known.sample(process, &hot, is_tracked, each.since.elapsed()));
+            let mut all = self.hot.lock();
             // What it used before says more than a moment in which it waited.
             if has_run || !all.contains_key(&process) {
                 all.insert(process, hot);
@@ -124,6 +133,7 @@ impl Sampler for Referenced {
     }
 
     fn keep(&mut self, processes: &[ProcessKey]) {
+        self.known.retain(|process, _| processes.contains(process));
         self.hot
             .lock()
             .retain(|process, _| processes.contains(process));
@@ -153,81 +163,90 @@ fn clear(process_id: u32) -> io::Result<()> {
     file.write_all(b"1")
 }
 
-fn look(process: ProcessKey, since: Instant) -> io::Result<(Sample, Vec<Hot>)> {
-    let accessed = referenced(process.process_id)?;
-    let took = since.elapsed();
-    let areas = areas::of(process.process_id)?;
-    let mut sample = Sample {
-        process,
-        accessed: NodeBytes::default(),
-        resident: NodeBytes::default(),
+impl Known {
+    /// Reads some mappings more; whether another program tracks what is written in them.
+    fn look(&mut self, process_id: u32) -> io::Result<bool> {
+        let mut walk = match self.walk.take() {
+            Some(walk) => walk,
+            None => walk::begin(process_id, "smaps")?,
+        };
+        let slice = walk.next(MAX_MAPPINGS)?;
+        self.walk = (!slice.is_last).then_some(walk);
+        let mut later = self.parts.split_off(&slice.range.start);
+        // What ends later than this slice began later.
+        self.parts.append(&mut later.split_off(&slice.range.end));
+        let parts = slice.parts.into_iter();
+        self.parts
+            .extend(parts.map(|part| (part.area.range.start, part)));
+        while self.parts.len() > MAX_PARTS {
+            self.parts.pop_first();
+        }
+        Ok(slice.is_tracked)
+    }
+
+    /// What was accessed, the most used in proportion to its size first.
+    fn hot(&self) -> Vec<Part> {
+        let accessed = self.parts.values().filter(|part| part.accessed_bytes > 0);
+        let mut hot: Vec<Part> = accessed.cloned().collect();
+        hot.sort_by(|one, other| density(other).total_cmp(&density(one)));
+        hot
+    }
+
+    fn sample(
+        &self,
+        process: ProcessKey,
+        hot: &[Part],
+        is_tracked: bool,
+        took: Duration,
+    ) -> Sample {
+        let (mut accessed, mut resident) = (NodeBytes::default(), NodeBytes::default());
+        let mut huge_bytes = 0_u64;
+        for part in self.parts.values() {
+            let own = by_node(&part.area);
+            accessed.add_all(&own.scaled_to(part.accessed_bytes.min(own.total())));
+            resident.add_all(&own);
+            huge_bytes = huge_bytes.saturating_add(part.huge_bytes);
+        }
+        let small = resident.total().saturating_sub(huge_bytes) / 4096;
+        Sample {
+            process,
+            accessed,
+            resident,
+            from: Vec::new(),
+            unassigned: NodeBytes::default(),
+            pages: small.saturating_add(huge_bytes / REGION_BYTES as u64),
+            is_tracked,
+            regions: hot.iter().take(MAX_REGIONS).map(region).collect(),
+            took,
+        }
+    }
+}
+
+fn by_node(area: &Area) -> NodeBytes {
+    let mut all = NodeBytes::default();
+    for (node, bytes) in &area.bytes {
+        all.add(*node, *bytes);
+    }
+    all
+}
+
+fn density(part: &Part) -> f64 {
+    let all = part.area.bytes.iter().map(|(_, bytes)| *bytes as f64);
+    part.accessed_bytes as f64 / all.sum::<f64>().max(1.0)
+}
+
+fn region(part: &Part) -> Region {
+    let resident = by_node(&part.area);
+    Region {
+        range: part.area.range.clone(),
+        accessed_bytes: part.accessed_bytes.min(resident.total()),
+        resident,
         from: Vec::new(),
-        took,
-    };
-    let mut hot = Vec::new();
-    for area in areas {
-        let mut own = NodeBytes::default();
-        for (node, bytes) in &area.bytes {
-            own.add(*node, *bytes);
-        }
-        sample.resident.add_all(&own);
-        let accessed_bytes = accessed.get(&area.range.start).copied().unwrap_or(0);
-        let accessed_bytes = accessed_bytes.min(own.total());
-        if accessed_bytes > 0 {
-            sample.accessed.add_all(&own.scaled_to(accessed_bytes));
-            hot.push(Hot {
-                area,
-                accessed_bytes,
-            });
-        }
-    }
-    // What is used most in proportion to its size first.
-    hot.sort_by(|one, other| other.density().total_cmp(&one.density()));
-    Ok((sample, hot))
-}
-
-/// By the begin of each mapping, how much of it was accessed, bytes.
-fn referenced(process_id: u32) -> io::Result<HashMap<usize, u64>> {
-    let file = File::open(living::path(process_id, "smaps"))?;
-    read_smaps(BufReader::with_capacity(1 << 16, file))
-}
-
-fn read_smaps(mut lines: impl BufRead) -> io::Result<HashMap<usize, u64>> {
-    let mut found = HashMap::new();
-    let (mut line, mut start) = (Vec::new(), None);
-    loop {
-        line.clear();
-        let mut limited = (&mut lines).take(MAX_LINE_BYTES);
-        if limited.read_until(b'\n', &mut line)? == 0 {
-            return Ok(found);
-        }
-        let text = String::from_utf8_lossy(&line);
-        if let Some(range) = areas::range(&text) {
-            start = Some(range.start);
-        } else if let Some(count) = text.strip_prefix("Referenced:") {
-            let kib = count.split_ascii_whitespace().next();
-            let kib = kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0);
-            if let Some(start) = start.filter(|_| kib > 0) {
-                found.insert(start, kib.saturating_mul(1024));
-            }
-        }
-    }
-}
-
-impl Hot {
-    fn density(&self) -> f64 {
-        let all = self.area.bytes.iter().map(|(_, bytes)| *bytes as f64);
-        self.accessed_bytes as f64 / all.sum::<f64>().max(1.0)
-    }
-
-    fn is_on(&self, nodes: &[NodeId]) -> bool {
-        let mut own = self.area.bytes.iter();
-        own.any(|(node, _)| nodes.contains(node))
     }
 }
 
 impl HotAreas {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProcessKey, Vec<Hot>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProcessKey, Vec<Part>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -240,41 +259,41 @@ impl HotPages for HotAreas {
         max: usize,
     ) -> Vec<(usize, NodeId)> {
         let hot = self.lock().get(&process).cloned().unwrap_or_default();
+        let is_there = |area: &Area| area.bytes.iter().any(|(node, _)| on.contains(node));
+        let until = Instant::now() + MAX_SEARCH;
         let mut found = Vec::new();
-        for hot in hot.iter().filter(|hot| hot.is_on(on)) {
-            if pages_on(process, &hot.area, on, max, &mut found).is_err() || found.len() >= max {
+        for part in hot.iter().filter(|part| is_there(&part.area)) {
+            let done = pages_on(process, &part.area, (on, max, until), &mut found);
+            if done.is_err() || found.len() >= max || Instant::now() >= until {
                 break;
             }
         }
         found.truncate(max);
         found
     }
+
+    fn regions(&self, process: ProcessKey) -> Vec<Region> {
+        let all = self.lock();
+        let hot = all.get(&process).map_or(&[][..], |hot| hot);
+        hot.iter().map(region).collect()
+    }
 }
 
-/// Adds the pages of a mapping that lie on these nodes.
+/// Adds the pages of a mapping that lie on these nodes, as long as there is time.
 fn pages_on(
     process: ProcessKey,
     area: &Area,
-    on: &[NodeId],
-    max: usize,
+    (on, max, until): (&[NodeId], usize, Instant),
     found: &mut Vec<(usize, NodeId)>,
 ) -> io::Result<()> {
-    let pagemap = File::open(living::path(process.process_id, "pagemap"))?;
+    let located = Located::open(process)?;
     let mut at = area.range.start;
-    while at < area.range.end && found.len() < max {
+    while at < area.range.end && found.len() < max && Instant::now() < until {
         let end = at.saturating_add(BATCH_PAGES * area.page_bytes);
         let range: Range<usize> = at..end.min(area.range.end);
         at = range.end;
-        let pages = present::pages(&pagemap, range, area.page_bytes)?;
-        if !task::lives(process) {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-        let status = calls::nodes_of(process.process_id, &pages)?;
-        let nodes = pages.into_iter().zip(status);
-        found.extend(nodes.filter_map(|(page, status)| {
-            let node = NodeId(u16::try_from(status).ok()?);
-            on.contains(&node).then_some((page, node))
-        }));
+        let pages = located.pages(range, area.page_bytes)?;
+        found.extend(pages.into_iter().filter(|(_, node)| on.contains(node)));
     }
     Ok(())
 }
@@ -282,21 +301,12 @@ fn pages_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn accessed_bytes_are_read_by_mapping() {
-        let text = "1000-3000 rw-p 00000000 00:00 0 [heap]\nSize: 8 kB\nReferenced: 4 kB\nVmFlags: rd\n\
-            5000-9000 r--p 0 00:00 0\nReferenced:       0 kB\n9000-a000 r--p 0 00:00 0\nReferenced: many\n\
-            Referenced: 99999999999999999999 kB\n";
-        let found = read_smaps(text.as_bytes()).unwrap();
-        assert_eq!(found, [(0x1000, 4096)].into());
-        assert!(read_smaps(&b"Referenced: 4 kB\n"[..]).unwrap().is_empty());
-    }
+    use egeria_harness::testing::skip;
 
     #[test]
     fn used_memory_is_told_from_idle() {
         if Referenced::check().is_err() {
-            eprintln!("SKIPPED: this kernel does not count accesses by page tables");
+            skip("this kernel does not count accesses by page tables");
             return;
         }
         let idle = vec![1_u8; 64 << 20];
@@ -380,7 +390,7 @@ mod tests {
     #[test]
     fn waiting_processes_are_looked_at_longer_and_remembered() {
         if Referenced::check().is_err() {
-            eprintln!("SKIPPED: this kernel does not count accesses by page tables");
+            skip("this kernel does not count accesses by page tables");
             return;
         }
         let (shell, mut sampler) = (Shell::new(), Referenced::default());

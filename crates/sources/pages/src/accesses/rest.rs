@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// Part of a core that looking may take, at memory and at threads.
 const SHARE: f64 = 0.0045;
 /// What looks at memory have of that, however much is spent on threads.
@@ -21,13 +19,6 @@ pub(super) fn after(looked: Duration, others: f64) -> Duration {
     short.max(looked.div_f64(MAX_SHARE))
 }
 
-/// CPU time of this thread: it does not grow while other threads run.
-pub(super) fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,13 +33,5 @@ mod tests {
         assert_eq!((after(9, 0.0015), after(9, 0.5)), (3000, 10_000));
         // As of memory of 100 GiB.
         assert_eq!((after(300, 0.0), after(1000, 0.002)), (30_000, 50_000));
-    }
-
-    #[test]
-    fn waiting_takes_no_cpu_time() {
-        let before = cpu_time();
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(cpu_time() - before < Duration::from_millis(10));
-        while cpu_time() == before {}
     }
 }

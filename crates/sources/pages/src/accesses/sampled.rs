@@ -1,21 +1,23 @@
 //! Accesses as performance events sample them: with the CPU they came from, so that what each node accesses of each
 //! memory is known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use egeria_facts::ProcessKey;
+use egeria_facts::{MAX_REGIONS, ProcessKey};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_perf::{Access, AccessEvents, Kind, Served, Taken};
 use egeria_proc::task;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::physical::PhysicalNodes;
+use super::region::{self, REGION_BYTES, Region};
 use super::rest;
 use super::sampler::{HotPages, Sample, Sampler};
 use crate::NodeBytes;
+use crate::cpu_time;
 use crate::kernel::calls;
 use crate::memory::areas;
 
@@ -42,7 +44,17 @@ pub struct Sampled<E> {
 
 /// The pages that were sampled, by how often. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct HotSamples(Arc<Mutex<HashMap<ProcessKey, HashMap<usize, u64>>>>);
+pub struct HotSamples(Arc<Mutex<HashMap<ProcessKey, HashMap<usize, HotPage>>>>);
+
+/// How often something was sampled, by the node of the thread; few nodes use the same.
+type Heat = Vec<(NodeId, u64)>;
+
+/// A page that was sampled, and where it was then.
+#[derive(Clone, Debug, Default)]
+struct HotPage {
+    on: Option<NodeId>,
+    heat: Heat,
+}
 
 /// What was sampled of one process: by page and node of the thread, how many events, and the page's place in memory.
 type Pages = HashMap<(usize, NodeId), (u64, u64)>;
@@ -119,7 +131,7 @@ impl<E: AccessEvents> Sampled<E> {
         {
             return known.clone();
         }
-        let before = rest::cpu_time();
+        let before = cpu_time::of_thread();
         let mut all = NodeBytes::default();
         for area in areas::of(process.process_id).unwrap_or_default() {
             for (node, bytes) in area.bytes {
@@ -127,7 +139,7 @@ impl<E: AccessEvents> Sampled<E> {
             }
         }
         // The time that samples cost is followed by a rest in proportion.
-        let looked = rest::cpu_time().saturating_sub(before);
+        let looked = cpu_time::of_thread().saturating_sub(before);
         self.rest_until = Instant::now().max(self.rest_until) + rest::after(looked, 0.0);
         self.resident.insert(process, all.clone());
         all
@@ -140,6 +152,7 @@ impl<E: AccessEvents> Sampled<E> {
         (took, factor): (Duration, f64),
     ) -> Option<Sample> {
         let nodes = self.nodes(process, pages)?;
+        self.hot.locate(process, &nodes);
         let unit = match self.events.kind() {
             Kind::Loads | Kind::Operations => LINE_BYTES,
             Kind::PageFaults => PAGE_BYTES,
@@ -167,6 +180,10 @@ impl<E: AccessEvents> Sampled<E> {
             accessed,
             resident: self.resident(process),
             from,
+            unassigned: NodeBytes::default(),
+            pages: 0,
+            is_tracked: false,
+            regions: self.hot.regions(process),
             took,
         })
     }
@@ -198,7 +215,7 @@ impl<E: AccessEvents> Sampler for Sampled<E> {
 }
 
 impl HotSamples {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProcessKey, HashMap<usize, u64>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProcessKey, HashMap<usize, HotPage>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -207,21 +224,65 @@ impl HotSamples {
         let mut all = self.lock();
         all.retain(|process, _| processes.contains(process));
         for pages in all.values_mut() {
-            pages.retain(|_, weight| {
-                *weight /= 2;
-                *weight > 0
+            pages.retain(|_, page| {
+                page.heat.iter_mut().for_each(|(_, weight)| *weight /= 2);
+                page.heat.retain(|(_, weight)| *weight > 0);
+                !page.heat.is_empty()
             });
         }
         for (process, sampled) in found {
             let pages = all.entry(*process).or_default();
-            for ((page, _), (weight, _)) in sampled {
+            for ((page, node), (weight, _)) in sampled {
                 if pages.len() < MAX_PAGES || pages.contains_key(page) {
-                    let sum = pages.entry(*page).or_default();
-                    *sum = sum.saturating_add(*weight);
+                    add(&mut pages.entry(*page).or_default().heat, *node, *weight);
                 }
             }
         }
     }
+
+    /// Notes where pages are.
+    fn locate(&self, process: ProcessKey, nodes: &HashMap<usize, NodeId>) {
+        let mut all = self.lock();
+        let pages = all.get_mut(&process).into_iter().flatten();
+        for (address, page) in pages {
+            page.on = nodes.get(address).copied().or(page.on);
+        }
+    }
+}
+
+fn add(heat: &mut Heat, node: NodeId, weight: u64) {
+    match heat.iter_mut().find(|(known, _)| *known == node) {
+        Some((_, sum)) => *sum = sum.saturating_add(weight),
+        None => heat.push((node, weight)),
+    }
+}
+
+fn weight(heat: &Heat) -> u64 {
+    heat.iter()
+        .fold(0, |sum: u64, (_, weight)| sum.saturating_add(*weight))
+}
+
+/// Pages as parts of 2 MiB: all of a part is taken to be used as those of its pages that were sampled. As each window
+/// counts half of the next one, a steady use adds up to twice that of one window.
+fn parts(pages: &HashMap<usize, HotPage>) -> Vec<Region> {
+    let mut parts: BTreeMap<usize, (NodeBytes, Heat)> = BTreeMap::new();
+    for (address, page) in pages {
+        let Some(on) = page.on else { continue };
+        let part = parts
+            .entry(address / REGION_BYTES * REGION_BYTES)
+            .or_default();
+        part.0.add(on, PAGE_BYTES);
+        for (node, weight) in &page.heat {
+            add(&mut part.1, *node, weight.saturating_mul(LINE_BYTES) / 2);
+        }
+    }
+    let region = |(start, (sampled, from)): (usize, (NodeBytes, Heat))| Region {
+        range: start..start.saturating_add(REGION_BYTES),
+        resident: sampled.scaled_to(REGION_BYTES as u64),
+        accessed_bytes: weight(&from),
+        from,
+    };
+    region::merged(parts.into_iter().map(region).collect(), MAX_REGIONS)
 }
 
 impl HotPages for HotSamples {
@@ -232,7 +293,9 @@ impl HotPages for HotSamples {
         max: usize,
     ) -> Vec<(usize, NodeId)> {
         let pages = self.lock().get(&process).cloned().unwrap_or_default();
-        let mut pages: Vec<(usize, u64)> = pages.into_iter().collect();
+        let pages = pages.into_iter();
+        let mut pages: Vec<(usize, u64)> =
+            pages.map(|(page, hot)| (page, weight(&hot.heat))).collect();
         pages.sort_by_key(|(page, weight)| (std::cmp::Reverse(*weight), *page));
         let addresses: Vec<usize> = pages.iter().map(|(page, _)| *page).collect();
         let nodes = nodes_of(process, &addresses).unwrap_or_default();
@@ -241,6 +304,10 @@ impl HotPages for HotSamples {
             on.contains(&node).then_some((page, node))
         });
         there.take(max).collect()
+    }
+
+    fn regions(&self, process: ProcessKey) -> Vec<Region> {
+        self.lock().get(&process).map(parts).unwrap_or_default()
     }
 }
 

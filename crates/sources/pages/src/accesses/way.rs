@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub enum Way {
     /// Samples of the processor's PMU: PEBS, IBS.
     Pmu,
+    /// Bits in page tables, and faults of writes to pages that were protected for a moment.
+    WriteFaults,
     /// Bits that the processor sets in page tables.
     PageTables,
     PageFaults,
@@ -15,12 +17,13 @@ pub enum Way {
 
 impl Way {
     /// All, the one that sees most first.
-    pub const ALL: [Way; 3] = [Way::Pmu, Way::PageTables, Way::PageFaults];
+    pub const ALL: [Way; 4] = [Way::Pmu, Way::WriteFaults, Way::PageTables, Way::PageFaults];
 
     /// Its name in arguments and reports.
     pub fn name(self) -> &'static str {
         match self {
             Way::Pmu => "pmu",
+            Way::WriteFaults => "write-faults",
             Way::PageTables => "page-tables",
             Way::PageFaults => "page-faults",
         }
@@ -31,6 +34,9 @@ impl Way {
         match self {
             Way::Pmu => {
                 "by samples of the PMU: what memory answers, from which node and how often; not what caches answer, and on Intel no stores"
+            }
+            Way::WriteFaults => {
+                "by page tables and write faults: which memory is used in a moment of each window, and which threads write it; not how often, nor which threads only read it"
             }
             Way::PageTables => {
                 "by page tables: which memory is used in a moment of each window; not how often, nor by which thread"

@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use egeria_bpf::{Counts, FileCounter, FileUse};
 use egeria_facts::{
-    FactSource, Facts, FileFacts, FileKey, MAX_COUNTER, MAX_FILES, ThreadFacts, Window,
+    FactSource, Facts, FileFacts, FileKey, MAX_COUNTER, MAX_FILES, Measured, MediumFacts,
+    ThreadFacts, Window,
 };
 use egeria_machine::{Machine, NodeId};
+use egeria_proc::file_systems::FileSystems;
 use egeria_proc::masks::SharedMasks;
 use egeria_proc::{LiveSource, Membership};
 
@@ -22,6 +24,7 @@ use crate::files::found_files::{FoundFile, FoundFiles, identity_of, link_of};
 use crate::files::users;
 use crate::kernel::borrowed;
 use crate::kernel::mount;
+use crate::room;
 
 /// Files of a window, those used most.
 const MAX_FILES_OF_ALL: usize = 64;
@@ -54,8 +57,7 @@ impl FileCounts for Recorded {
 pub struct CountedFiles<I, C> {
     inner: I,
     counter: C,
-    /// The devices of files, in the order they were met.
-    devices: Vec<(u32, u32)>,
+    file_systems: FileSystems,
     places: HashMap<FileKey, Place>,
     found: FoundFiles,
     last: Counts,
@@ -77,12 +79,19 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
         CountedFiles {
             inner,
             counter,
-            devices: Vec::new(),
+            file_systems: FileSystems::default(),
             places: HashMap::new(),
             found: FoundFiles::default(),
             last: Counts::default(),
             is_full: false,
         }
+    }
+
+    /// Numbers file systems together with other sources, and leaves those to them that a session counts.
+    #[must_use]
+    pub fn sharing(mut self, file_systems: FileSystems) -> CountedFiles<I, C> {
+        self.file_systems = file_systems;
+        self
     }
 
     /// The files of the last windows.
@@ -102,6 +111,7 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
             self.last = counts;
         }
         self.is_full = self.last.is_full;
+        facts.media.extend(rooms(self.inner.machine()));
         let window = &mut facts.window;
         for (node, of_machine) in window.nodes.iter_mut().zip(&self.inner.machine().nodes) {
             // New data is written to the memory of the node of the writing thread.
@@ -121,8 +131,14 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
         let uses = std::mem::take(&mut self.last.uses);
         let mut by_file: BTreeMap<FileKey, Vec<(usize, FileUse)>> = BTreeMap::new();
         for each in &uses {
+            if self.file_systems.is_of_session(each.device) {
+                continue;
+            }
             if let Some(thread) = by_thread.get(&(each.process_id, each.thread_id)) {
-                let file = self.key(each);
+                let file = FileKey {
+                    volume: self.file_systems.number(each.device),
+                    inode: each.inode,
+                };
                 let scaled = FileUse {
                     read_bytes: whole(each.read_bytes),
                     written_bytes: whole(each.written_bytes),
@@ -157,21 +173,6 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
         sum_nodes(window);
     }
 
-    fn key(&mut self, each: &FileUse) -> FileKey {
-        let known = self
-            .devices
-            .iter()
-            .position(|device| *device == each.device);
-        let volume = known.unwrap_or_else(|| {
-            self.devices.push(each.device);
-            self.devices.len() - 1
-        });
-        FileKey {
-            volume: u32::try_from(volume).unwrap_or(u32::MAX),
-            inode: each.inode,
-        }
-    }
-
     /// Looks where the files used most are; others are where they were last, if they were looked at.
     fn find(&mut self, by_file: &[(FileKey, Vec<(usize, FileUse)>)]) {
         let mut before = std::mem::take(&mut self.places);
@@ -189,6 +190,19 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
         let found = |(file, place): (&FileKey, &Place)| (*file, place.found.clone());
         self.found.keep(self.places.iter().map(found).collect());
     }
+}
+
+/// How much more of files the memory of each node can hold, where there are several.
+fn rooms(machine: &Machine) -> impl Iterator<Item = MediumFacts> + '_ {
+    let nodes = machine.nodes.iter().filter(|_| machine.nodes.len() > 1);
+    nodes.filter_map(|node| {
+        Some(MediumFacts {
+            node: node.id,
+            measured: Measured::default(),
+            free_bytes: Some(room::of(node.id)?.min(MAX_COUNTER)),
+            striped_files: Some(false),
+        })
+    })
 }
 
 fn moved(each: &FileUse) -> u64 {

@@ -143,6 +143,7 @@ impl<I: LiveSource> LiveSource for FileIo<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egeria_harness::testing::skip;
     use egeria_proc::Scope;
     use egeria_proc::processes::ProcessSource;
     use std::process::{Command, Stdio};
@@ -164,7 +165,7 @@ mod tests {
             start_ticks: 0,
         };
         if counts(own).is_none() {
-            eprintln!("SKIPPED: this kernel does not count I/O of threads");
+            skip("this kernel does not count I/O of threads");
             return;
         }
         let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
@@ -178,7 +179,7 @@ mod tests {
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut reader) = reader else {
-            eprintln!("SKIPPED: there is no bash");
+            skip("there is no bash");
             return;
         };
         let machine = Machine::detect().unwrap();

@@ -53,6 +53,58 @@ pub(crate) fn cachestat(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::R
     }
 }
 
+/// `PAGEMAP_SCAN`, since Linux 6.7: `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610_u32 as libc::Ioctl;
+/// The page is in memory.
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+
+/// `struct pm_scan_arg` of <linux/fs.h>.
+#[repr(C)]
+#[derive(Default)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    regions_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region` of <linux/fs.h>.
+#[repr(C)]
+#[derive(Default)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// Whether a process surely has no page in a range, asked of its `pagemap`. False where the kernel does not answer.
+pub(crate) fn is_empty(pagemap: BorrowedFd<'_>, range: &std::ops::Range<usize>) -> bool {
+    let mut first = PageRegion::default();
+    let mut scan = Scan {
+        size: size_of::<Scan>() as u64,
+        start: range.start as u64,
+        end: range.end as u64,
+        regions: (&raw mut first) as u64,
+        regions_len: 1,
+        max_pages: 1,
+        category_mask: PAGE_IS_PRESENT,
+        return_mask: PAGE_IS_PRESENT,
+        ..Scan::default()
+    };
+    // SAFETY: the structure is as the kernel declares it and says its size; `regions` is room for one region. Both live
+    // until the call is over.
+    let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+    found == 0
+}
+
 /// For [`nodes_of`] and [`move_to`].
 pub(crate) const THIS_PROCESS: u32 = 0;
 

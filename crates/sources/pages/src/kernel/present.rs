@@ -1,9 +1,13 @@
 //! `/proc/PID/pagemap`: which addresses have pages. This makes large mappings with few pages cheap.
+//! Empty ranges are found by a question of its own, since the kernel writes an entry for each page that is not there.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+
+use super::calls;
 
 /// What its entries are about.
 const SMALL_PAGE: usize = 4096;
@@ -17,6 +21,9 @@ pub(crate) fn pages(
     page_bytes: usize,
 ) -> io::Result<Vec<usize>> {
     const ENTRY: usize = size_of::<u64>();
+    if calls::is_empty(pagemap.as_fd(), &range) {
+        return Ok(Vec::new());
+    }
     let stride = page_bytes / SMALL_PAGE;
     let mut entries = vec![0_u8; (range.end - range.start).div_ceil(SMALL_PAGE) * ENTRY];
     let at = (range.start / SMALL_PAGE * ENTRY) as u64;

@@ -1,4 +1,7 @@
 //! The memory of a process, and its mappings.
 
+mod area;
 pub mod areas;
+pub mod located;
 pub mod process;
+pub(crate) mod walk;

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use egeria_machine::{CpuId, Machine, NodeId};
 use egeria_proc::{living, task};
 
+use crate::cpu_time;
 use crate::kernel::calls;
 use crate::kernel::present;
 use crate::memory::areas::{self, Area};
@@ -48,6 +49,8 @@ pub struct Order {
     pub target: Target,
     /// Move pages that other processes have mapped, too.
     pub also_shared: bool,
+    /// The same for the mappings that begin at these addresses only.
+    pub also_shared_in: Vec<usize>,
     /// Most bytes to move.
     pub max_bytes: u64,
     /// No piece is begun after this time.
@@ -66,11 +69,19 @@ impl Order {
             start_ticks,
             target,
             also_shared: false,
+            also_shared_in: Vec::new(),
             max_bytes: u64::MAX,
             max_time: Duration::MAX,
             piece_pages: PIECE_PAGES,
             workers: None,
         }
+    }
+}
+
+impl Order {
+    /// Whether pages of a mapping move that other processes have mapped, too.
+    fn moves_shared(&self, area: &Area) -> bool {
+        self.also_shared || self.also_shared_in.contains(&area.range.start)
     }
 }
 
@@ -94,6 +105,8 @@ pub struct Migration {
     pub workers: usize,
     /// Duration, without finding the mappings.
     pub took: Duration,
+    /// CPU time of the worker that had most: what the process was hindered for, however busy the CPUs are.
+    pub worked: Duration,
     /// The process ended during the migration.
     pub is_ended: bool,
     /// The time limit or a stop ended it early: not all pages were looked at.
@@ -113,13 +126,25 @@ struct Part<'a> {
 /// `ENOENT` without NUMA support, `ESRCH` when the process is gone at the beginning, `EACCES` or `EPERM` when it is
 /// another user's, `EACCES`, `EINVAL` or `ENODEV` when it may not have memory of a node.
 pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<Migration> {
-    let areas = areas::of(order.process_id)?;
+    run_in(&areas::of(order.process_id)?, order, machine, progress)
+}
+
+/// As [`run`], in these mappings of the process only.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_in(
+    areas: &[Area],
+    order: &Order,
+    machine: &Machine,
+    progress: &Progress,
+) -> io::Result<Migration> {
     let pagemap = File::open(living::path(order.process_id, "pagemap"))?;
     let process = Process {
         id: order.process_id,
         start_ticks: order.start_ticks,
     };
-    let parts = parts(&areas, &order.target, order.piece_pages);
+    let parts = parts(areas, &order.target, order.piece_pages);
     let bytes = parts.iter().map(|part| part.pages * part.area.page_bytes);
     let all_bytes = bytes.fold(0_u64, |sum, bytes| sum.saturating_add(bytes as u64));
     progress.all_bytes.store(all_bytes, Ordering::Relaxed);
@@ -134,13 +159,15 @@ pub fn run(order: &Order, machine: &Machine, progress: &Progress) -> io::Result<
         progress,
         is_ended: AtomicBool::new(false),
         is_cut: AtomicBool::new(false),
+        worked_ns: AtomicU64::new(0),
     };
-    let workers = workers(order, machine, &areas, parts.len());
+    let workers = workers(order, machine, areas, parts.len());
     let outcome = queue.run(&workers)?;
     Ok(Migration {
         outcome,
         workers: workers.len(),
         took: queue.begin.elapsed(),
+        worked: Duration::from_nanos(queue.worked_ns.into_inner()),
         is_ended: queue.is_ended.into_inner(),
         is_cut: queue.is_cut.into_inner(),
     })
@@ -229,6 +256,8 @@ struct Queue<'a> {
     progress: &'a Progress,
     is_ended: AtomicBool,
     is_cut: AtomicBool,
+    /// CPU time of the worker that had most.
+    worked_ns: AtomicU64,
 }
 
 impl Queue<'_> {
@@ -239,6 +268,9 @@ impl Queue<'_> {
                 scope.spawn(|| {
                     settle(cpus);
                     let done = self.work();
+                    let worked_ns = cpu_time::of_thread().as_nanos();
+                    let worked_ns = u64::try_from(worked_ns).unwrap_or(u64::MAX);
+                    self.worked_ns.fetch_max(worked_ns, Ordering::Relaxed);
                     let mut sum = sum
                         .lock()
                         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -301,7 +333,7 @@ impl Queue<'_> {
             area: part.area,
             pages: &pages,
             target: &self.order.target,
-            also_shared: self.order.also_shared,
+            also_shared: self.order.moves_shared(part.area),
             purse: &self.purse,
         };
         piece.bring()
@@ -329,7 +361,10 @@ mod tests {
             range: start..end,
             page_bytes,
             bound_to: None,
+            is_interleaved: false,
             bytes: Vec::new(),
+            file: None,
+            mappers: 1,
         }
     }
 

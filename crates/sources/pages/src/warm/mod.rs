@@ -37,6 +37,8 @@ pub struct Plan {
     files: Vec<PathBuf>,
     /// For each node its stripes.
     nodes: Vec<(NodeId, Vec<Stripe>)>,
+    /// Whose turn it is: positions in `nodes`.
+    turns: Vec<usize>,
     /// Also move pages that other processes have mapped.
     pub also_mapped: bool,
     /// Read nothing: only cached pages are moved.
@@ -57,11 +59,16 @@ pub struct Progress {
 pub struct Failures(Mutex<Vec<(PathBuf, String)>>);
 
 impl Plan {
-    /// An empty plan for these nodes.
+    /// An empty plan for these nodes, in this turn; one that should get more comes more often.
     pub fn for_nodes(nodes: &[NodeId], also_mapped: bool) -> Plan {
+        let mut each = nodes.to_vec();
+        each.sort_unstable();
+        each.dedup();
+        let position = |node: &NodeId| each.binary_search(node).ok();
         Plan {
             files: Vec::new(),
-            nodes: nodes.iter().map(|node| (*node, Vec::new())).collect(),
+            turns: nodes.iter().filter_map(position).collect(),
+            nodes: each.into_iter().map(|node| (node, Vec::new())).collect(),
             also_mapped,
             only_cached: false,
         }
@@ -75,7 +82,7 @@ impl Plan {
         let opened = file::open(path)?;
         check_movable(&opened)?;
         let metadata = opened.metadata()?;
-        let count = self.nodes.len() as u64;
+        let count = self.turns.len() as u64;
         let number = self.files.len();
         self.files.push(path.to_owned());
         let mut at = 0;
@@ -87,7 +94,7 @@ impl Plan {
                     file: number,
                     range,
                 };
-                self.nodes[turn as usize].1.push(stripe);
+                self.nodes[self.turns[turn as usize]].1.push(stripe);
             }
         }
         Ok(())
@@ -414,6 +421,16 @@ impl Queue<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_whose_turn_is_twice_as_often_gets_twice_as_much() {
+        let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        std::fs::write(file.path(), vec![1; 6 * STRIPE_BYTES as usize]).unwrap();
+        let mut plan = Plan::for_nodes(&[NodeId(3), NodeId(0), NodeId(3)], false);
+        plan.add(file.path()).unwrap();
+        let expected = [(NodeId(0), 2 * STRIPE_BYTES), (NodeId(3), 4 * STRIPE_BYTES)];
+        assert_eq!(plan.bytes_of_nodes(), expected);
+    }
 
     #[test]
     fn only_pages_of_the_first_node_move() {

@@ -83,7 +83,7 @@ fn check_request(pools: &[PoolRequest]) -> Result<(), VolumeError> {
         return Err(failure(
             libc::EINVAL,
             format!(
-                "{} pools were named, a volume has 1 to {MAX_POOLS}; one per node is usual",
+                "{} pools were named, a volume has 1 to {MAX_POOLS}; nodes without one use the nearest",
                 pools.len()
             ),
         ));

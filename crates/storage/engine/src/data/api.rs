@@ -6,6 +6,7 @@ use crate::data::write::Target;
 use crate::data::write_rules::WriteRules;
 use crate::data::{Delegating, Reading, Relocating, Reserving, Writing};
 use crate::format::*;
+use crate::session::Admitting;
 use crate::session::access::Access;
 use crate::session::layout::LOADED;
 use crate::session::path_mode::PathMode;
@@ -408,7 +409,8 @@ impl Volume {
     /// Set which accesses of striped files are delegated from now on, for all processes of the session; `None`: none.
     ///
     /// # Errors
-    /// `EINVAL` for more than 16 delegates; `EBUSY` for a planner where a person set it.
+    /// `EINVAL` for more than 16 delegates; `EBUSY` for a planner where a person set it; `ENOMEM` when the session's memory
+    /// has no room.
     pub fn set_delegation(&self, rule: Option<DelegationRule>, by_hand: bool) -> Outcome<()> {
         if rule.is_some_and(|rule| usize::from(rule.delegates.get()) > MAX_DELEGATES) {
             return Err(Errno(libc::EINVAL));
@@ -417,7 +419,8 @@ impl Volume {
         let new = pack(rule) | if by_hand { BY_HAND } else { 0 };
         let set = |old: u64| (by_hand || old & BY_HAND == 0).then_some(new);
         let set = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
-        set.map(|_| ()).map_err(|_| Errno(libc::EBUSY))
+        set.map_err(|_| Errno(libc::EBUSY))?;
+        self.bound_delegates()
     }
 
     /// Ends a rule [set by hand](Volume::set_delegation) and restores the rule before it, unless another process has
@@ -430,7 +433,17 @@ impl Volume {
         let word = &self.session.header().delegation;
         let before = pack(before) | if by_hand { BY_HAND } else { 0 };
         let ours = pack(ours) | BY_HAND;
-        let _ = word.compare_exchange(ours, before, Ordering::AcqRel, Ordering::Relaxed);
+        let given = word.compare_exchange(ours, before, Ordering::AcqRel, Ordering::Relaxed);
+        if given.is_ok() {
+            // The memory is there: a rule of ours was set.
+            let _ = self.bound_delegates();
+        }
+    }
+
+    /// Bound the delegates of all processes as the rule that holds now says.
+    fn bound_delegates(&self) -> Outcome<()> {
+        let (rule, _) = self.delegation();
+        Admitting::of(self).limit_delegates(rule.map(|rule| rule.delegates))
     }
 
     /// In this process, start delegates only when this function returns `true`: a library inside another program may

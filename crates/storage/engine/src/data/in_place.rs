@@ -59,7 +59,7 @@ impl Writing<'_> {
             && blocks.1 - blocks.0 < MAX_IN_PLACE_BLOCKS
             && inode.is_written_in_place()
             && !self.volume.is_read_only()
-            && inode.is_time_logged(time_ns)
+            && (inode.is_time_logged(time_ns) || self.is_time_logged_there(inode, time_ns))
             // Its blocks may also belong to another file.
             && self.volume.session.header().shared_blocks.load(Ordering::Relaxed) == 0;
         if !usual {
@@ -100,6 +100,18 @@ impl Writing<'_> {
         drop(writing);
         drop(ranges);
         Some(self.end_in_place(me, file, access, done, fault))
+    }
+
+    /// On an emulated machine, a time is logged as often as there: seconds of it are longer here. Otherwise writes
+    /// that take the lock would be as many as the machine is slow.
+    #[cold]
+    fn is_time_logged_there(self, inode: &SessionInode, time_ns: i64) -> bool {
+        let Some(emulation) = self.volume.emulated() else {
+            return false;
+        };
+        let logged = i64::from(inode.logged_time.load(Ordering::Relaxed));
+        let since = (time_ns >> 30) - logged;
+        logged != 0 && emulation.is_on() && (0..emulation.dilation() as i64).contains(&since)
     }
 
     fn end_in_place(
@@ -159,6 +171,7 @@ mod tests {
     use crate::test_volume::{FILE, Stopped, new_volume};
     use crate::*;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     const BLOCKS: u64 = 64;
@@ -249,6 +262,30 @@ mod tests {
         volume.unmark_kernel_cached(file.ino());
         let direct = volume.write_direct(file, 0, source[..].into());
         assert_eq!(direct, Ok(source.len()));
+    }
+
+    #[test]
+    fn a_writer_in_place_waits_for_the_holder_of_the_lock() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, file) = prepared(&directory);
+        let is_there = AtomicBool::new(false);
+        let begins = || {
+            let me = volume.me()?;
+            is_there.store(true, Ordering::Release);
+            let locking = Locking::of(&volume);
+            let writing = locking.begin_in_place(me, file.ino().0, file.inode());
+            Ok(usize::from(writing.is_some()))
+        };
+        std::thread::scope(|scope| {
+            let locked = volume.lock(file.ino().0).expect("a lock");
+            let writer = scope.spawn(|| within_patience(Duration::from_secs(60), begins));
+            while !is_there.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            drop(locked);
+            assert_eq!(writer.join().expect("a thread"), Some(Ok(1)));
+        });
     }
 
     #[test]

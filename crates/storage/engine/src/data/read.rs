@@ -12,9 +12,9 @@ use crate::session::layout::{LOADED, SessionInode};
 use crate::session::path_mode::PathMode;
 use crate::session::seqlock::{BlockSnapshot, OPTIMISTIC_TRIES, QuickSnapshot, Snapshot};
 use crate::session::slots::{Me, count};
+use crate::session::traffic::Traffic;
 use crate::session::volume::FileReference;
 use crate::types::*;
-use egeria_admission::Request;
 use egeria_media::CallerDestination;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;
@@ -70,9 +70,9 @@ impl<'v> Reading<'v> {
         let admitted = if self.volume.path_mode().is_limited() {
             self.admit_read(me, file, offset_bytes, to.bytes())?
         } else {
-            None
+            Admitted::default()
         };
-        if admitted.is_some()
+        if admitted.holds_any()
             && let Some(bytes) = self.read_one_block(me, file, offset_bytes, to, PathMode::LIMITED)
         {
             return Ok(bytes);
@@ -146,7 +146,7 @@ impl<'v> Reading<'v> {
         Some(bytes)
     }
 
-    /// Ask for admission to the pool that holds the first block; a hole is in no pool.
+    /// Ask for admission to the pools that hold the blocks; a hole is in no pool.
     #[cold]
     fn admit_read(
         self,
@@ -154,18 +154,21 @@ impl<'v> Reading<'v> {
         file: FileReference,
         offset: u64,
         bytes: usize,
-    ) -> Outcome<Option<Admitted<'v>>> {
+    ) -> Outcome<Admitted<'v>> {
         let index = self.index_of(file.inode());
-        let Some(slot) = index.slot(offset / BLOCK as u64) else {
-            return Ok(None);
-        };
-        let word = BlockWord(slot.load(Ordering::Acquire));
-        if !word.has_data() {
-            return Ok(None);
+        let size = file.inode().size_bytes.load(Ordering::Acquire);
+        let end = offset.saturating_add(bytes as u64).min(size);
+        let mut traffic = Traffic::default();
+        let mut at = offset;
+        while at < end {
+            let next = (at / BLOCK as u64 + 1).saturating_mul(BLOCK as u64);
+            let word = index.load(at / BLOCK as u64);
+            if word.has_data() {
+                traffic.add(word.pool().0, next.min(end) - at);
+            }
+            at = next;
         }
-        let (kind, bytes) = (AccessKind::Read, bytes as u64);
-        let request = Request { kind, bytes };
-        Admitting::of(self.volume).admit(me, file.ino.0, word.pool().0 as usize, request)
+        Admitting::of(self.volume).admit(me, file.ino.0, AccessKind::Read, &traffic)
     }
 
     #[inline(always)]

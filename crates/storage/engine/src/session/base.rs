@@ -6,6 +6,7 @@ use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::session::inode::Locked;
 use crate::session::inodes::inode::Record;
+use crate::session::layout::ThreadSlot;
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
 use crate::session::path_mode::PathMode;
@@ -265,6 +266,14 @@ impl Volume {
     pub(crate) fn emulated(&self) -> Option<&Emulation> {
         let is_emulated = self.path_mode().is_emulated();
         is_emulated.then(|| self.session.emulation())
+    }
+
+    /// Run a wait of this thread. An emulated machine does not charge the CPU time of looking whether it is over.
+    pub(crate) fn wait_uncharged<T>(&self, slot: &ThreadSlot, wait: impl FnOnce() -> T) -> T {
+        match self.emulated() {
+            None => wait(),
+            Some(emulation) => emulation.wait(&slot.emulated, wait),
+        }
     }
 
     /// Index of the pool of the node the thread runs on.

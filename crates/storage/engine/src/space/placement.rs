@@ -3,13 +3,13 @@
 use crate::format::{LayoutWord, Superblock};
 use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
-use crate::session::layout::{STRIPED_ALLOCATION, SessionInode};
+use crate::session::layout::{MAX_STRIPE_TURNS, STRIPED_ALLOCATION, SessionInode};
 use crate::session::map::Session;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
 use crate::space::Placing;
 use crate::space::striping::{self, Stripes};
-use egeria_machine::Machine;
+use egeria_machine::{Machine, NodeId};
 use std::sync::atomic::Ordering;
 
 /// Note the pool of each declared node by position, and the pool of each CPU by the machine found.
@@ -59,12 +59,32 @@ pub(crate) fn place_nodes(
             }
         }
     }
+    note_stripe_turns(session, superblock, &machine);
     if machine.is_emulated() {
         emulate(session, superblock, &machine, options)?;
         let mode = PathMode::EMULATED.0;
         header.path_mode.fetch_or(mode, Ordering::Release);
     }
     Ok(())
+}
+
+/// Note how often each pool gets a stripe: by what the memory of its node gives, if that is known of all.
+fn note_stripe_turns(session: &Session, superblock: &Superblock, machine: &Machine) {
+    let header = session.header();
+    let pools = superblock.pools.iter();
+    let bandwidth = |node: u16| {
+        let on_node = superblock.pools.iter().filter(|pool| pool.node == node);
+        let position = machine.index_of(NodeId(node))?;
+        let bytes_s = machine.file_medium(position)?.read.bytes_s;
+        Some(bytes_s / on_node.count().max(1) as f64)
+    };
+    let bandwidths: Option<Vec<f64>> = pools.map(|pool| bandwidth(pool.node)).collect();
+    let turns = striping::turns_of(&bandwidths.unwrap_or_default(), MAX_STRIPE_TURNS);
+    for (word, pool) in header.stripe_turns.iter().zip(&turns) {
+        word.store(*pool, Ordering::Relaxed);
+    }
+    let count = turns.len().min(MAX_STRIPE_TURNS) as u32;
+    header.stripe_turn_count.store(count, Ordering::Relaxed);
 }
 
 /// Begin to emulate the machine, and note which of its memories each pool lies on.
@@ -97,14 +117,14 @@ fn emulate(
 
 /// Where new data of one operation goes.
 #[derive(Clone, Copy)]
-pub(crate) enum Placement {
+pub(crate) enum Placement<'a> {
     /// All of it to the pool with this index.
     Pool(usize),
     /// In stripes over all pools.
-    Striped(Stripes),
+    Striped(Stripes<'a>),
 }
 
-impl Placement {
+impl Placement<'_> {
     /// Index of the pool for a block of a file.
     #[inline(always)]
     pub(crate) fn pool_for(self, ino: u64, file_block: u64) -> usize {
@@ -127,10 +147,10 @@ impl Placement {
     }
 }
 
-impl Placing<'_> {
+impl<'a> Placing<'a> {
     /// Where new data of a file goes: by its layout, else by the session's policy.
     #[inline]
-    pub(crate) fn placement(self, me: Me<'_>, inode: &SessionInode) -> Placement {
+    pub(crate) fn placement(self, me: Me<'_>, inode: &SessionInode) -> Placement<'a> {
         let layout = LayoutWord(inode.layout.load(Ordering::Relaxed));
         match layout.stripe_blocks() {
             Some(blocks) => Placement::Striped(self.stripes(blocks)),
@@ -172,10 +192,13 @@ impl Placing<'_> {
     }
 
     #[inline]
-    fn stripes(self, blocks: u32) -> Stripes {
+    fn stripes(self, blocks: u32) -> Stripes<'a> {
+        let header = self.volume.session.header();
+        let count = header.stripe_turn_count.load(Ordering::Relaxed) as usize;
         Stripes {
             blocks: blocks.into(),
             pools: self.volume.media.len() as u64,
+            turns: &header.stripe_turns[..count.min(MAX_STRIPE_TURNS)],
         }
     }
 

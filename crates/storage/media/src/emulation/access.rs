@@ -30,6 +30,8 @@ pub(super) struct Access<'a> {
     pub(super) pattern: Pattern,
     /// The thread does not wait for this access before it begins the next.
     pub(super) at_once: bool,
+    /// It is one of several that a caller hands over at the same moment.
+    pub(super) in_burst: bool,
     /// The parts of a striped access on other memories. The thread uses the memories in turn, so it waits for the
     /// slowest.
     pub(super) rest: &'a [Part],
@@ -40,6 +42,8 @@ pub(super) struct Access<'a> {
 pub(super) struct Cost {
     /// Occupies the memory.
     pub(super) service_ns: f64,
+    /// What the medium writes for it, bytes.
+    pub(super) medium_written_bytes: f64,
     /// From beginning to end with no contention except in queues.
     pub(super) undisturbed_ns: f64,
     /// From beginning to end with no contention and no waiting in queues.

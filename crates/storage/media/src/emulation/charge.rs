@@ -137,6 +137,7 @@ impl Emulation {
             owed_ns: thread.owed_ns.swap(0, Relaxed),
             pattern: thread.take_pattern(),
             at_once: false,
+            in_burst: false,
             rest,
         };
         self.charge(thread, host_ns, access);
@@ -327,20 +328,21 @@ impl EmulationState {
         };
         let mut whole = Cost {
             service_ns: 0.0,
+            medium_written_bytes: 0.0,
             undisturbed_ns: 0.0,
             unwaited_ns: 0.0,
         };
-        let mut service_ns = [0.0; MAX_PARTS];
+        let mut of_parts = [whole; MAX_PARTS];
         let mut of_buffer_ns = 0.0;
         let parts = access.parts().zip(are_buffers.clone());
-        for ((part, is_buffer), service_ns) in parts.zip(&mut service_ns) {
+        for ((part, is_buffer), of_part) in parts.zip(&mut of_parts) {
             let cost = cost_of(part);
             if is_buffer {
                 of_buffer_ns = cost.undisturbed_ns;
             }
             whole.undisturbed_ns += cost.undisturbed_ns;
             whole.unwaited_ns += cost.unwaited_ns;
-            *service_ns = cost.service_ns;
+            *of_part = cost;
         }
         // While the buffer is copied, no line of the data is on its way.
         let of_time = 1.0 - of_buffer_ns / whole.undisturbed_ns.max(1e-9);
@@ -348,6 +350,7 @@ impl EmulationState {
             arrival_ns,
             entered_ns: arrival_ns.min(asked_ns),
             undisturbed_ns: whole.undisturbed_ns * dilation,
+            in_burst: access.in_burst,
         };
         let mut ended_ns = arrival_ns + work.undisturbed_ns.round() as u64;
         // Others see it at each memory for its part of the time. If it were shown at one memory after the other, many
@@ -362,9 +365,9 @@ impl EmulationState {
             line_ns: 0.0,
             unwaited_ns: whole.unwaited_ns,
         };
-        for ((part, is_buffer), service_ns) in access.parts().zip(are_buffers).zip(service_ns) {
+        for ((part, is_buffer), cost) in access.parts().zip(are_buffers).zip(of_parts) {
             if !part.is_cached() {
-                ended_ns = ended_ns.max(self.occupy(costs, home, part, work, service_ns));
+                ended_ns = ended_ns.max(self.occupy(costs, home, part, work, cost));
             }
             if is_buffer {
                 // Stores leave by themselves, and loads were prefetched: no line of it is waited for.
@@ -389,10 +392,13 @@ impl EmulationState {
         home: usize,
         access: Access<'_>,
         work: Work,
-        service_ns: f64,
+        cost: Cost,
     ) -> u64 {
         let dilation = self.dilation();
-        let mut ended_ns = work.occupy(&self.memory_free_ns[access.place], service_ns * dilation);
+        let service_ns = cost.service_ns * dilation;
+        let mut ended_ns = work.occupy(&self.memory_free_ns[access.place], service_ns);
+        let written_bytes = cost.medium_written_bytes as u64;
+        self.written_bytes[access.place].fetch_add(written_bytes, Relaxed);
         let bytes = access.of_memory(home).bytes;
         self.moved_bytes[access.place].fetch_add(bytes, Relaxed);
         let bytes = bytes as f64;
@@ -436,8 +442,9 @@ impl EmulationState {
                 arrival_ns,
                 entered_ns: arrival_ns.min(asked_ns),
                 undisturbed_ns: cost.undisturbed_ns * dilation,
+                in_burst: access.in_burst,
             };
-            let ended_ns = self.occupy(costs, home, access, work, cost.service_ns);
+            let ended_ns = self.occupy(costs, home, access, work, cost);
             let of_memory = access.of_memory(home);
             self.publish(
                 thread,
@@ -472,6 +479,7 @@ impl EmulationState {
             let all_ns = cache.latency_ns() + cached_ns;
             return Cost {
                 service_ns: 0.0,
+                medium_written_bytes: 0.0,
                 undisturbed_ns: all_ns,
                 unwaited_ns: all_ns,
             };
@@ -486,6 +494,7 @@ impl EmulationState {
         let service_ns = costs.service_ns(&of_memory, beside);
         Cost {
             service_ns,
+            medium_written_bytes: costs.medium_written_bytes(&of_memory, beside),
             undisturbed_ns: access_ns.max(service_ns) + cached_ns,
             unwaited_ns: unwaited_ns + cached_ns,
         }
@@ -539,6 +548,8 @@ struct Work {
     /// So others can use the capacity before its arrival.
     entered_ns: u64,
     undisturbed_ns: f64,
+    /// Several begin at once: their lines are served in turn, so none waits for another and then begins.
+    in_burst: bool,
 }
 
 impl Work {
@@ -551,7 +562,12 @@ impl Work {
             Ok(free_ns) | Err(free_ns) => free_ns,
         };
         let served_ns = with_credit(before_ns, self.entered_ns) + service_ns;
-        served_ns.max(self.arrival_ns + service_ns) + latency_ns
+        let alone_ns = self.arrival_ns + service_ns + latency_ns;
+        if self.in_burst {
+            served_ns.max(alone_ns)
+        } else {
+            alone_ns.max(served_ns + latency_ns)
+        }
     }
 }
 

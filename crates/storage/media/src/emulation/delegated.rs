@@ -107,6 +107,7 @@ impl Emulation {
             owed_ns: handed_ns as u64,
             pattern: Pattern::Sequential,
             at_once: false,
+            in_burst: true,
             rest: buffer.as_slice(),
         };
         self.charge(thread, host_ns, access);

@@ -51,6 +51,7 @@ impl Flow {
             owed_ns: 0,
             pattern: self.pattern,
             at_once: self.at_once,
+            in_burst: false,
             rest: &[],
         }
     }

@@ -60,6 +60,14 @@ impl Emulation {
         Some(self.moved_bytes[place].load(Relaxed))
     }
 
+    /// Bytes that the media of all memories of this kind wrote: see [`AccessCosts::medium_written_bytes`].
+    pub fn medium_written_bytes(&self, kind: MemoryKind) -> u64 {
+        let places = self.costs.iter().flat_map(|costs| &costs.places);
+        let written = places.zip(&self.written_bytes);
+        let of_kind = written.filter(|(place, _)| place.memory.kind == kind);
+        of_kind.map(|(_, written)| written.load(Relaxed)).sum()
+    }
+
     /// The memory that pools of a node lie on: the memory of this kind; without a kind the node's persistent memory,
     /// or else what memory it has.
     pub fn place_of(&self, node: usize, kind: Option<MemoryKind>) -> Option<usize> {

@@ -133,6 +133,7 @@ fn measure(state: &Emulation, machine: &Machine, duration: Duration, point: Poin
         owed_ns: 0,
         pattern: Pattern::Sequential,
         at_once: false,
+        in_burst: false,
         rest: &[],
     };
     let ready = Barrier::new(threads as usize);

@@ -170,6 +170,7 @@ impl Course<'_> {
             owed_ns: 0,
             pattern: thread.take_pattern(),
             at_once: false,
+            in_burst: false,
             rest: &[],
         }
     }

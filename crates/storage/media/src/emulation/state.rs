@@ -87,6 +87,8 @@ pub struct EmulationState {
     pub(super) lane_free_ns: [AtomicU64; MAX_LANES],
     /// Bytes read from and written to each memory, without caches.
     pub(super) moved_bytes: [AtomicU64; MAX_EMULATED_MEMORIES],
+    /// Bytes that each medium wrote: whole grains, and its directory.
+    pub(super) written_bytes: [AtomicU64; MAX_EMULATED_MEMORIES],
     /// Wait of a line in each queue, machine ns: bits of an `f64`.
     pub(super) queue_wait_ns: [AtomicU64; MAX_QUEUES],
     /// The machine as JSON.

@@ -34,6 +34,7 @@ pub(super) fn random(place: usize, bytes: u64, kind: AccessKind) -> Access<'stat
         owed_ns: 0,
         pattern: Pattern::Random,
         at_once: false,
+        in_burst: false,
         rest: &[],
     }
 }

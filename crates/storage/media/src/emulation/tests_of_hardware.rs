@@ -6,6 +6,7 @@ use egeria_machine::{AccessKind, Machine, MemoryKind};
 use super::access::{Access, Part};
 use super::machine::Emulation;
 use super::tests::{Loop, assert_close, random, run};
+use std::sync::atomic::Ordering::Relaxed;
 
 const LENGTH_NS: u64 = 400_000_000;
 
@@ -124,6 +125,42 @@ fn a_delegated_access_takes_both_copies_and_the_handing_over() {
     );
 }
 
+/// Four jobs that begin at once: the last ends when the memory has served all, not its own time later.
+#[test]
+fn jobs_of_one_access_are_served_in_turn() {
+    let (jobs, bytes) = (4, 256 << 20);
+    let last_ended_ns = |in_burst: bool| {
+        let state = emulated("odin-8s");
+        let read = (AccessKind::Read, bytes);
+        let job = Access {
+            in_burst,
+            ..access(&state, 0, MemoryKind::Persistent, read)
+        };
+        let ends = (0..jobs).map(|_| {
+            let mut one = Loop::new(&state, 0, job);
+            let begun_ns = state.at_ns(one.next_ns);
+            one.go(&state, 0);
+            let ended_ns = one.thread.ended_ns.load(Relaxed);
+            let medium = state.costs().unwrap().places[job.place].memory.medium();
+            let most_bytes_s = medium.capacity_bytes_s(AccessKind::Read, false, jobs);
+            (
+                (ended_ns - begun_ns) as f64 / state.dilation(),
+                most_bytes_s,
+            )
+        });
+        ends.fold((0.0, 0.0), |last: (f64, f64), end| {
+            (last.0.max(end.0), end.1)
+        })
+    };
+    let (burst_ns, most_bytes_s) = last_ended_ns(true);
+    let served_ns = f64::from(jobs) * bytes as f64 / most_bytes_s * 1e9;
+    assert_close(burst_ns, served_ns, 0.1, "all are served");
+    assert!(
+        last_ended_ns(false).0 > 1.2 * burst_ns,
+        "one after the other"
+    );
+}
+
 #[test]
 fn computing_does_not_overlap_with_waiting_for_delegates() {
     let state = emulated("odin-8s");
@@ -220,6 +257,7 @@ fn striped_accesses_of_many_threads_use_all_memories_at_once() {
     let rest: &'static [Part] = Vec::leak((1..8).map(part).collect());
     let striped = Access {
         at_once: false,
+        in_burst: false,
         rest,
         ..access(
             &state,

@@ -99,6 +99,11 @@ pub enum MountError {
         /// Mount points inside it.
         mounts: Vec<PathBuf>,
     },
+    /// Another mount namespace has a copy, which the kernel keeps.
+    #[error(
+        "{0} is unmounted here, but another mount namespace (a container, a service) has the mount as well; end what has it, the volume stays attached until then"
+    )]
+    Copied(PathBuf),
     /// Something the system said that has no better name.
     #[error("{what}: {source}; {hint}")]
     System {

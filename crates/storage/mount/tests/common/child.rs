@@ -4,7 +4,7 @@
 
 #![allow(dead_code)] // Every test file uses a part.
 
-use crate::common::{Mounted, Place, eventually, fuse};
+use crate::common::{Mounted, Place, can_mount, eventually};
 use egeria_engine::{AttachMode, AttachOptions, FileReference, InodeNumber, Volume};
 use egeria_mount::{LeaseTiming, MountOptions, serve, unmount};
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ pub struct Served {
 impl Served {
     /// `None` without FUSE.
     pub fn with(options: &MountOptions) -> Option<Served> {
-        if !fuse() {
+        if !can_mount() {
             return None;
         }
         let place = Place::with_pools_of(64 << 20);

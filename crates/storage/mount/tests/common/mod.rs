@@ -1,11 +1,12 @@
 //! A volume of its own for each test, really mounted.
-#![allow(dead_code)] // Every test file uses a part.
+#![allow(dead_code, unused_imports)] // Every test file uses a part.
 
 use egeria_engine::{
     AttachMode, AttachOptions, CreateOptions, FileReference, InodeNumber, PoolRequest, Volume,
     create_volume,
 };
 use egeria_harness::memory::Mapping;
+pub use egeria_harness::testing::{anybody_can_mount, can_mount};
 use egeria_mount::{LeaseTiming, MountHandle, MountOptions, spawn};
 use rustix::fs::{self, FallocateFlags, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::thread;
@@ -75,26 +76,6 @@ pub struct Mounted {
     place: Option<Place>,
 }
 
-/// Is there FUSE? Says loudly when not.
-pub fn fuse() -> bool {
-    let there = Path::new("/dev/fuse").exists();
-    if !there {
-        eprintln!("SKIPPED, PROVES NOTHING: there is no /dev/fuse on this machine");
-    }
-    there
-}
-
-/// As udev's rules of fuse3 make it; a container's own device may be root's alone.
-pub fn fuse_for_everybody() -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    let device = std::fs::metadata("/dev/fuse");
-    let open = device.is_ok_and(|device| device.permissions().mode() & 0o006 == 0o006);
-    if !open {
-        eprintln!("SKIPPED, PROVES NOTHING: /dev/fuse is not open to ordinary users here");
-    }
-    open
-}
-
 impl Mounted {
     /// Mounted for everybody; `None` without FUSE.
     pub fn new() -> Option<Mounted> {
@@ -106,7 +87,7 @@ impl Mounted {
     }
 
     pub fn with(options: &MountOptions) -> Option<Mounted> {
-        if !fuse() {
+        if !can_mount() {
             return None;
         }
         let place = Place::with_pools_of(64 << 20);

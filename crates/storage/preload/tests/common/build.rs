@@ -3,6 +3,7 @@
 //! Cargo does not build a `cdylib` for its own package's tests, so the tests ask it to, once per
 //! profile and only when a source is newer than the library.
 
+use egeria_harness::testing::skip;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +44,7 @@ pub fn thread_sanitized(name: &str) -> Option<PathBuf> {
             probe.wait()
         });
     if !probe.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED, PROVES NOTHING: the C compiler has no ThreadSanitizer");
+        skip("the C compiler has no ThreadSanitizer");
         return None;
     }
     let flags = ["-fsanitize=thread"];

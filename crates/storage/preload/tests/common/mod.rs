@@ -1,10 +1,11 @@
 //! A volume really mounted by this process, and C programs run on it under the library.
-#![allow(dead_code)] // Every test file uses a part.
+#![allow(dead_code, unused_imports)] // Every test file uses a part.
 
 mod build;
 
-#[allow(unused_imports)] // As above.
 pub use build::{library, program, shared_object, static_program, thread_sanitized};
+pub use egeria_harness::testing::is_root;
+use egeria_harness::testing::skip;
 
 use egeria_engine::{
     AttachMode, AttachOptions, Counters, CreateOptions, PoolRequest, Volume, create_volume,
@@ -24,24 +25,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// The user who may nothing.
 pub const NOBODY: u32 = 65534;
-
-/// Whether this is root, who can be several users; says so when not.
-pub fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED, PROVES NOTHING: two users need root");
-    }
-    root
-}
-
-/// Whether there is FUSE; says so when not.
-pub fn has_fuse() -> bool {
-    let is_there = Path::new("/dev/fuse").exists();
-    if !is_there {
-        eprintln!("SKIPPED, PROVES NOTHING: there is no /dev/fuse on this machine");
-    }
-    is_there
-}
 
 /// A directory of its own in another.
 pub fn temporary(directory: &str) -> TempDir {
@@ -73,7 +56,9 @@ impl Mounted {
 
     /// The same, with a step between attaching and mounting.
     pub fn with_step(options: &MountOptions, step: impl FnOnce()) -> Option<Mounted> {
-        if !has_fuse() {
+        // The thread may be another user's. That user gets the device by the helper.
+        if !Path::new("/dev/fuse").exists() {
+            skip("there is no /dev/fuse on this machine");
             return None;
         }
         let (pools, point) = (temporary("/dev/shm"), temporary("/tmp"));

@@ -4,16 +4,19 @@ mod background;
 mod command;
 pub mod html;
 pub mod session;
+mod skip;
 pub mod usage;
 
 pub use background::{Background, eventually, kill};
 pub use command::{Ended, PATIENCE, Running, finish, wait, wait_within, without_surroundings};
 
+pub use skip::{SKIPS, skip};
+
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::SystemTime;
 
@@ -114,16 +117,57 @@ pub fn turn() -> Option<MutexGuard<'static, ()>> {
 pub fn can_mount() -> bool {
     let fuse = File::options().read(true).write(true).open("/dev/fuse");
     if fuse.is_err() {
-        eprintln!("SKIPPED: /dev/fuse cannot be opened, so nothing can be mounted here");
+        skip("/dev/fuse cannot be opened, so nothing can be mounted here");
     }
     fuse.is_ok()
+}
+
+/// Whether an ordinary user can mount too, as udev's rules of fuse3 allow it; a container's own device may be root's alone.
+pub fn anybody_can_mount() -> bool {
+    let device = std::fs::metadata("/dev/fuse");
+    let open = device.is_ok_and(|device| device.permissions().mode() & 0o006 == 0o006);
+    if !open {
+        skip("/dev/fuse is not open to ordinary users here");
+    }
+    open
+}
+
+/// Whether threads can be moved between CPUs here, as between nodes that each have one; says so loudly when not.
+pub fn has_two_cpus() -> bool {
+    let has = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2);
+    if !has {
+        skip("this process may use one CPU only");
+    }
+    has
+}
+
+/// Whether this kernel shows which nodes hold the pages of a process; says so loudly when not.
+pub fn has_numa_maps() -> bool {
+    let has = Path::new("/proc/self/numa_maps").exists();
+    if !has {
+        skip("this kernel has no /proc/PID/numa_maps");
+    }
+    has
+}
+
+/// Whether a program starts, loudly when not.
+pub fn has_program(name: &str) -> bool {
+    let mut version = Command::new(name);
+    version.arg("--version").stdin(Stdio::null());
+    let has = version.output().is_ok();
+    if !has {
+        skip(format_args!(
+            "{name} is missing; `make setup` names what installs it"
+        ));
+    }
+    has
 }
 
 /// Whether this is root, as tests about other users need; says so loudly when not.
 pub fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        eprintln!("SKIPPED: only root can become another user or make its own mounts");
+        skip("only root can become another user or make its own mounts");
     }
     root
 }

@@ -6,13 +6,14 @@ use super::text_mutator::mutate;
 use super::values::HostileValues;
 use egeria_engine::format::checksum::{crc32c, crc32c_append};
 use egeria_facts::{
-    Facts, FileFacts, FileKey, FileUse, Measured, MediumFacts, Mix, NodeAccesses, ProcessAccesses,
-    ProcessKey, ThreadFacts, ThreadKey, Window,
+    Facts, FileFacts, FileKey, FileUse, Measured, MediumFacts, MemoryTraffic, MigrationCost, Mix,
+    NodeAccesses, ProcessAccesses, ProcessKey, RegionAccesses, ThreadFacts, ThreadKey,
+    TrafficOrigin, Window,
 };
-use egeria_machine::Machine;
+use egeria_machine::{Machine, MemoryKind};
 use egeria_policy::planner::{Planner, System};
 use egeria_stats::rng::Rng;
-use egeria_trace::{Reader, TraceHeader, Writer};
+use egeria_trace::{Reader, TraceHeader, VERSION, Writer};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -140,7 +141,20 @@ fn whole(machine: &Machine, window: Window, number: u64) -> Facts {
         }],
         running_ns: SECOND_NS,
         migrating_ns: 0,
+        work_s: Some(1e9),
+        accessors_known: true,
+        regions: vec![RegionAccesses {
+            start: 0x7000_0000,
+            resident_bytes: vec![1 << 20; nodes],
+            accesses_s: vec![1e6; nodes],
+        }],
     }];
+    facts.accesses.free_bytes = vec![1 << 30; nodes];
+    facts.accesses.migration_cost = Some(MigrationCost {
+        s_per_gb: 0.5,
+        bytes: 1 << 30,
+        migrations: 2,
+    });
     facts.media = vec![MediumFacts {
         node: machine.nodes[0].id,
         measured: Measured {
@@ -155,6 +169,13 @@ fn whole(machine: &Machine, window: Window, number: u64) -> Facts {
         },
         free_bytes: Some(1 << 30),
         striped_files: Some(true),
+    }];
+    facts.memories = vec![MemoryTraffic {
+        node: machine.nodes[0].id,
+        kind: MemoryKind::Dram,
+        read_bytes_s: 3e9,
+        written_bytes_s: 1e9,
+        origin: TrafficOrigin::MemoryController,
     }];
     facts.files = vec![FileFacts {
         file: FileKey {
@@ -242,7 +263,8 @@ fn pack(frames: &mut [Vec<u8>]) {
 
 /// A recording of these frames, sealed.
 fn seal(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = b"\x89EGERIA\n\x03\0\0\0".to_vec();
+    let mut bytes = b"\x89EGERIA\n".to_vec();
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
     for (number, payload) in frames.iter().enumerate() {
         let sum = |bytes: &[u8]| crc32c_append(crc32c(&(number as u64).to_le_bytes()), bytes);
         let mut head = (payload.len() as u32).to_le_bytes().to_vec();

@@ -19,7 +19,7 @@ use crate::{
 use tree::{MAX_FILE_BYTES, Tree};
 
 const HINT: &str = "check the machine's firmware and kernel, or describe it in a machine file";
-const ROOT_HINT: &str = "give --sysfs-root the directory that contains sys and proc";
+const ROOT_HINT: &str = "in a container, mount /sys or work from the host; for another machine, give --sysfs-root the directory that contains sys and proc";
 
 /// The machine below `root`.
 pub(crate) fn read_machine(root: &Path) -> Result<Machine, MachineError> {
@@ -109,6 +109,7 @@ impl Tree<'_> {
         let persistent_regions = Vec::new();
         Ok(Node {
             id,
+            socket: self.socket(&cpus),
             cpus,
             memory_bytes,
             free_bytes,
@@ -119,6 +120,21 @@ impl Tree<'_> {
         })
     }
 
+    /// The socket that all these CPUs are in; none where the kernel does not know, or where they are in several.
+    fn socket(&mut self, cpus: &[CpuId]) -> Option<u32> {
+        let (first, last) = (cpus.first()?, cpus.last()?);
+        let mut package = |cpu: &CpuId| {
+            let name = format!(
+                "sys/devices/system/cpu/cpu{}/topology/physical_package_id",
+                cpu.0
+            );
+            let path = self.path(&name);
+            // Below 0: unknown.
+            u32::try_from(self.extra_number(&path)?).ok()
+        };
+        package(first).filter(|socket| package(last) == Some(*socket))
+    }
+
     /// A kernel without NUMA support: everything is one node.
     fn only_node(&mut self) -> Result<Node, MachineError> {
         let cpus = online_cpus(self.root)?;
@@ -127,6 +143,7 @@ impl Tree<'_> {
         self.warn(&directory, "no nodes; the machine is taken as one node");
         Ok(Node {
             id: NodeId(0),
+            socket: None,
             cpus,
             memory_bytes,
             free_bytes,

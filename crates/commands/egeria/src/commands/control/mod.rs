@@ -7,3 +7,4 @@ pub mod replay;
 pub mod steward;
 pub mod trace;
 pub mod warm;
+pub mod weights;

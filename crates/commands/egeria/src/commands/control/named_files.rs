@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use egeria_machine::{Machine, NodeId};
+use egeria_machine::{Machine, NodeId, turns};
 use egeria_pages::tree;
 use egeria_pages::warm::Plan;
 
+use crate::machine_choice::MachineArguments;
 use crate::served;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::signals::Signals;
@@ -22,7 +23,7 @@ pub(super) struct Destination {
     /// To the memory of this node, or of several in turn by 2 MiB, as 0,1
     #[arg(long, value_name = "N", value_delimiter = ',')]
     node: Vec<u16>,
-    /// To the memory of all nodes, in turn by 2 MiB
+    /// To all nodes by 2 MiB: in turn, or as the machine file's bandwidths are
     #[arg(long)]
     spread: bool,
     /// Move pages that other processes have mapped, too (root, or CAP_SYS_NICE)
@@ -31,13 +32,16 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    /// The nodes that are asked for, or all with memory.
+    /// The nodes that are asked for, or all with memory; a node with more bandwidth comes more often, where that is known.
     pub(super) fn nodes(&self, machine: &Machine) -> Outcome<Vec<NodeId>> {
         let has_memory = |node: &&egeria_machine::Node| node.memory_bytes > 0;
         let with_memory = machine.nodes.iter().filter(has_memory).map(|node| node.id);
         let with_memory: Vec<NodeId> = with_memory.collect();
         if self.spread {
-            return Ok(with_memory);
+            let weights = MachineArguments::default().resolve()?.weights();
+            let weights =
+                weights.filter(|weights| weights.iter().map(|(id, _)| *id).eq(with_memory.clone()));
+            return Ok(weights.map_or(with_memory, |weights| turns(&weights)));
         }
         let mut nodes: Vec<NodeId> = self.node.iter().copied().map(NodeId).collect();
         nodes.sort_unstable();

@@ -1,4 +1,4 @@
-//! `egeria steward`: look after the threads that use a volume, or those of processes.
+//! `egeria steward`: look after the threads that use a volume, those of processes, or all of the machine.
 
 use std::path::{Path, PathBuf};
 
@@ -29,18 +29,21 @@ Examples:
   egeria steward /mnt/pmem0/pool --policy off --record yesterday.trace
   egeria steward --pid 4711 4712 --policy asymsched
   sudo egeria steward --cgroup /system.slice/mongod.service
+  sudo egeria steward --all
 
 Works until SIGINT or SIGTERM, then gives all threads the CPUs their owners gave
 them. With POOL: the threads that use that volume, which must be in use.
 Without, those of your own processes, for root those of all users: some and
-their descendants (--pid), those of a control group, or --all. It ends by itself
-when the processes, or for 3 seconds the group, are gone. What they read and
-write of files is counted by the kernel, on any file system, and threads follow
-it (policies rl, cpu, nm, full and all); that needs root, or CAP_BPF and
+their descendants (--pid), those of a control group, or --all, which takes the
+volumes that you mounted as well and follows mounts that come and go. It ends by
+itself when the processes, or for 3 seconds the group, are gone. What they read
+and write of files is counted by the kernel, on any file system, and threads
+follow it (policies rl, cpu, nm, full and all); that needs root, or CAP_BPF and
 CAP_PERFMON. What they access in memory (asymsched, all) is sampled by the
 processor's PMU where it can (PEBS, IBS; root or CAP_PERFMON), else found in the
 page tables, else by page faults; their memory follows them. One steward works
-on a volume at a time, and one on processes. Killed, it leaves a journal, and
+on a volume at a time, and one on processes; --all leaves volumes to stewards
+that work on them already. Killed, a steward leaves a journal, and
 the next start puts everything back first. Stages of a policy that nothing here
 can act on are named at the start and are off.
 `egeria top` and `egeria explain` show what it does and why.")]
@@ -93,11 +96,18 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     let (target, machine, attached) = match pool {
         Some(pool) => of_volume(pool, arguments)?,
-        None => (Target::Processes, arguments.machine.resolve()?, None),
+        None => {
+            let target = if configured.processes.are_all() {
+                Target::Machine
+            } else {
+                Target::Processes
+            };
+            (target, arguments.machine.resolve()?, None)
+        }
     };
     let volume = match &target {
         Target::Volume(volume) => Some(volume.uuid().to_string()),
-        Target::Processes => None,
+        Target::Processes | Target::Machine => None,
     };
     let mut presence = Presence::of(&scope);
     let steward = arguments.steward.start(target, &machine, policy, scope)?;

@@ -217,7 +217,9 @@ pub(super) fn choose(log: Option<&Path>, volume: Option<&Path>) -> Outcome<PathB
 fn of_volume(path: &Path) -> Outcome<PathBuf> {
     let (volume, _) = volume_of(path)?;
     let log = working_log(volume).unwrap_or_else(|| decision_log_path(Some(volume)));
-    if log.exists() {
+    // A steward of the machine may have looked after the volume.
+    let logs = [log.clone(), decision_log_path(None)];
+    if let Some(log) = logs.into_iter().find(|log| log.exists()) {
         return Ok(log);
     }
     Err(Failure::new(format!(
@@ -331,6 +333,16 @@ fn only_one(mut found: Vec<Candidate>) -> Outcome<PathBuf> {
             )))
         }
     }
+}
+
+/// The log of the steward at work on the processes of this machine, if there is one.
+pub(super) fn of_processes() -> Option<PathBuf> {
+    let of_processes = |one: &Candidate| {
+        let head = one.head.as_ref();
+        head.is_some_and(|head| head.volume.is_none() && head.lives())
+    };
+    let found = candidates().into_iter().filter(of_processes);
+    found.max_by_key(|one| one.modified).map(|one| one.log)
 }
 
 /// Whether a process lives that was there at this time, ns since the epoch.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use egeria_doctor::policies::{self, Policy};
 use egeria_doctor::{Ability, Facts, Probes, State, abilities};
 use egeria_machine::{format_bytes, format_cpu_list};
 use serde::Serialize;
@@ -30,6 +31,7 @@ struct Document {
     works: bool,
     facts: Vec<Fact>,
     abilities: Vec<Ability>,
+    policies: Vec<Policy>,
 }
 
 #[derive(Serialize)]
@@ -49,6 +51,7 @@ pub fn run(_: &Arguments, format: Format) -> Outcome<ExitCode> {
             .all(|ability| ability.state != State::Fails),
         facts: told(&facts, &probes),
         abilities,
+        policies: policies::of(&facts, &probes),
     };
     format.print(&document, human)?;
     Ok(if document.works {
@@ -198,14 +201,27 @@ fn human(document: &Document) -> String {
             printable(&ability.because),
         ]
     });
+    let policies = document.policies.iter().map(|policy| {
+        vec![
+            state(policy.state).to_owned(),
+            policy.name.to_owned(),
+            printable(&policy.because),
+        ]
+    });
     let mut text = format!(
-        "{}\n\n{}\n",
+        "{}\n\n{}\n\n{}\n",
         output::table(&["fact", "value"], facts.collect()),
-        output::table(&["state", "what", "for", "because"], abilities.collect())
+        output::table(&["state", "what", "for", "because"], abilities.collect()),
+        output::table(&["state", "policy", "here"], policies.collect())
     );
     for ability in &document.abilities {
         if let Some(fix) = &ability.fix {
             text += &format!("\n{}: {fix}", ability.name.replace('_', " "));
+        }
+    }
+    for policy in &document.policies {
+        if let Some(fix) = &policy.fix {
+            text += &format!("\npolicy {}: {fix}", policy.name);
         }
     }
     text

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use egeria_facts::Window;
 use egeria_machine::{Machine, NodeId, format_bandwidth};
-use egeria_policy::planner::System;
+use egeria_policy::planner::{Place, Settings, System};
 use egeria_report::what_if::{self, Prediction, WhatIf};
-use egeria_sim::{Options, Outcome as Predicted, Range, Uncertainty, WindowOutcome, Workload};
+use egeria_sim::{
+    Leaning, Options, Outcome as Predicted, Range, Uncertainty, WindowOutcome, Workload,
+};
 use serde::Serialize;
 
 use crate::commands::control::recording;
@@ -127,7 +129,7 @@ struct Run {
 
 impl Run {
     fn of(system: System, outcome: Predicted, first: System, first_operations_s: f64) -> Run {
-        let vs_first = beside(outcome.operations_s, first_operations_s);
+        let vs_first = ratio(outcome.operations_s, first_operations_s);
         let uncertainty = Uncertainty::of_speed(&outcome);
         let vs_first_uncertainty = Uncertainty::of_gain(system, first);
         let vs_first_range = vs_first_uncertainty.around(vs_first);
@@ -148,6 +150,7 @@ impl Run {
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let machine = Machine::resolve(Some(&arguments.machine), None)?;
     let workload = workload(arguments, &machine)?;
+    refuse_idle(arguments)?;
     let mut runs: Vec<Run> = Vec::new();
     for system in &arguments.compare {
         let options = options(*system, arguments, &machine)?;
@@ -173,6 +176,20 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     format.print(&report, human)
 }
 
+/// A setting must change something in one of the systems at least.
+fn refuse_idle(arguments: &Arguments) -> Outcome {
+    let set = |system: &System| policy_choice::set(*system, &arguments.settings);
+    let all: Outcome<Vec<Settings>> = arguments.compare.iter().map(set).collect();
+    let all = all?;
+    policy_choice::refuse_idle(&arguments.settings, |name| {
+        let mut checks = all
+            .iter()
+            .map(|settings| settings.check_acts(name, Place::Model));
+        let first = checks.next()?.err()?;
+        checks.all(|check| check.is_err()).then_some(first)
+    })
+}
+
 fn page(machine: &Machine, workload: &Workload, allocation: &str, runs: &[Run]) -> String {
     let systems = runs.iter().map(|run| Prediction {
         name: run.configuration,
@@ -191,11 +208,10 @@ fn page(machine: &Machine, workload: &Workload, allocation: &str, runs: &[Run]) 
 }
 
 fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<Options> {
-    let mut options = Options::of(system);
-    for pair in &arguments.settings {
-        let set = options.planner.set_pair(pair);
-        set.map_err(|error| Failure::Usage(format!("--set {pair}: {error}")))?;
-    }
+    let mut options = Options {
+        planner: policy_choice::set(system, &arguments.settings)?,
+        ..Options::of(system)
+    };
     if !system.stripes() {
         options.allocation = allocation(arguments.alloc, machine)?;
     }
@@ -205,7 +221,7 @@ fn options(system: System, arguments: &Arguments, machine: &Machine) -> Outcome<
 }
 
 /// One rate divided by another; 1 if `first` is 0.
-fn beside(rate: f64, first: f64) -> f64 {
+fn ratio(rate: f64, first: f64) -> f64 {
     if first > 0.0 { rate / first } else { 1.0 }
 }
 
@@ -251,7 +267,7 @@ fn human(report: &Report) -> String {
     let headers = [
         "system",
         ">operations/s",
-        ">beside the first",
+        ">times the first",
         ">(four of five)",
         ">bytes/s",
         ">(four of five)",
@@ -283,8 +299,13 @@ fn uncertainties(report: &Report) -> String {
     let all = report.runs.iter();
     for of in all.flat_map(|run| [&run.uncertainty, &run.vs_first_uncertainty]) {
         if of.measurements > 0 {
+            let leaning = match of.leaning {
+                Leaning::Neither => "",
+                Leaning::TooHigh => " (the model was too high in nearly all)",
+                Leaning::TooLow => " (the model was too low in nearly all)",
+            };
             let source = format!(
-                "{:.2} to {:.2} times what the model gives, of {} measured {}",
+                "{:.2} to {:.2} times what the model gives, of {} measured {}{leaning}",
                 of.low, of.high, of.measurements, of.of
             );
             if !sources.contains(&source) {

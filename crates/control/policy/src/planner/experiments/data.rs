@@ -6,7 +6,7 @@
 
 use super::super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::experiment::Experiment;
-use super::progress::{Kinds, Progress};
+use super::progress::{Kinds, Progress, Swing};
 use super::undo::MIN_SPEED;
 use crate::rest::Rest;
 
@@ -20,6 +20,7 @@ const MAX_FACTOR: u32 = 1 << 10;
 pub(super) struct Data {
     /// What threads got since data moved.
     recent: Kinds,
+    swing: Swing,
     open: Option<Experiment<Vec<RelocationStep>>>,
     /// No step starts.
     rest: Rest,
@@ -33,9 +34,10 @@ impl Data {
         rest_windows: u32,
     ) -> Option<(f64, Vec<RelocationStep>)> {
         self.rest.pass();
+        let is_still = self.open.is_none();
         if let Some(mut open) = self.open.take() {
             match open.judge(progress) {
-                Some(speed) if speed < MIN_SPEED => {
+                Some(speed) if self.swing.is_loss(speed, MIN_SPEED) => {
                     self.recent = Kinds::default();
                     let first = rest_windows.saturating_mul(RESTS);
                     self.rest.begin(first, first.saturating_mul(MAX_FACTOR));
@@ -45,7 +47,10 @@ impl Data {
                 _ => self.open = Some(open),
             }
         }
-        self.recent.remember(progress.clone());
+        let change = self.recent.remember(progress.clone());
+        if is_still {
+            self.swing.note(change);
+        }
         None
     }
 

@@ -27,11 +27,10 @@ mod undo;
 
 use std::collections::{BTreeMap, HashMap};
 
-use egeria_facts::{Facts, MediumFacts, ThreadKey};
+use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
 use super::decision::{DelegationPlan, DirectBecause, Limit, RelocationStep};
-use super::delegation;
 use super::settings::Settings;
 use crate::pats::Controller;
 use crate::{Action, ActionResult, Plan};
@@ -183,19 +182,18 @@ impl Experiments {
     }
 
     /// Reverts limits and delegation that are not tried now and did not pay when they were tried. Limits that are
-    /// learned, and what the settings always want, are not judged.
+    /// learned, and what the settings always want, are not judged. `long`: delegation of accesses that are only long.
     pub(super) fn keep_what_pays(
         &mut self,
         settings: &Settings,
-        media: &[MediumFacts],
         limits: &mut Vec<Limit>,
-        delegation: &mut DelegationPlan,
+        (delegation, long): (&mut DelegationPlan, Option<DelegationPlan>),
         is_quiet: bool,
     ) {
         let mut direct = DirectBecause::DidNotPay;
         if let DelegationPlan::Off { because } = *delegation
             && matches!(because, DirectBecause::Quiet { .. })
-            && let Some(plan) = delegation::long_accesses(media, &settings.delegation)
+            && let Some(plan) = long
         {
             (*delegation, direct) = (plan, because);
         }

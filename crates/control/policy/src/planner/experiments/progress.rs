@@ -175,16 +175,18 @@ pub(super) fn are_alike(one: &Progress, other: &Progress) -> bool {
 pub(super) struct Kinds(Vec<Progress>);
 
 impl Kinds {
-    /// Stores a window; it replaces the last one like it.
-    pub(super) fn remember(&mut self, progress: Progress) {
+    /// Stores a window; it replaces the last one like it. Returns how fast threads are compared with that.
+    pub(super) fn remember(&mut self, progress: Progress) -> Option<f64> {
         if progress.is_empty() {
-            return;
+            return None;
         }
+        let change = self.meet(&progress);
         self.0.retain(|other| !are_alike(other, &progress));
         if self.0.len() == MAX_KINDS {
             self.0.remove(0);
         }
         self.0.push(progress);
+        change
     }
 
     /// How fast threads are in a window, compared with the remembered window like it. That one is then removed.
@@ -195,6 +197,32 @@ impl Kinds {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// How much the speed differs from window to window while nothing is changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Swing {
+    /// Mean logarithm of the ratios lately, without their sign.
+    ln: f64,
+}
+
+impl Swing {
+    /// The part of the mean that a window is.
+    const NEW: f64 = 0.25;
+    /// A loss this number of times as great is hardly by chance.
+    const TIMES: f64 = 2.0;
+
+    /// Takes the speed of a window, compared with the one before like it.
+    pub(super) fn note(&mut self, speed: Option<f64>) {
+        if let Some(speed) = speed {
+            self.ln += (speed.ln().abs() - self.ln) * Swing::NEW;
+        }
+    }
+
+    /// Whether a speed after a change is a loss: by more than `min_speed` says, and more than windows differ anyway.
+    pub(super) fn is_loss(self, speed: f64, min_speed: f64) -> bool {
+        speed < min_speed && speed.ln() < -Swing::TIMES * self.ln
     }
 }
 
@@ -219,5 +247,25 @@ pub(super) fn speed(progress: &Progress, first: &Progress) -> f64 {
         f64::exp(sum / threads)
     } else {
         1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_within_what_windows_differ_is_none() {
+        let mut swing = Swing::default();
+        assert!(swing.is_loss(0.97, 0.98) && !swing.is_loss(0.99, 0.98));
+        for speed in [1.1, 1.0 / 1.1].repeat(8) {
+            swing.note(Some(speed));
+        }
+        assert!(!swing.is_loss(0.9, 0.98), "as between windows before");
+        assert!(swing.is_loss(0.7, 0.98), "far more than before");
+        for _ in 0..40 {
+            swing.note(Some(1.0));
+        }
+        assert!(swing.is_loss(0.97, 0.98), "it became steady");
     }
 }

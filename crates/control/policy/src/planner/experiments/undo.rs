@@ -7,6 +7,8 @@
 //!                                    else their processes' threads stay for `retry_windows`
 //! ```
 //!
+//! A loss that is not clearly greater than what windows differ by chance is none.
+//!
 //! Speed is a geometric mean over all threads, and over processes that use their memory too, because contention
 //! concerns other threads. Going back is an experiment as well, because threads may be slower when their work changed
 //! at the same moment.
@@ -19,7 +21,7 @@ use egeria_machine::NodeId;
 use super::super::settings::Feedback;
 use super::experiment::Experiment;
 use super::places::{Places, moves};
-use super::progress::{Kinds, Progress};
+use super::progress::{Kinds, Progress, Swing};
 use crate::{Move, Plan, Reason};
 
 /// A loss below this is not worth another migration.
@@ -35,6 +37,7 @@ pub(super) struct Undo {
     state: State,
     /// What threads got since they moved.
     recent: Kinds,
+    swing: Swing,
     /// Threads that stay at their former nodes, and for how many windows.
     held: BTreeMap<ThreadKey, (NodeId, u32)>,
     /// The speed that was lost, while threads are on their way back.
@@ -63,9 +66,10 @@ impl Undo {
         });
         self.lost = None;
         let mut is_good = false;
+        let is_still = matches!(self.state, State::Still);
         match std::mem::take(&mut self.state) {
             State::Moved(mut moved) => match moved.judge(progress) {
-                Some(speed) if speed < MIN_SPEED => {
+                Some(speed) if self.swing.is_loss(speed, MIN_SPEED) => {
                     self.go_back(moved.change, speed, progress, settings);
                 }
                 speed => {
@@ -86,7 +90,10 @@ impl Undo {
             }
             State::Still => {}
         }
-        self.recent.remember(progress.clone());
+        let change = self.recent.remember(progress.clone());
+        if is_still {
+            self.swing.note(change);
+        }
         is_good
     }
 

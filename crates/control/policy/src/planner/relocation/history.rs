@@ -45,8 +45,9 @@ pub(super) struct History {
 pub(super) struct UnderWay {
     pub(super) from: usize,
     pub(super) to: usize,
+    pub(super) bytes: u64,
     pub(super) bytes_s: f64,
-    is_replica: bool,
+    pub(super) is_replica: bool,
     /// Most bytes that should be on the source in the end.
     left_bytes: u64,
     windows_left: u32,
@@ -121,6 +122,7 @@ impl UnderWay {
         UnderWay {
             from,
             to,
+            bytes,
             bytes_s,
             is_replica: matches!(action, Relocate::Replicate { .. }),
             left_bytes: left.saturating_add((bytes as f64 * REST_SHARE) as u64),

@@ -89,7 +89,7 @@ impl Relocations {
         let mut traffic = round::traffic(scene, &speeds, &places);
         let mut round = Round::new(scene, &speeds, &candidates, &traffic);
         for copy in self.histories.under_way() {
-            round.rates.take(copy.from, copy.to, copy.bytes_s);
+            round.add_under_way(copy);
         }
         if let Some((speed, mut steps)) = self.back.take() {
             let usage = traffic.usage();

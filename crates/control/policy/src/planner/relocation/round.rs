@@ -5,6 +5,7 @@ use egeria_machine::NodeId;
 
 use super::super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::candidates::Candidate;
+use super::history::UnderWay;
 use super::options::Choice;
 use super::rates::Rates;
 use super::scene::Scene;
@@ -25,6 +26,8 @@ pub(super) struct Round<'a> {
     pub(super) cpu_shares: Vec<f64>,
     /// Room on each node, bytes; `None` if it is not known.
     room: Vec<Option<u64>>,
+    /// What is on its way from each node, bytes: room that comes.
+    leaving: Vec<u64>,
     pub(super) steps: Vec<RelocationStep>,
 }
 
@@ -92,6 +95,7 @@ impl<'a> Round<'a> {
                 .map(|load| load.cpu_share)
                 .collect(),
             room: scene.machine.nodes.iter().map(room).collect(),
+            leaving: vec![0; speeds.nodes],
             steps: Vec::new(),
         }
     }
@@ -138,6 +142,20 @@ impl<'a> Round<'a> {
     /// Whether this number of bytes fits on a node.
     pub(super) fn fits(&self, node: usize, bytes: u64) -> bool {
         self.room[node].is_none_or(|room| bytes <= room)
+    }
+
+    /// How many of these bytes have no room on a node, also when what is on its way from there has gone.
+    pub(super) fn missing(&self, node: usize, bytes: u64) -> u64 {
+        let missing = self.room[node].map_or(0, |room| bytes.saturating_sub(room));
+        missing.saturating_sub(self.leaving[node])
+    }
+
+    /// Counts a copy that began before.
+    pub(super) fn add_under_way(&mut self, copy: &UnderWay) {
+        self.rates.take(copy.from, copy.to, copy.bytes_s);
+        if !copy.is_replica {
+            self.leaving[copy.from] = self.leaving[copy.from].saturating_add(copy.bytes);
+        }
     }
 
     /// Whether the data of a step fits on its target.

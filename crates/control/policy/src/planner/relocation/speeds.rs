@@ -2,8 +2,6 @@
 
 use egeria_machine::{Machine, Medium, Paths};
 
-use crate::media;
-
 /// The machine's media and ways. Nodes are positions.
 pub(super) struct Speeds<'a> {
     pub(super) nodes: usize,
@@ -19,7 +17,7 @@ pub(super) struct Speeds<'a> {
 impl<'a> Speeds<'a> {
     pub(super) fn new(machine: &'a Machine, paths: Option<&'a Paths>) -> Speeds<'a> {
         let nodes = machine.nodes.len();
-        let known = |node: usize| media::medium(machine, node).filter(is_sound);
+        let known = |node: usize| machine.file_medium(node).filter(is_sound);
         let lanes = paths.into_iter().flat_map(|paths| &paths.lanes);
         let mut speeds = Speeds {
             nodes,

@@ -52,8 +52,8 @@ impl Relocations {
         is_taken
     }
 
-    /// Moves files that are hardly used from a node that lacks room to a node without CPUs. Returns whether there are
-    /// any.
+    /// Moves files that are hardly used from a node that lacks room to a node without CPUs, if that makes enough of it.
+    /// Returns whether any moves.
     pub(super) fn make_room(
         &mut self,
         round: &mut Round<'_>,
@@ -65,14 +65,10 @@ impl Relocations {
         let Some(capacity_node) = round.capacity_node(choice.to) else {
             return false;
         };
-        let mut missing = choice.bytes;
+        let missing = round.missing(choice.to, choice.bytes);
         let mut ordered = false;
-        for cold in round.candidates.iter().rev() {
+        for cold in self.enough_cold(round, (choice.to, capacity_node), missing) {
             let bytes = cold.facts.on(choice.to);
-            let is_free = self.is_cold(round, cold) && !round.is_resting(cold, capacity_node);
-            if bytes == 0 || !round.fits(capacity_node, bytes) || !is_free {
-                continue;
-            }
             let Some(copying) = usage.copying(choice.to, capacity_node, bytes) else {
                 return ordered;
             };
@@ -89,15 +85,29 @@ impl Relocations {
                 ..new_step(cold, action, choice, copying, why)
             };
             let ends = (choice.to, capacity_node);
-            if self.order(round, cold, &wanted.payers, ends, step, ledger) {
-                ordered = true;
-                missing = missing.saturating_sub(bytes);
-            }
-            if round.fits(choice.to, missing) || round.steps.len() >= MAX_FILES {
-                break;
-            }
+            ordered |= self.order(round, cold, &wanted.payers, ends, step, ledger);
         }
         ordered
+    }
+
+    /// Files on a node that are hardly used, the least read first, with so many bytes that find room on another; none if
+    /// there are not enough.
+    fn enough_cold<'a>(
+        &self,
+        round: &Round<'a>,
+        (from, to): (usize, usize),
+        missing: u64,
+    ) -> Vec<&'a Candidate<'a>> {
+        let (mut found, mut sum) = (Vec::new(), 0);
+        for cold in round.candidates.iter().rev().take(MAX_FILES) {
+            let bytes = cold.facts.on(from);
+            let is_free = self.is_cold(round, cold) && !round.is_resting(cold, to);
+            if sum < missing && bytes > 0 && is_free && round.fits(to, sum + bytes) {
+                sum += bytes;
+                found.push(cold);
+            }
+        }
+        if sum < missing { Vec::new() } else { found }
     }
 
     /// Undoes a step after which threads got less, if that can be paid. `false`: to be tried again.

@@ -65,7 +65,10 @@ impl Fake {
             range: pages[0]..pages[pages.len() - 1] + SMALL_PAGE,
             page_bytes: SMALL_PAGE,
             bound_to,
+            is_interleaved: false,
             bytes: Vec::new(),
+            file: None,
+            mappers: 1,
         };
         let piece = Piece {
             kernel: self,

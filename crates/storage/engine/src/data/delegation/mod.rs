@@ -67,7 +67,7 @@ pub(crate) struct Delegation<'a> {
     begun_ns: u64,
     /// Runs of each pool that are expected, in stripes of the default size.
     runs: usize,
-    /// Runs of the job that is being filled, by pool.
+    /// Runs of each of its jobs, by pool; 0: it has none yet.
     runs_of_job: [Cell<usize>; MAX_POOLS],
     /// Runs that were handed over.
     pieces: Cell<u64>,
@@ -121,8 +121,10 @@ impl<'a> Delegation<'a> {
                     return false;
                 };
                 of_pool.job(place).begin(self.kind, self.home);
-                let runs = self.runs.div_ceil(of_pool.shares(self.delegates));
-                self.runs_of_job[pool].set(runs.min(RUNS));
+                if self.runs_of_job[pool].get() == 0 {
+                    let runs = self.runs.div_ceil(of_pool.shares(self.delegates));
+                    self.runs_of_job[pool].set(runs.min(RUNS));
+                }
                 filling.set(place + 1);
                 place
             }
@@ -141,10 +143,7 @@ impl<'a> Delegation<'a> {
 
     /// Post the runs collected for a pool. On an emulated machine, this takes what handing over takes there.
     fn post(&self, pool: usize) {
-        match self.volume.emulated() {
-            None => self.post_now(pool),
-            Some(emulation) => emulation.wait(&self.me.slot.emulated, || self.post_now(pool)),
-        }
+        (self.volume).wait_uncharged(self.me.slot, || self.post_now(pool));
     }
 
     fn post_now(&self, pool: usize) {

@@ -10,6 +10,7 @@ use crate::session::admission::Admitted;
 use crate::session::delegation::board::{Board, Job, JobRun, MAX_DELEGATES, wake};
 use crate::session::delegation::job::JobEnd;
 use crate::session::slots::Me;
+use crate::session::traffic::Traffic;
 use crate::session::volume::Volume;
 use crate::types::{Errno, Outcome};
 use egeria_admission::Request;
@@ -68,10 +69,17 @@ impl Delegating<'_> {
         let (kind, runs) = (job.kind(), job.runs());
         let bytes = runs.iter().map(|run| run.bytes as u64).sum();
         let pieces = runs.len() as u64;
-        let _admitted: Option<Admitted<'_>> = if self.volume.path_mode().is_limited() {
-            Admitting::of(self.volume).admit(me, 0, pool, Request { kind, bytes })?
+        let admitting = Admitting::of(self.volume);
+        let is_delegate = me.slot.notes.delegate_of.load(Ordering::Relaxed) != 0;
+        let _place = if is_delegate {
+            admitting.admit_delegate(me, pool, Request { kind, bytes })?
         } else {
             None
+        };
+        let _admitted = if self.volume.path_mode().is_limited() {
+            admitting.admit(me, 0, kind, &Traffic::of(pool as u8, bytes))?
+        } else {
+            Admitted::default()
         };
         let pool = PoolIndex(pool as u8);
         let mut access = Access::begin(self.volume, me, kind);
@@ -83,7 +91,6 @@ impl Delegating<'_> {
             // stores only.
             self.volume.pool(pool)?.fence();
         }
-        let is_delegate = me.slot.notes.delegate_of.load(Ordering::Relaxed) != 0;
         if is_delegate {
             access.charge_delegated(job.home(), pieces);
         } else {

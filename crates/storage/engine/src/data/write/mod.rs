@@ -18,6 +18,7 @@ use crate::session::index::{Index, MAX_FILE_BLOCKS};
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
 use crate::session::path_mode::PathMode;
+use crate::session::traffic::Traffic;
 use crate::session::volume::{FileReference, Volume};
 use crate::session::{Admitting, Stamps};
 use crate::space::Placing;
@@ -26,7 +27,6 @@ use crate::space::operation::Operation;
 use crate::space::placement::Placement;
 use crate::types::*;
 use arrayvec::ArrayVec;
-use egeria_admission::Request;
 use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;
@@ -76,7 +76,7 @@ struct Write<'a, 'o> {
     offset: u64,
     source: CallerSource<'a>,
     bytes: usize,
-    placement: Placement,
+    placement: Placement<'a>,
     /// What new blocks may be taken from.
     need: Need,
     /// Runs in file order.
@@ -145,7 +145,7 @@ impl<'v> Writing<'v> {
     fn write_admitted(self, call: WriteCall<'_>) -> Outcome<(u64, usize)> {
         // Held until this returns.
         let admitted = self.admit_write(call.file, call.target, call.from.bytes())?;
-        if admitted.is_some()
+        if admitted.holds_any()
             && let Some(outcome) = self.try_fast_paths(call, None, PathMode::LIMITED)
         {
             return outcome;
@@ -223,21 +223,32 @@ impl<'v> Writing<'v> {
         Ok((landed.unwrap_or(0), done))
     }
 
-    /// Ask for admission to the pool that new blocks come from.
+    /// Ask for admission to the pools that new blocks come from.
     #[cold]
     fn admit_write(
         self,
         file: FileReference,
         target: Target,
         bytes: usize,
-    ) -> Outcome<Option<Admitted<'v>>> {
+    ) -> Outcome<Admitted<'v>> {
         let me = self.volume.me()?;
-        let file_block = target.guess(file) / BLOCK as u64;
-        let pool = Placing::of(self.volume)
-            .placement(me, file.inode())
-            .pool_for(file.ino.0, file_block);
-        let (kind, bytes) = (AccessKind::Write, bytes as u64);
-        Admitting::of(self.volume).admit(me, file.ino.0, pool, Request { kind, bytes })
+        let placement = Placing::of(self.volume).placement(me, file.inode());
+        let mut at = target.guess(file);
+        let end = at.saturating_add(bytes as u64);
+        let end_block = end.div_ceil(BLOCK as u64);
+        let mut traffic = Traffic::default();
+        // A write of nothing asks, too.
+        loop {
+            let block = at / BLOCK as u64;
+            let (pool, count) = placement.run_for(file.ino.0, block, end_block.max(block + 1));
+            let next = (block + count).saturating_mul(BLOCK as u64).min(end);
+            traffic.add(pool as u8, next - at);
+            at = next;
+            if at >= end {
+                break;
+            }
+        }
+        Admitting::of(self.volume).admit(me, file.ino.0, AccessKind::Write, &traffic)
     }
 
     /// One commit: of all data, or of as much as one commit can map in a fragmented pool.

@@ -11,6 +11,13 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
+    /// Bytes of one pool.
+    pub(crate) fn of(pool: u8, bytes: u64) -> Traffic {
+        let mut traffic = Traffic::default();
+        traffic.add(pool, bytes);
+        traffic
+    }
+
     #[inline(always)]
     pub(crate) fn add(&mut self, pool: u8, bytes: u64) {
         let pool = pool as usize & (MAX_POOLS - 1);

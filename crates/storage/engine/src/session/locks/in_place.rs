@@ -1,8 +1,9 @@
 //! Writers that change blocks in place (see `data::in_place`), and what excludes them.
 //!
-//! Other in-place writers: a range of a file has a word, which names the writer. All files share these words. One
-//! write takes its words in ascending order, so writers cannot deadlock. A word left by a dead writer is taken over:
-//! that write was not finished, so any part of it may be visible.
+//! Other in-place writers: a range of a file has a word, which names the writer. All files share these words. Ranges
+//! in a row have words in a row, so ranges of one file closer than 2 GiB never share a word, and a long write takes few
+//! cache lines. One write takes its words in ascending order, so writers cannot deadlock. A word left by a dead writer is
+//! taken over: that write was not finished, so any part of it may be visible.
 //!
 //! Threads that change which blocks a file has, under the inode's lock: see `exclusion`. An in-place writer waits for
 //! no lock during its write.
@@ -33,8 +34,12 @@ const LOOKS: u32 = 200;
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 /// How often a waiter checks whether the thread it waits for is alive.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
-/// How often a writer checks again while the inode's lock is held.
+/// How often a writer checks again at once while the inode's lock is held.
 const TRIES: u32 = 64;
+/// How long a writer waits for the inode's lock before it goes the ordinary way, which notices a dead or stopped holder.
+const MAX_HOLDER_WAIT: Duration = Duration::from_millis(20);
+/// The same on an emulated machine, however slow it is.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 impl SessionInode {
     /// Whether blocks are changed in place. Changes only under the inode's lock.
@@ -63,10 +68,8 @@ impl Drop for Ranges<'_> {
 
 /// Indexes of the words for a file's blocks, without duplicates, ascending.
 fn places(ino: u64, first_block: u64, last_block: u64) -> ArrayVec<u16, MAX_RANGES> {
-    let range = |range: u64| {
-        let mixed = (ino ^ range.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        ((mixed >> 32) as usize % RANGE_LOCKS) as u16
-    };
+    let first_of_file = ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let range = |range: u64| (first_of_file.wrapping_add(range) % RANGE_LOCKS as u64) as u16;
     let ranges = first_block / RANGE_BLOCKS..=last_block / RANGE_BLOCKS;
     let mut places: ArrayVec<u16, MAX_RANGES> = ranges.map(range).take(MAX_RANGES).collect();
     places.sort_unstable();
@@ -136,7 +139,9 @@ impl<'v> Locking<'v> {
         let ours = me.owner_word().0;
         match word.compare_exchange(0, ours, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => Ok(()),
-            Err(_) => self.wait_for_range(ours, ino, word),
+            Err(_) => {
+                (self.volume).wait_uncharged(me.slot, || self.wait_for_range(ours, ino, word))
+            }
         }
     }
 
@@ -169,15 +174,43 @@ impl<'v> Locking<'v> {
         ino: u64,
         inode: &SessionInode,
     ) -> Option<WritingInPlace<'a>> {
-        for _ in 0..TRIES {
-            if let Some(writing) = WritingInPlace::begin(&me.slot.in_place, ino, &inode.owner) {
-                let may =
-                    inode.state.load(Ordering::Acquire) == LOADED && inode.is_written_in_place();
-                return may.then_some(writing);
+        let begin = || WritingInPlace::begin(&me.slot.in_place, ino, &inode.owner);
+        let tried = || {
+            let writing = begin();
+            if writing.is_none() {
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
-        }
-        None
+            writing
+        };
+        let at_once = (0..TRIES).find_map(|_| tried());
+        let writing = at_once.or_else(|| self.begin_after_holder(me, begin))?;
+        let may = inode.state.load(Ordering::Acquire) == LOADED && inode.is_written_in_place();
+        may.then_some(writing)
+    }
+
+    /// A thread holds the inode's lock: wait for it for a moment. Writers that went the ordinary way instead would hold
+    /// the lock one after the other, wait for writers in place each time, and so keep all others out.
+    #[cold]
+    fn begin_after_holder<'a>(
+        self,
+        me: Me<'a>,
+        begin: impl Fn() -> Option<WritingInPlace<'a>>,
+    ) -> Option<WritingInPlace<'a>> {
+        let emulated = self.volume.emulated();
+        let slowness = emulated.map_or(1.0, |emulation| emulation.dilation());
+        let limit =
+            patience::limit().unwrap_or_else(|| MAX_HOLDER_WAIT.mul_f64(slowness).min(MAX_WAIT));
+        let begun = Instant::now();
+        let wait = || loop {
+            if let Some(writing) = begin() {
+                return Some(writing);
+            }
+            if begun.elapsed() >= limit {
+                return None;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        };
+        self.volume.wait_uncharged(me.slot, wait)
     }
 
     /// Wait until all in-place writes have ended. The owner word is ours, so no new one begins.
@@ -242,5 +275,18 @@ mod tests {
         }
         assert_eq!(places(5, 8, 9), places(5, 15, 15), "one range, one word");
         assert_ne!(places(5, 8, 8), places(5, 16, 16));
+    }
+
+    #[test]
+    fn ranges_of_a_file_share_no_word() {
+        let all = RANGE_LOCKS as u64 * RANGE_BLOCKS;
+        let writes = (0..all).step_by(MAX_IN_PLACE_BLOCKS as usize);
+        let mut used = vec![false; RANGE_LOCKS];
+        for first in writes {
+            for place in places(77, first, first + MAX_IN_PLACE_BLOCKS - 1) {
+                assert!(!std::mem::replace(&mut used[usize::from(place)], true));
+            }
+        }
+        assert!(used.iter().all(|used| *used));
     }
 }

@@ -310,6 +310,12 @@ impl Session {
     pub fn gates(&self) -> &[AdmissionGate] {
         self.slice(self.layout.gates, self.layout.block_maps.len())
     }
+    /// The gate of each pool that bounds how many delegates work at once.
+    pub fn delegate_gates(&self) -> &[AdmissionGate] {
+        let pools = self.layout.block_maps.len();
+        let first = self.layout.gates + pools * size_of::<AdmissionGate>();
+        self.slice(first, pools)
+    }
     /// Open descriptions.
     pub fn descriptions(&self) -> &[DescriptionEntry] {
         self.slice(self.layout.descriptions, DESCRIPTION_SLOTS)

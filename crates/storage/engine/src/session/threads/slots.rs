@@ -336,7 +336,7 @@ impl Session {
         slot.notes.clear();
         slot.in_place.store(0, Ordering::Relaxed);
         slot.awaited_pools.store(0, Ordering::Relaxed);
-        slot.accessed_pool.store(0, Ordering::Relaxed);
+        slot.accessed_pools.store(0, Ordering::Relaxed);
         slot.ownership().give_back();
     }
 }

@@ -172,12 +172,13 @@ impl Drop for Fixture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egeria_harness::testing::skip;
     use std::os::unix::fs::FileExt;
 
     #[test]
     fn a_changed_byte_or_mode_is_found() {
         if let Some(why) = super::super::missing() {
-            eprintln!("SKIPPED: {why}");
+            skip(why);
             return;
         }
         let fixture = Fixture::new().expect("two users");

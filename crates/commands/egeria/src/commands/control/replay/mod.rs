@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use egeria_policy::nthread;
-use egeria_policy::planner::System;
+use egeria_policy::planner::{Place, System};
 
 use super::recording::{self, Label};
 use crate::policy_choice;
@@ -62,13 +62,13 @@ docs/reference/settings.md):
 
 /// Replays a recording.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let chosen = policy_choice::settings(arguments.policy, &arguments.settings)?;
+    let chosen = policy_choice::settings(arguments.policy, &arguments.settings, Place::Replay)?;
     let mut reader = recording::open(&arguments.trace)?;
     let machine = reader.machine().clone();
     // All of it under every policy first: a damaged recording is refused, not half replayed.
     let mut runs = Vec::new();
     for policy in System::ALL {
-        let settings = policy_choice::settings(policy, &arguments.settings)?;
+        let settings = policy_choice::set(policy, &arguments.settings)?;
         let replay = Replay::new(&machine, policy.make(), settings);
         runs.push((replay, Tally::new(policy)));
     }

@@ -108,7 +108,10 @@ pub(super) fn action(event: &ActionEvent) -> String {
         ),
     };
     match &line.record.outcome {
-        ActionOutcome::Done => {
+        outcome if outcome.took_effect() => {
+            if let ActionOutcome::GoesOn { reason } = outcome {
+                text.push_str(&format!(" It goes on: {reason}."));
+            }
             if let Some(expected) = &line.record.expected {
                 text.push_str(&format!(" Expected: {expected}."));
             }
@@ -119,7 +122,7 @@ pub(super) fn action(event: &ActionEvent) -> String {
         }
         ActionOutcome::Vanished => text.push_str(" It had ended."),
         ActionOutcome::Refused { reason } => text.push_str(&format!(" It could not: {reason}.")),
-        ActionOutcome::NoActuator => text.push_str(" Nothing here can do that."),
+        _ => text.push_str(" Nothing here can do that."),
     }
     text
 }
@@ -140,7 +143,8 @@ fn migration(event: &ActionEvent, step: &Move) -> String {
     )
 }
 
-fn capital(text: &str) -> String {
+/// A sentence begins with it.
+pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(letters).collect()
@@ -221,9 +225,35 @@ pub(super) fn stayed(event: &StayEvent) -> String {
 
 fn summary(summary: &Summary) -> String {
     if summary.windows == 0 {
-        return "Nothing was read or written yet.\n".to_owned();
+        return "No window had anything to tell yet: no file was read or written, and no program was moved.\n".to_owned();
     }
-    let mut text = format!(
+    let mut text = if summary.threads == 0 {
+        let (first, last) = (seconds(summary.first_ns), seconds(summary.last_ns));
+        let windows = windows(summary.windows);
+        format!("In {windows} from {first} to {last} no file was read or written.\n")
+    } else {
+        files(summary)
+    };
+    text.push_str(&moves(summary));
+    for contended in &summary.contended {
+        text.push_str(&contention(contended));
+    }
+    text.push_str(&displaced(&summary.displaced));
+    for line in &summary.arriving {
+        text.push_str(&format!("{}.\n", capital(&line.sentence)));
+    }
+    for line in &summary.kept_processes {
+        text.push_str(&format!("{}.\n", capital(&line.sentence)));
+    }
+    for resting in &summary.resting {
+        text.push_str(&format!("{}.\n", capital(&resting.to_string())));
+    }
+    text
+}
+
+/// What was read and written of files.
+fn files(summary: &Summary) -> String {
+    format!(
         "In {} from {} to {} {}{} read and wrote: {} local, {} in the last window.\n",
         windows(summary.windows),
         seconds(summary.first_ns),
@@ -236,16 +266,7 @@ fn summary(summary: &Summary) -> String {
         count(summary.threads as u64, "thread"),
         percent(summary.local_share),
         percent(summary.last_local_share),
-    );
-    text.push_str(&moves(summary));
-    for contended in &summary.contended {
-        text.push_str(&contention(contended));
-    }
-    text.push_str(&displaced(&summary.displaced));
-    for resting in &summary.resting {
-        text.push_str(&format!("{}.\n", capital(&resting.to_string())));
-    }
-    text
+    )
 }
 
 fn moves(summary: &Summary) -> String {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use egeria_facts::{ThreadKey, printable_name, printable_path};
 use egeria_machine::NodeId;
 use egeria_policy::{Action, ActionOutcome, Kept, Subject};
-use egeria_steward::{ActionLine, Record, ResultLine, WindowRecord};
+use egeria_steward::{ActionLine, ArrivingLine, Record, ResultLine, WindowRecord};
 
 use super::super::decision_log::{Fate, Head, printable};
 use super::events::{ActionEvent, Event, StayEvent};
@@ -238,8 +238,17 @@ fn make_printable(decision: &mut WindowRecord) {
         };
         // The words in a log are its writer's.
         line.write_sentence();
-        if let ActionOutcome::Refused { reason } = &mut line.record.outcome {
+        if let ActionOutcome::Refused { reason } | ActionOutcome::GoesOn { reason } =
+            &mut line.record.outcome
+        {
             *reason = printable(reason);
         }
+    }
+    for line in &mut decision.kept_processes {
+        line.name = printable_name(line.name.as_bytes());
+        line.write_sentence();
+    }
+    for line in &mut decision.arriving {
+        *line = ArrivingLine::new(line.progress.clone());
     }
 }

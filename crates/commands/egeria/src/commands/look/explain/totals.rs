@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use egeria_facts::ProcessKey;
 use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
 use egeria_policy::planner::Resting;
 use egeria_policy::{Contention, KeptBecause, Reason};
-use egeria_steward::{ActionLine, ThreadRecord, WindowRecord};
+use egeria_steward::{ActionLine, ArrivingLine, KeptLine, ThreadRecord, WindowRecord};
 use serde::Serialize;
 
 /// The whole log in numbers.
@@ -40,6 +41,10 @@ pub(crate) struct Summary {
     pub(crate) displaced: Vec<Displaced>,
     /// What is not done now, because it brought less than half of what was expected.
     pub(crate) resting: Vec<Resting>,
+    /// Processes that use memory heavily and are left as they are.
+    pub(crate) kept_processes: Vec<KeptLine>,
+    /// Memory that goes or went to its threads, by process.
+    pub(crate) arriving: Vec<ArrivingLine>,
 }
 
 #[derive(Serialize, Debug)]
@@ -157,6 +162,8 @@ pub(crate) struct Totals {
     contended: BTreeMap<(NodeId, Contention), u64>,
     displaced: BTreeMap<ThreadKey, Displaced>,
     resting: Vec<Resting>,
+    kept_processes: Vec<KeptLine>,
+    arriving: BTreeMap<ProcessKey, ArrivingLine>,
 }
 
 impl Totals {
@@ -191,6 +198,10 @@ impl Totals {
             self.count(line);
         }
         self.resting.clone_from(&decision.resting);
+        self.kept_processes.clone_from(&decision.kept_processes);
+        for line in &decision.arriving {
+            self.arriving.insert(line.progress.process, line.clone());
+        }
         let results = decision.results.iter();
         self.missed += results.filter(|line| line.result.missed).count() as u64;
     }
@@ -293,6 +304,8 @@ impl Totals {
                 })
                 .collect(),
             resting: self.resting.clone(),
+            kept_processes: self.kept_processes.clone(),
+            arriving: self.arriving.values().cloned().collect(),
             displaced: displaced
                 // One that the log does not name may well be at work.
                 .filter(|each| self.omitted > 0 || self.active.contains(&each.thread))
@@ -311,6 +324,7 @@ fn contention_left(reason: &Reason) -> Option<(NodeId, Contention)> {
         | Reason::ContentionOver { .. }
         | Reason::BroughtLess { .. }
         | Reason::Compared { .. }
-        | Reason::Own { .. } => None,
+        | Reason::Own { .. }
+        | Reason::Together { .. } => None,
     }
 }

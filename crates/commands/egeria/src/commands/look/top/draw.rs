@@ -47,7 +47,7 @@ pub(super) fn draw(terminal: &mut Terminal<'_>, frame: &Frame, keys: &mut Keys) 
     terminal.render_widget(heading(frame, keys), head);
     terminal.render_widget(node_lines(&frame.nodes), node_area);
     draw_threads(terminal, thread_area, frame, keys);
-    terminal.render_widget(action_lines(&frame.last_actions), move_area);
+    terminal.render_widget(below(frame), move_area);
     terminal.render_widget(footer(keys), foot);
 }
 
@@ -61,7 +61,7 @@ fn heading<'a>(frame: &Frame, keys: &Keys) -> Paragraph<'a> {
     }
     let state = match frame.window {
         Some(_) => text::state(frame),
-        None => format!("{}; nothing was read or written yet", text::state(frame)),
+        None => format!("{}; no file was read or written yet", text::state(frame)),
     };
     Paragraph::new(vec![Line::from(title), Line::from(state)])
 }
@@ -147,28 +147,33 @@ fn columns_in(width: u16) -> usize {
     THREAD_WIDTHS.iter().take_while(fits).count().max(1)
 }
 
-fn action_lines(actions: &[ActionEvent]) -> Paragraph<'static> {
+/// The last actions, and what is said of processes that are left as they are.
+fn below(frame: &Frame) -> Paragraph<'static> {
     let title = "last actions (`egeria explain` reports them in full, and why a thread stays)";
     let mut lines = vec![Line::styled(format!("{title:<80}"), HEADER)];
-    lines.extend(
-        actions
-            .iter()
-            .take(usize::from(ACTION_LINES))
-            .map(action_line),
-    );
-    if actions.is_empty() {
+    let words = text::words_of_processes(frame);
+    let most = usize::from(ACTION_LINES);
+    // Both are shown if there are both.
+    let actions = most - words.len().min(most / 2);
+    lines.extend(frame.last_actions.iter().take(actions).map(action_line));
+    if frame.last_actions.is_empty() {
         lines.push(Line::styled("none", DIM));
     }
+    lines.extend(words.into_iter().map(Line::raw));
     Paragraph::new(lines)
 }
 
 fn action_line(event: &ActionEvent) -> Line<'static> {
     let line = &event.line;
     let (style, failed) = match &line.record.outcome {
-        ActionOutcome::Done if event.result.as_ref().is_some_and(|line| line.result.missed) => {
+        outcome
+            if outcome.took_effect()
+                && event.result.as_ref().is_some_and(|line| line.result.missed) =>
+        {
             (Style::new(), "brought too little; ".to_owned())
         }
         ActionOutcome::Done => (Style::new(), String::new()),
+        ActionOutcome::GoesOn { reason } => (Style::new(), format!("goes on, {reason}; ")),
         ActionOutcome::Vanished => (DIM, "had ended; ".to_owned()),
         ActionOutcome::Refused { reason } => (DIM, format!("refused, {reason}; ")),
         ActionOutcome::NoActuator => (DIM, "nothing can do that; ".to_owned()),

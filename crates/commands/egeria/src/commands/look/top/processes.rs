@@ -9,8 +9,9 @@ use egeria_pages::file_counts::CountedFiles;
 use egeria_pages::file_io::FileIo;
 use egeria_proc::LiveSource;
 use egeria_proc::processes::ProcessSource;
-use egeria_steward::WindowRecord;
+use egeria_steward::{KeptLine, Record, WindowRecord};
 
+use super::super::decision_log::{self, DecisionLog};
 use super::rows::FileRow;
 use super::view::{Label, View};
 use super::watch;
@@ -26,6 +27,33 @@ pub(in crate::commands::look) struct Programs {
     machine: Machine,
     window_ns: u64,
     source: Source,
+    steward: Option<Said>,
+}
+
+/// What the steward of this machine's processes said last, if one works.
+struct Said {
+    log: DecisionLog,
+    kept: Vec<KeptLine>,
+}
+
+impl Said {
+    fn begin() -> Option<Said> {
+        let log = DecisionLog::open(&decision_log::of_processes()?).ok()?;
+        let kept = Vec::new();
+        Some(Said { log, kept })
+    }
+
+    /// The processes that it leaves as they are.
+    fn kept(&mut self) -> Vec<KeptLine> {
+        // A log that begins again is that of later windows: what was said is old then.
+        while let Ok(Some(record)) = self.log.next() {
+            match record {
+                Record::Window(window) => self.kept = window.kept_processes,
+                _ => self.kept.clear(),
+            }
+        }
+        self.kept.clone()
+    }
 }
 
 enum Source {
@@ -56,6 +84,7 @@ impl Programs {
             machine,
             window_ns,
             source,
+            steward: Said::begin(),
         })
     }
 
@@ -83,7 +112,10 @@ impl Programs {
             }
             Source::Estimated(_, estimate) => view.set_files(Vec::new(), estimate),
         }
-        let record = watch::record(&self.machine, &facts.window);
+        let mut record = watch::record(&self.machine, &facts.window);
+        if let Some(steward) = &mut self.steward {
+            record.kept_processes = steward.kept();
+        }
         view.add(record.clone());
         Ok(record)
     }

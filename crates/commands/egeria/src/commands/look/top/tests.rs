@@ -234,3 +234,35 @@ fn a_pause_is_seen() {
     assert!(lines[0].ends_with("PAUSED"), "{}", lines[0]);
     assert!(lines[23].contains("p go on"), "{}", lines[23]);
 }
+
+#[test]
+fn processes_that_are_left_are_listed_with_the_reason() {
+    use egeria_facts::ProcessKey;
+    use egeria_policy::{KeptProcess, ProcessKept};
+    use egeria_steward::KeptLine;
+    let kept = KeptProcess {
+        process: ProcessKey {
+            process_id: 4700,
+            start_ticks: 1,
+        },
+        remote_share: 0.98,
+        accesses_s: 1e9,
+        because: ProcessKept::Bound,
+    };
+    let mut view = View::of_window(Label::default());
+    view.add(WindowRecord {
+        kept_processes: vec![KeptLine::new(kept, "redis\u{1b}".to_owned())],
+        ..window()
+    });
+    let frame = view.frame(Sort::Bytes);
+    let text = super::text::human(&frame);
+    let line = text.lines().last().unwrap();
+    assert!(line.starts_with("Process 4700 (redis"), "{line}");
+    assert!(
+        line.contains("98 % of its accesses cross nodes: its owner bound"),
+        "{line}"
+    );
+    assert!(!text.contains('\u{1b}'), "names come from others");
+    let json = serde_json::to_value(&frame).unwrap();
+    assert_eq!(json["kept_processes"][0]["because"]["kind"], "bound");
+}

@@ -3,7 +3,7 @@
 use egeria_machine::format_bandwidth;
 
 use super::super::decision_log::Fate;
-use super::super::explain::sentences::{ago, milliseconds, percent, seconds};
+use super::super::explain::sentences::{ago, capital, milliseconds, percent, seconds};
 use super::rows::{FileRow, NodeRow, ThreadRow};
 use super::view::Frame;
 use egeria_cli::output;
@@ -11,6 +11,7 @@ use egeria_cli::output;
 const BAR_CELLS: usize = 20;
 const SHOWN_ACTIONS: usize = 5;
 const SHOWN_FILES: usize = 20;
+const SHOWN_PROCESSES: usize = 20;
 
 /// The frame as text, for output that is redirected.
 pub(super) fn human(frame: &Frame) -> String {
@@ -19,7 +20,7 @@ pub(super) fn human(frame: &Frame) -> String {
         text.push_str(&format!("{estimate}\n"));
     }
     if frame.window.is_none() {
-        text.push_str("\nNothing was read or written yet.\n");
+        text.push_str("\nNo file was read or written yet.\n");
         return text;
     }
     let nodes = frame.nodes.iter().map(node_cells).collect();
@@ -46,7 +47,25 @@ pub(super) fn human(frame: &Frame) -> String {
         text.push_str(&event.report);
         text.push('\n');
     }
+    let words = words_of_processes(frame);
+    if !words.is_empty() {
+        text.push_str("\n\nProcesses, and why they are left as they are:\n");
+    }
+    for words in words {
+        text.push_str(&format!("{words}\n"));
+    }
     text
+}
+
+/// What the steward says of the memory of processes, a line each.
+pub(super) fn words_of_processes(frame: &Frame) -> Vec<String> {
+    let arriving = frame.arriving.iter().map(|line| &line.sentence);
+    let kept = frame.kept_processes.iter().map(|line| &line.sentence);
+    arriving
+        .chain(kept)
+        .take(SHOWN_PROCESSES)
+        .map(|words| capital(words))
+        .collect()
 }
 
 /// What is shown: machine, policy, window.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use egeria_machine::{NamedPath, NodeId};
 use egeria_policy::nthread::Settings;
-use egeria_steward::WindowRecord;
+use egeria_steward::{ArrivingLine, KeptLine, WindowRecord};
 use serde::Serialize;
 
 use super::super::decision_log::{DecisionLog, Fate, Head, unix_ns};
@@ -60,6 +60,10 @@ pub(in crate::commands::look) struct Frame {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::look) files: Vec<FileRow>,
     pub(in crate::commands::look) last_actions: Vec<ActionEvent>,
+    /// Processes that use memory heavily and that the steward leaves as they are.
+    pub(in crate::commands::look) kept_processes: Vec<KeptLine>,
+    /// Memory that went to its threads in the last window.
+    pub(in crate::commands::look) arriving: Vec<ArrivingLine>,
 }
 
 /// Which window.
@@ -171,6 +175,8 @@ impl View {
             threads_omitted: last.map_or(0, |last| last.threads_omitted),
             files: self.files.clone(),
             last_actions: self.last_actions(),
+            kept_processes: last.map_or_else(Vec::new, |last| last.kept_processes.clone()),
+            arriving: last.map_or_else(Vec::new, |last| last.arriving.clone()),
         }
     }
 

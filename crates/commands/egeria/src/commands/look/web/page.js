@@ -338,6 +338,14 @@ function draw_files(state) {
   say(part("files-omitted"), left > 0 ? `${left} more files are not listed.` : "");
 }
 
+// --- processes ---
+
+function draw_processes(state) {
+  const words = [...(state.arriving || []), ...(state.kept_processes || [])].slice(0, MAX_FILES).map((line) => line.sentence);
+  part("processes").hidden = words.length === 0;
+  part("process-words").replaceChildren(...words.map((sentence) => html("li", sentence)));
+}
+
 // --- the clock ---
 
 async function asked(path) {
@@ -373,6 +381,7 @@ function draw(state) {
   draw_history();
   draw_actions(state);
   draw_files(state);
+  draw_processes(state);
   rows_of_threads();
   document.documentElement.dataset.frameMs = (performance.now() - begun).toFixed(1);
 }

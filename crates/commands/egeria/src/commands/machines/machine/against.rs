@@ -161,12 +161,17 @@ fn window(machine: &Machine, number: u64) -> AccessWindow {
             nodes: chosen.iter().map(on).collect(),
             running_ns: LONG_NS,
             migrating_ns: 0,
+            work_s: None,
+            accessors_known: false,
+            regions: Vec::new(),
         }
     };
     AccessWindow {
         number,
         end_ns: 1_000_000_000,
         processes: (1..=1 + (number % 4) as u32).map(&mut program).collect(),
+        migration_cost: None,
+        free_bytes: Vec::new(),
     }
 }
 

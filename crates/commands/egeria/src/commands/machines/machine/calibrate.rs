@@ -70,6 +70,8 @@ pub struct Arguments {
 struct Document {
     #[serde(flatten)]
     measured: Calibration,
+    /// How often each node's turn is when something is spread by bandwidth; empty where one has no memory that was measured.
+    weights: Vec<Weight>,
     /// The machine file, when one was written.
     machine_file: Option<NamedPath>,
     /// How far that is from the file of an emulated machine.
@@ -77,6 +79,12 @@ struct Document {
     /// What such a file says, for the picture.
     #[serde(skip)]
     machine: Machine,
+}
+
+#[derive(Serialize)]
+struct Weight {
+    node: NodeId,
+    weight: u8,
 }
 
 /// Measures, prints, writes.
@@ -115,8 +123,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         let figures = against.as_ref().map_or(&[][..], Against::figures);
         report.write(&measured.page(&machine, figures))?;
     }
+    let weights = machine.weights().unwrap_or_default().into_iter();
     let document = Document {
         measured,
+        weights: weights
+            .map(|(node, weight)| Weight { node, weight })
+            .collect(),
         machine,
         machine_file: arguments.output.clone().map(Into::into),
         against,
@@ -242,6 +254,17 @@ impl Output {
     }
 }
 
+/// A comment on what follows from bandwidths; nothing where one is not known.
+fn weights_line(machine: &Machine) -> String {
+    machine.weights().map_or_else(String::new, |weights| {
+        let each = weights
+            .iter()
+            .map(|(node, weight)| format!("node {}: {weight}", node.0));
+        let each = each.collect::<Vec<_>>().join(", ");
+        format!("# Weights by bandwidth (`egeria weights`): {each}.\n")
+    })
+}
+
 /// A machine file.
 fn file_text(measured: &Calibration, machine: &Machine) -> String {
     let of = match measured.buffer_bytes {
@@ -250,9 +273,10 @@ fn file_text(measured: &Calibration, machine: &Machine) -> String {
     };
     format!(
         "# Measured by `egeria machine calibrate`: medians of {} rounds{of}, in {:.0} s.\n\
-         # What else the machine did then is missing from these figures.\n\n{}",
+         # What else the machine did then is missing from these figures.\n{}\n{}",
         measured.rounds,
         measured.measured_s,
+        weights_line(machine),
         machine.to_toml()
     )
 }
@@ -272,6 +296,16 @@ fn human(document: &Document) -> String {
             format_bytes(cache.bytes),
             cache.latency_ns,
             format_bandwidth(cache.read_bytes_s)
+        ));
+    }
+    if document.weights.len() > 1 {
+        let each = document
+            .weights
+            .iter()
+            .map(|each| format!("node {}: {}", each.node.0, each.weight));
+        let each = each.collect::<Vec<_>>().join(", ");
+        text.push_str(&format!(
+            "\nweights by bandwidth: {each} (egeria weights set)"
         ));
     }
     if let Some(against) = &document.against {

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use egeria_machine::Machine;
+use egeria_machine::{Group, GroupSource, Machine};
+use serde::Serialize;
 
 use crate::machine_choice::MachineArguments;
 use egeria_cli::failure::Outcome;
@@ -70,11 +71,26 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         output::print(machine.to_toml().as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    format.print(&machine, human)?;
+    let shown = Shown {
+        groups: machine.list_groups(),
+        groups_from: machine.groups().source,
+        machine: &machine,
+    };
+    format.print(&shown, human)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn human(machine: &Machine) -> String {
+/// The machine, and what follows from it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    machine: &'a Machine,
+    groups: Vec<Group>,
+    groups_from: GroupSource,
+}
+
+fn human(shown: &Shown<'_>) -> String {
+    let machine = shown.machine;
     let table = machine.table();
     let mut text = format!(
         "{}\n\n{}",

@@ -10,24 +10,21 @@ use std::sync::atomic::Ordering;
 /// would cost more than many requests do.
 const COUNTED_REQUESTS: u64 = 64;
 
-/// A thread uses a pool without a limit, until this is dropped. If the thread dies there, its mark is cleared with its
+/// A thread uses pools without a limit, until this is dropped. If the thread dies there, its mark is cleared with its
 /// slot.
 pub(crate) struct Accessing<'a>(&'a ThreadSlot);
 
 impl<'a> Accessing<'a> {
-    /// `None`: the thread is at a pool already, as in a signal handler.
-    pub(super) fn begin(slot: &'a ThreadSlot, pool: usize) -> Option<Accessing<'a>> {
-        if slot.accessed_pool.load(Ordering::Relaxed) != 0 {
-            return None;
-        }
-        slot.accessed_pool.store(1 << pool, Ordering::Relaxed);
-        Some(Accessing(slot))
+    /// `pools`: a bit per pool. The thread is at no pool yet.
+    pub(super) fn begin(slot: &'a ThreadSlot, pools: u64) -> Accessing<'a> {
+        slot.accessed_pools.store(pools, Ordering::Relaxed);
+        Accessing(slot)
     }
 }
 
 impl Drop for Accessing<'_> {
     fn drop(&mut self) {
-        self.0.accessed_pool.store(0, Ordering::Relaxed);
+        self.0.accessed_pools.store(0, Ordering::Relaxed);
     }
 }
 
@@ -58,7 +55,7 @@ impl Session {
         let mut threads = [0; MAX_POOLS];
         for slot in self.used_threads() {
             let mut pools = slot.awaited_pools.load(Ordering::Relaxed)
-                | slot.accessed_pool.load(Ordering::Relaxed);
+                | slot.accessed_pools.load(Ordering::Relaxed);
             while pools != 0 {
                 let pool = pools.trailing_zeros() as usize;
                 // The words are other processes', too.

@@ -14,19 +14,22 @@ mod demand;
 #[cfg(test)]
 mod tests;
 
+use crate::format::MAX_POOLS;
 use crate::session::Admitting;
 use crate::session::layout::{AdmissionGate, THREAD_SLOTS, ThreadSlot};
 use crate::session::map::Session;
 use crate::session::path_mode::PathMode;
 use crate::session::patience::{self, coarse_now_ms};
 use crate::session::slots::{Me, count};
+use crate::session::traffic::Traffic;
 use crate::types::Outcome;
+use arrayvec::ArrayVec;
 use demand::Accessing;
 use egeria_admission::{Admission, Bypass, Request, Selector, ThreadId, Words};
 use egeria_machine::AccessKind;
 use egeria_machine::costs::TURN_NS;
 use rustix::thread::futex;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -71,13 +74,21 @@ pub enum LimitedBy {
     Planner = 2,
 }
 
-/// A thread's access of a pool, until it is dropped.
-#[expect(dead_code, reason = "each is held to be dropped")]
-pub(crate) enum Admitted<'a> {
-    /// Of a pool with a limit.
-    Place(Place<'a>),
-    /// Access of a pool without a limit, while its demand is measured.
-    Mark(Accessing<'a>),
+/// A thread's access of pools, until it is dropped.
+#[must_use]
+#[derive(Default)]
+pub(crate) struct Admitted<'a> {
+    /// At pools with a limit.
+    places: ArrayVec<Place<'a>, MAX_POOLS>,
+    /// Access of pools without a limit, while their demand is measured.
+    mark: Option<Accessing<'a>>,
+}
+
+impl Admitted<'_> {
+    /// Whether the thread holds a place, or is counted.
+    pub(crate) fn holds_any(&self) -> bool {
+        !self.places.is_empty() || self.mark.is_some()
+    }
 }
 
 /// A thread's place at a pool that has a limit.
@@ -145,6 +156,15 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+fn count_request(slot: &ThreadSlot, pool: usize, request: Request) {
+    let counters = &slot.counters;
+    count(&counters.asked[pool], 1);
+    count(&counters.asked_bytes[pool], request.bytes);
+    if request.kind == AccessKind::Write {
+        count(&counters.asked_writes[pool], 1);
+    }
+}
+
 /// Release waiters while there are places.
 pub(in crate::session) fn release_waiters(gate: &AdmissionGate) {
     let selector = selector(gate);
@@ -188,8 +208,11 @@ fn lend_overdue(gate: &AdmissionGate) {
 }
 
 impl<'v> Admitting<'v> {
-    /// Wait until this thread may access a pool, if access is limited. The place is given back when the result is dropped.
-    /// To be called with no lock held.
+    /// Wait until this thread may access these bytes of pools, if access is limited. The places are given back when the
+    /// result is dropped. To be called with no lock held.
+    ///
+    /// All threads ask pools in ascending order. So a thread waits only for threads that hold places at higher pools, and
+    /// they cannot wait in a ring.
     ///
     /// # Errors
     /// `EAGAIN` within [`crate::within_patience`], when that ends first; the thread is then asked to wait for `ino`.
@@ -198,31 +221,90 @@ impl<'v> Admitting<'v> {
         self,
         me: Me<'v>,
         ino: u64,
-        pool: usize,
-        request: Request,
-    ) -> Outcome<Option<Admitted<'v>>> {
-        let Some(gate) = self.volume.session.gates().get(pool) else {
-            return Ok(None);
-        };
-        let (slot, counters) = (me.slot, &me.slot.counters);
-        count(&counters.asked[pool], 1);
-        count(&counters.asked_bytes[pool], request.bytes);
-        if request.kind == AccessKind::Write {
-            count(&counters.asked_writes[pool], 1);
+        kind: AccessKind,
+        traffic: &Traffic,
+    ) -> Outcome<Admitted<'v>> {
+        let mut admitted = Admitted::default();
+        if me.slot.accessed_pools.load(Ordering::Relaxed) != 0 {
+            // It accesses pools already, as in a signal handler, or has since before there was a limit.
+            return Ok(admitted);
         }
-        let selector = selector(gate);
-        if selector.limit() >= NO_LIMIT {
-            let mark = Accessing::begin(slot, pool);
-            if mark.is_some() && self.volume.measures_admission() {
-                let request = counters.asked[pool].load(Ordering::Relaxed);
+        let mut open_pools = 0;
+        for (pool, bytes) in traffic.by_pool() {
+            let Some(gate) = self.volume.session.gates().get(pool) else {
+                continue;
+            };
+            let request = Request { kind, bytes };
+            count_request(me.slot, pool, request);
+            if selector(gate).limit() >= NO_LIMIT {
+                open_pools |= 1 << pool;
+            } else {
+                let place = self.take_place(me, ino, gate, request)?;
+                admitted.places.extend(place);
+            }
+        }
+        if open_pools != 0 {
+            admitted.mark = Some(Accessing::begin(me.slot, open_pools));
+            self.note_open_demands(me.slot, open_pools);
+        }
+        Ok(admitted)
+    }
+
+    fn note_open_demands(self, slot: &ThreadSlot, open_pools: u64) {
+        if !self.volume.measures_admission() {
+            return;
+        }
+        for (pool, gate) in self.volume.session.gates().iter().enumerate() {
+            if open_pools >> pool & 1 != 0 {
+                let request = slot.counters.asked[pool].load(Ordering::Relaxed);
                 self.volume.session.note_open_demand(gate, pool, request);
             }
-            return Ok(mark.map(Admitted::Mark));
         }
-        if slot.accessed_pool.load(Ordering::Relaxed) != 0 {
-            // Admitted already, before there was a limit.
-            return Ok(None);
+    }
+
+    /// Wait until this thread, a delegate, may work at its pool: of all processes together no more delegates do than one
+    /// process may have. `None`: it goes on without a place.
+    pub(crate) fn admit_delegate(
+        self,
+        me: Me<'v>,
+        pool: usize,
+        request: Request,
+    ) -> Outcome<Option<Place<'v>>> {
+        match self.volume.session.delegate_gates().get(pool) {
+            Some(gate) if selector(gate).limit() < NO_LIMIT => {
+                self.take_place(me, 0, gate, request)
+            }
+            _ => Ok(None),
         }
+    }
+
+    /// Bound how many delegates of all processes work at each pool at once.
+    ///
+    /// # Errors
+    /// `ENOMEM` when the session's memory has no room.
+    pub(crate) fn limit_delegates(self, delegates: Option<NonZeroU8>) -> Outcome<()> {
+        let has_gates = &self.volume.session.header().has_gates;
+        if delegates.is_none() && has_gates.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        self.volume.session.open_gates()?;
+        for gate in self.volume.session.delegate_gates() {
+            selector(gate).set_limit(delegates.map_or(NO_LIMIT, |most| most.get().into()));
+            release_waiters(gate);
+        }
+        Ok(())
+    }
+
+    /// Wait for a place at a gate with a limit. `None`: the thread goes on without one.
+    fn take_place(
+        self,
+        me: Me<'v>,
+        ino: u64,
+        gate: &'v AdmissionGate,
+        request: Request,
+    ) -> Outcome<Option<Place<'v>>> {
+        let (slot, counters) = (me.slot, &me.slot.counters);
+        let selector = selector(gate);
         let thread = ThreadId(me.index as u32);
         // An error: this thread is admitted already.
         let turn = &slot.turn_began_ns;
@@ -240,13 +322,11 @@ impl<'v> Admitting<'v> {
         }
         match asked {
             Err(_) => Ok(None),
-            Ok(Admission::Pass | Admission::Admitted) => {
-                Ok(Some(Admitted::Place(Place { gate, slot, thread })))
-            }
+            Ok(Admission::Pass | Admission::Admitted) => Ok(Some(Place { gate, slot, thread })),
             Ok(Admission::Wait) => {
                 let begun = Instant::now();
                 let wait = || self.wait_for_place(gate, (slot, thread), &selector, ino);
-                let outcome = self.volume.session.emulation().wait(&slot.emulated, wait);
+                let outcome = self.volume.wait_uncharged(slot, wait);
                 count(&counters.waits, 1);
                 count(&counters.waited_ns, begun.elapsed().as_nanos() as u64);
                 outcome
@@ -259,18 +339,13 @@ impl<'v> Admitting<'v> {
     ///
     /// # Errors
     /// As [`Admitting::admit`].
-    pub(crate) fn admit_scrub(self, ino: u64, bytes: u64) -> Outcome<Option<Admitted<'v>>> {
+    pub(crate) fn admit_scrub(self, ino: u64, bytes: u64) -> Outcome<Admitted<'v>> {
         if !self.volume.path_mode().is_limited() {
-            return Ok(None);
+            return Ok(Admitted::default());
         }
         let (pool, _) = self.volume.record_place(ino)?;
-        let kind = AccessKind::Read;
-        self.admit(
-            self.volume.me()?,
-            ino,
-            pool.0 as usize,
-            Request { kind, bytes },
-        )
+        let traffic = Traffic::of(pool.0, bytes);
+        self.admit(self.volume.me()?, ino, AccessKind::Read, &traffic)
     }
 
     fn wait_for_place<'a>(
@@ -279,7 +354,7 @@ impl<'v> Admitting<'v> {
         (slot, thread): (&'a ThreadSlot, ThreadId),
         selector: &Selector<SessionWords<'_>>,
         ino: u64,
-    ) -> Outcome<Option<Admitted<'a>>> {
+    ) -> Outcome<Option<Place<'a>>> {
         slot.turn_began_ns.store(0, Ordering::Relaxed);
         let begun = Instant::now();
         let patience = patience::limit();
@@ -291,13 +366,13 @@ impl<'v> Admitting<'v> {
                 let _ = selector.begin(thread);
                 if selector.keep_place(thread) != Ok(false) {
                     slot.turn_began_ns.store(now_ns(), Ordering::Relaxed);
-                    return Ok(Some(Admitted::Place(Place { gate, slot, thread })));
+                    return Ok(Some(Place { gate, slot, thread }));
                 }
                 continue;
             }
             let waited = begun.elapsed();
             let is_impatient = patience.is_some_and(|limit| waited >= limit);
-            if is_impatient || waited >= MAX_WAIT || !self.volume.path_mode().is_limited() {
+            if is_impatient || waited >= MAX_WAIT || selector.limit() >= NO_LIMIT {
                 if selector.withdraw(thread) == Ok(true) {
                     release_waiters(gate);
                 }
@@ -342,7 +417,7 @@ impl Session {
         let Some(index) = slots.iter().position(|each| std::ptr::eq(each, slot)) else {
             return;
         };
-        for gate in self.gates() {
+        for gate in self.gates().iter().chain(self.delegate_gates()) {
             if selector(gate).retire(ThreadId(index as u32)) == Ok(true) {
                 release_waiters(gate);
             }
@@ -350,7 +425,7 @@ impl Session {
     }
 
     pub(in crate::session) fn open_gates(&self) -> Outcome<()> {
-        for gate in self.gates() {
+        for gate in self.gates().iter().chain(self.delegate_gates()) {
             self.back(gate)?;
             if gate.words[0].load(Ordering::Relaxed) == 0 {
                 selector(gate).set_limit(NO_LIMIT);

@@ -30,8 +30,9 @@ fn limited(threads: u32) -> (std::sync::Arc<Volume>, tempfile::TempDir, FileRefe
     (volume, directory, file)
 }
 
-fn ask(volume: &Volume) -> Outcome<Option<Admitted<'_>>> {
-    Admitting::of(volume).admit(volume.me()?, 1, 0, WRITE)
+fn ask(volume: &Volume) -> Outcome<Admitted<'_>> {
+    let traffic = Traffic::of(0, WRITE.bytes);
+    Admitting::of(volume).admit(volume.me()?, 1, WRITE.kind, &traffic)
 }
 
 #[test]
@@ -149,9 +150,9 @@ fn small_requests_nested_ones_and_impatient_ones_do_not_wait() {
     let (volume, _directory, file) = limited(1);
     std::thread::scope(|scope| {
         let held = ask(&volume).expect("a place");
-        assert!(held.is_some());
+        assert!(held.holds_any());
         let nested = ask(&volume).expect("no error");
-        assert!(nested.is_none(), "the same thread has one");
+        assert!(!nested.holds_any(), "the same thread has one");
         let other = scope.spawn(|| {
             volume.read(file, 0, &mut [0; 100]).expect("read");
             volume.write(file, 0, &[3; 100]).expect("write");
@@ -218,8 +219,8 @@ fn threads_at_a_pool_without_a_limit_are_its_demand() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 let place = ask(&volume).expect("no error");
-                assert!(place.is_some());
-                assert!(ask(&volume).expect("no error").is_none(), "nested");
+                assert!(place.holds_any());
+                assert!(!ask(&volume).expect("no error").holds_any(), "nested");
                 there.wait();
                 there.wait();
                 drop(place);
@@ -275,7 +276,123 @@ fn who_was_at_a_pool_before_it_got_a_limit_does_not_wait() {
         .limit_admission(POOL, limit(1), LimitedBy::Hand)
         .expect("limit");
     let other = Stopped::in_child(&volume, |volume| ask(volume).map(std::mem::forget));
-    assert!(ask(&volume).expect("no error").is_none(), "nested");
+    assert!(!ask(&volume).expect("no error").holds_any(), "nested");
     drop(held);
     other.kill();
+}
+
+const POOLS: usize = 4;
+const STRIPE: usize = 8192;
+const FILE_BYTES: usize = 2 * POOLS * STRIPE;
+
+/// A volume of several pools that one thread may access at a time each, and a striped file on all of them.
+fn striped() -> (std::sync::Arc<Volume>, tempfile::TempDir, FileReference) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let pool = |node: usize| crate::PoolRequest {
+        node: node as u16,
+        path: directory.path().join(format!("pool{node}")),
+        bytes: Some(16 << 20),
+    };
+    let pools: Vec<_> = (0..POOLS).map(pool).collect();
+    crate::create_volume(&pools, &crate::CreateOptions::default()).expect("mkfs");
+    let options = crate::AttachOptions::default();
+    let mode = crate::AttachMode::CreateOrJoin;
+    let volume = Volume::attach(&pools[0].path, mode, &options).expect("attach");
+    let made = volume.create(InodeNumber::ROOT, b"striped", &FILE);
+    let ino = made.expect("create").ino;
+    let layout = format!("striped:{STRIPE}");
+    let set = volume.set_xattr(
+        ino,
+        b"user.egeria.layout",
+        layout.as_bytes(),
+        crate::XattrMode::Any,
+    );
+    set.expect("setxattr");
+    let file = volume.open(ino, None).expect("open");
+    volume.write(file, 0, &[1; FILE_BYTES]).expect("write");
+    for pool in 0..POOLS as u8 {
+        volume
+            .limit_admission(PoolIndex(pool), limit(1), LimitedBy::Hand)
+            .expect("limit");
+    }
+    (volume, directory, file)
+}
+
+#[test]
+fn a_striped_access_asks_each_of_its_pools() {
+    let (volume, _directory, file) = striped();
+    volume.write(file, 0, &[2; FILE_BYTES]).expect("write");
+    volume.read(file, 0, &mut [0; FILE_BYTES]).expect("read");
+    for (pool, asked) in volume.counters().asked.iter().enumerate().take(POOLS) {
+        assert_eq!((asked.requests, asked.writes), (2, 1), "pool {pool}");
+        assert_eq!(asked.bytes, 2 * (FILE_BYTES / POOLS) as u64, "pool {pool}");
+    }
+}
+
+#[test]
+fn a_striped_access_waits_for_each_of_its_pools() {
+    let (volume, _directory, file) = striped();
+    for pool in 0..POOLS as u8 {
+        let holder = Stopped::in_child(&volume, |volume| {
+            let traffic = Traffic::of(pool, WRITE.bytes);
+            let admitted = Admitting::of(volume).admit(volume.me()?, 1, WRITE.kind, &traffic);
+            admitted.map(std::mem::forget)
+        });
+        let soon = Duration::from_millis(10);
+        let written = within_patience(soon, || volume.write(file, 0, &[3; FILE_BYTES]));
+        assert_eq!(written, None, "pool {pool}");
+        let mut data = [0; FILE_BYTES];
+        let read = within_patience(soon, || volume.read(file, 0, &mut data));
+        assert_eq!(read, None, "pool {pool}");
+        holder.kill();
+        volume.reap();
+        assert_eq!(volume.write(file, 0, &[4; FILE_BYTES]), Ok(FILE_BYTES));
+        assert!(volume.admission(false).iter().all(|now| now.admitted == 0));
+    }
+}
+
+#[test]
+fn striped_accesses_that_begin_at_different_pools_all_end() {
+    let (volume, _directory, file) = striped();
+    std::thread::scope(|scope| {
+        for thread in 0..2 * POOLS {
+            let volume = &volume;
+            scope.spawn(move || {
+                let at = (thread % POOLS * STRIPE) as u64;
+                let mut data = vec![0; POOLS * STRIPE];
+                for _ in 0..100 {
+                    volume.write(file, at, &data).expect("write");
+                    volume.read(file, at, &mut data).expect("read");
+                }
+            });
+        }
+    });
+    let admission = volume.admission(false);
+    assert!(admission.iter().all(|now| now.admitted + now.waiting == 0));
+}
+
+#[test]
+fn delegates_of_all_processes_share_one_bound() {
+    let (volume, _directory, _) = striped();
+    let rule = crate::DelegationRule {
+        delegates: NonZeroU8::new(2).expect("two"),
+        min_read_bytes: 1,
+        min_write_bytes: 1,
+        always: true,
+    };
+    volume.set_delegation(Some(rule), true).expect("set");
+    fn work(volume: &Volume) -> Outcome<Option<Place<'_>>> {
+        Admitting::of(volume).admit_delegate(volume.me()?, 3, WRITE)
+    }
+    let at_work = || Stopped::in_child(&volume, |volume| work(volume).map(std::mem::forget));
+    let (first, second) = (at_work(), at_work());
+    let soon = Duration::from_millis(10);
+    assert!(within_patience(soon, || work(&volume)).is_none());
+    first.kill();
+    volume.reap();
+    let third = within_patience(Duration::from_secs(60), || work(&volume));
+    assert!(third.expect("in time").expect("no error").is_some());
+    volume.set_delegation(None, true).expect("set");
+    assert!(work(&volume).expect("no error").is_none(), "no bound");
+    second.kill();
 }

@@ -151,7 +151,13 @@ pub struct SessionHeader {
     /// Position of the memory of the emulated machine that each pool lies on.
     pub memory_of_pool: [AtomicU32; MAX_POOLS],
     pub pool_of_cpu: [AtomicU8; 8192],
+    /// Pools in the order in which stripes go to them, and how many of these count; 0: each pool in turn.
+    pub stripe_turns: [AtomicU8; MAX_STRIPE_TURNS],
+    pub stripe_turn_count: AtomicU32,
 }
+
+/// Stripes after which the order of their pools repeats, at most.
+pub const MAX_STRIPE_TURNS: usize = 256;
 
 /// Allocator of session pages.
 #[repr(C, align(64))]
@@ -398,8 +404,8 @@ pub struct ThreadSlot {
     pub in_place: AtomicU64,
     /// Bit per pool: the thread waits for delegates of this pool.
     pub awaited_pools: AtomicU64,
-    /// Bit of the pool without a limit that the thread accesses while demand is measured; 0: none.
-    pub accessed_pool: AtomicU64,
+    /// Bit per pool without a limit: the thread accesses it while demand is measured.
+    pub accessed_pools: AtomicU64,
     /// New blocks of the operation under way.
     pub pending_new: [PendingExtent; PENDING_EXTENTS],
     /// Blocks it replaces.
@@ -504,7 +510,7 @@ impl SessionInode {
 }
 
 /// Words of ranges of files (see `in_place`).
-pub const RANGE_LOCKS: usize = 1 << 14;
+pub const RANGE_LOCKS: usize = 1 << 16;
 
 /// `SessionHeader::allocation`: in stripes.
 pub const STRIPED_ALLOCATION: u64 = 2;

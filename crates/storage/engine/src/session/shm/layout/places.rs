@@ -13,7 +13,7 @@ pub struct SessionLayout {
     pub threads: usize,
     /// [`CallerSlot`]s.
     pub callers: usize,
-    /// [`AdmissionGate`]s, one per pool.
+    /// [`AdmissionGate`]s: one per pool for accesses, then one per pool for its delegates.
     pub gates: usize,
     /// [`DescriptionEntry`]s.
     pub descriptions: usize,
@@ -48,7 +48,7 @@ impl SessionLayout {
         let range_locks = take(RANGE_LOCKS * size_of::<AtomicU32>());
         let threads = take(THREAD_SLOTS * size_of::<ThreadSlot>());
         let callers = take(CALLER_SLOTS * size_of::<CallerSlot>());
-        let gates = take(pools.len() * size_of::<AdmissionGate>());
+        let gates = take(2 * pools.len() * size_of::<AdmissionGate>());
         let descriptions = take(DESCRIPTION_SLOTS * size_of::<DescriptionEntry>());
         let lookup_reference_maps = std::array::from_fn(|_| {
             let map = |(_, inodes): &(u64, u64)| take(inodes.div_ceil(64) as usize * 8);

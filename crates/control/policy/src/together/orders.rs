@@ -1,0 +1,306 @@
+//! Placements under way: memory that was ordered to go, and processes that rest after a placement.
+
+use std::collections::BTreeMap;
+
+use egeria_facts::{ProcessAccesses, ProcessKey};
+use egeria_machine::NodeId;
+
+use super::basis::Basis;
+use super::memory::SMALL_BYTES;
+use super::tiers::Tiers;
+use super::trial::Trial;
+
+/// Memory has arrived when no more than one part in this number is left of what was ordered.
+const DONE: u64 = 50;
+/// An order without progress for this number of windows, beyond the wait for its budget, will not come further: what
+/// is left cannot move.
+const STUCK_WINDOWS: u32 = 30;
+/// After that the process rests for as many windows.
+const STUCK_REST: u32 = 120;
+
+/// Windows for which a process rests whose placement was taken back.
+const TAKEN_BACK_REST: u32 = 20;
+/// Each further placement of a process makes its rest this many times as long.
+const REST_TIMES: u32 = 4;
+/// A rest is at most this number of windows.
+const LONGEST_REST: u32 = 640;
+/// A process that was not placed for this number of windows rests as at first again.
+const CALM_WINDOWS: u32 = 30;
+
+/// If threads of a process ran elsewhere than it was placed for this number of windows, the scheduler or the owner moved
+/// them, and the placement is void.
+const ELSEWHERE_WINDOWS: u32 = 2;
+
+/// Of all processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Orders {
+    by_process: BTreeMap<ProcessKey, Order>,
+    /// Processes that were placed and may be placed again.
+    before: BTreeMap<ProcessKey, Before>,
+    /// The last placement, until it is judged.
+    pub(super) trial: Option<Trial>,
+    pub(super) tiers: Tiers,
+}
+
+/// The last placement of a process that may be placed again.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Its rest, and how long ago that ended.
+    rest_windows: u32,
+    since_windows: u32,
+    /// Whether it was a placement by this stage; another's move of threads makes the next rest longer, too.
+    is_own: bool,
+}
+
+/// One process that was placed.
+#[derive(Clone, Debug)]
+struct Order {
+    /// What is on its way: from where, bytes; and what lies there when all of it went.
+    copies: Vec<Copy>,
+    left_bytes: u64,
+    /// Running time of which the budget may be spent in advance, ns.
+    advance_ns: u64,
+    /// The nodes that its threads should run on; empty where that is not said.
+    nodes: Vec<NodeId>,
+    /// Windows in which they ran elsewhere.
+    elsewhere_windows: u32,
+    still_windows: u32,
+    /// Windows for which it is not placed again after memory arrived.
+    rest_windows: u32,
+    /// The rest of this placement as a whole.
+    whole_rest_windows: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    from: NodeId,
+    bytes: u64,
+    stays_bytes: u64,
+}
+
+impl Orders {
+    /// Whether a process was placed a short while ago, so that other stages leave it alone.
+    pub(crate) fn holds(&self, process: ProcessKey) -> bool {
+        self.is_placed(process) || self.before.get(&process).is_some_and(|last| last.is_own)
+    }
+
+    /// Whether a process was placed and is not placed again now.
+    pub(super) fn is_placed(&self, process: ProcessKey) -> bool {
+        self.by_process.contains_key(&process)
+    }
+
+    /// Processes with memory on its way.
+    pub(crate) fn arriving(&self) -> Vec<ProcessKey> {
+        let orders = self.by_process.iter();
+        let arriving = orders.filter(|(_, order)| !order.copies.is_empty());
+        arriving.map(|(process, _)| *process).collect()
+    }
+
+    /// What is left of its memory to come, if some is on its way.
+    pub(super) fn left_bytes(&self, process: ProcessKey) -> Option<u64> {
+        let order = self.by_process.get(&process)?;
+        (!order.copies.is_empty()).then_some(order.left_bytes)
+    }
+
+    /// A process was placed.
+    pub(super) fn begin(
+        &mut self,
+        basis: &Basis<'_>,
+        process: ProcessKey,
+        copies: &[(NodeId, NodeId, u64)],
+        mut nodes: Vec<NodeId>,
+        advance_ns: u64,
+    ) {
+        nodes.sort_unstable();
+        nodes.dedup();
+        let copies = leaving(basis, process, copies);
+        let last = self.before.remove(&process);
+        let last = last.map_or(0, |last| last.rest_windows);
+        let first = basis.settings.rest_windows;
+        let rest_windows = first.max(last.saturating_mul(REST_TIMES).min(LONGEST_REST));
+        let order = Order {
+            left_bytes: all_bytes(&copies),
+            copies,
+            advance_ns,
+            nodes,
+            elsewhere_windows: 0,
+            still_windows: 0,
+            rest_windows,
+            whole_rest_windows: rest_windows,
+        };
+        self.by_process.insert(process, order);
+    }
+
+    /// More memory of a process goes; its rest stays as it was.
+    pub(super) fn add_copies(
+        &mut self,
+        basis: &Basis<'_>,
+        process: ProcessKey,
+        copies: &[(NodeId, NodeId, u64)],
+        advance_ns: u64,
+    ) {
+        let copies = leaving(basis, process, copies);
+        let last = self.before.remove(&process);
+        let rest_windows = last.map_or(basis.settings.rest_windows, |last| last.rest_windows);
+        let order = self.by_process.entry(process).or_insert(Order {
+            copies: Vec::new(),
+            left_bytes: 0,
+            advance_ns,
+            nodes: Vec::new(),
+            elsewhere_windows: 0,
+            still_windows: 0,
+            rest_windows,
+            whole_rest_windows: rest_windows,
+        });
+        (order.left_bytes, order.still_windows) = (all_bytes(&copies), 0);
+        order.copies = copies;
+        order.advance_ns = order.advance_ns.max(advance_ns);
+    }
+
+    /// A window has passed for tiers, too.
+    pub(super) fn pass_tiers(&mut self, rest_windows: u32) {
+        let orders = &self.by_process;
+        let is_arriving = |process| {
+            let order: Option<&Order> = orders.get(&process);
+            order.is_some_and(|order| !order.copies.is_empty())
+        };
+        self.tiers.pass(rest_windows, is_arriving);
+    }
+
+    /// Another stage moved threads of a process, which counts as a placement: the next is followed by a longer rest.
+    pub(super) fn placed_by_others(&mut self, basis: &Basis<'_>, process: ProcessKey) {
+        let first = Before {
+            rest_windows: basis.settings.rest_windows,
+            since_windows: 0,
+            is_own: false,
+        };
+        self.before.entry(process).or_insert(first).since_windows = 0;
+    }
+
+    /// A placement was taken back: its processes rest longer.
+    pub(super) fn rest(&mut self, process: ProcessKey) {
+        if let Some(order) = self.by_process.get_mut(&process) {
+            order.rest_windows = order.rest_windows.max(TAKEN_BACK_REST);
+            order.whole_rest_windows = order.rest_windows;
+        }
+    }
+
+    /// A window has passed.
+    pub(super) fn pass(&mut self, basis: &Basis<'_>) {
+        self.before.retain(|_, before| {
+            before.since_windows += 1;
+            before.since_windows < CALM_WINDOWS
+        });
+        let before = &mut self.before;
+        let facts = |process: ProcessKey| {
+            let mut processes = basis.window.processes.iter();
+            processes.find(|facts| facts.process == process)
+        };
+        self.by_process.retain(|process, order| {
+            if facts(*process).is_some_and(|facts| order.is_void(facts)) {
+                // Another may follow at once, but not again and again.
+                if order.whole_rest_windows <= basis.settings.rest_windows {
+                    before.insert(*process, order.as_before());
+                    return false;
+                }
+                order.copies.clear();
+                order.nodes.clear();
+            }
+            if order.copies.is_empty() {
+                order.rest_windows = order.rest_windows.saturating_sub(1);
+                if order.rest_windows == 0 {
+                    before.insert(*process, order.as_before());
+                }
+                return order.rest_windows > 0;
+            }
+            let Some(facts) = facts(*process) else {
+                // It did nothing in this window, or has ended.
+                order.still_windows += 1;
+                return order.still_windows < STUCK_WINDOWS;
+            };
+            order.look(facts, basis);
+            true
+        });
+    }
+}
+
+impl Order {
+    /// Its rest has ended.
+    fn as_before(&self) -> Before {
+        Before {
+            rest_windows: self.whole_rest_windows,
+            since_windows: 0,
+            is_own: true,
+        }
+    }
+
+    /// Whether the threads of the process do not run where it was placed.
+    fn is_void(&mut self, facts: &ProcessAccesses) -> bool {
+        let with_threads = facts.nodes.iter().filter(|each| each.threads > 0);
+        let mut nodes: Vec<NodeId> = with_threads.map(|each| each.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let is_elsewhere = !self.nodes.is_empty() && nodes != self.nodes;
+        self.elsewhere_windows = if is_elsewhere {
+            self.elsewhere_windows + 1
+        } else {
+            0
+        };
+        self.elsewhere_windows >= ELSEWHERE_WINDOWS
+    }
+
+    /// What of its memory is left.
+    fn look(&mut self, facts: &ProcessAccesses, basis: &Basis<'_>) {
+        let left = self.copies.iter().map(|copy| {
+            let there = resident(Some(facts), copy.from);
+            there.saturating_sub(copy.stays_bytes).min(copy.bytes)
+        });
+        let left_bytes: u64 = left.fold(0, u64::saturating_add);
+        let all_bytes = all_bytes(&self.copies);
+        let others_ns = (basis.others_ns)(facts.process);
+        let cost_ns = basis.cost.ns(left_bytes.min(SMALL_BYTES));
+        let is_waiting = basis.wait_ns(facts, self.advance_ns, others_ns, cost_ns) > 0;
+        if left_bytes < self.left_bytes {
+            self.still_windows = 0;
+        } else if !is_waiting {
+            self.still_windows += 1;
+        }
+        self.left_bytes = left_bytes;
+        if left_bytes <= (all_bytes / DONE).max(SMALL_BYTES) {
+            self.copies.clear();
+        } else if self.still_windows >= STUCK_WINDOWS {
+            self.copies.clear();
+            self.rest_windows = STUCK_REST;
+        }
+    }
+}
+
+/// Memory of a process on a node, bytes.
+fn resident(facts: Option<&ProcessAccesses>, node: NodeId) -> u64 {
+    let nodes = facts.into_iter().flat_map(|facts| &facts.nodes);
+    let there = nodes.filter(|each| each.node == node);
+    there.fold(0, |sum, each| sum.saturating_add(each.resident_bytes))
+}
+
+/// What of a process leaves each node.
+fn leaving(basis: &Basis<'_>, process: ProcessKey, copies: &[(NodeId, NodeId, u64)]) -> Vec<Copy> {
+    let mut processes = basis.window.processes.iter();
+    let facts = processes.find(|facts| facts.process == process);
+    let mut leaving: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for (from, _, bytes) in copies {
+        let sum = leaving.entry(*from).or_default();
+        *sum = sum.saturating_add(*bytes);
+    }
+    let copies = leaving.into_iter().map(|(from, bytes)| Copy {
+        from,
+        bytes,
+        stays_bytes: resident(facts, from).saturating_sub(bytes),
+    });
+    copies.collect()
+}
+
+fn all_bytes(copies: &[Copy]) -> u64 {
+    copies
+        .iter()
+        .fold(0, |sum, copy| sum.saturating_add(copy.bytes))
+}

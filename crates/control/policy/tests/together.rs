@@ -1,0 +1,337 @@
+//! Threads and the memory that they use come together, on machines without declared links.
+
+use crate::clusters::{GB, linked};
+use crate::common::SECOND_NS;
+
+use egeria_facts::{
+    CpuSet, Facts, NodeAccesses, ProcessAccesses, ProcessKey, RegionAccesses, ThreadFacts,
+    ThreadKey, Window,
+};
+use egeria_machine::{CpuId, Machine, NodeId};
+use egeria_policy::ProcessKept;
+use egeria_policy::asymsched::{Decision, MemoryAction, NodeMove, PlacementPlan};
+use egeria_policy::planner::{Planner, Settings, System};
+
+/// Only this stage, so that nothing else acts.
+fn planner(machine: &Machine) -> Planner {
+    let mut settings = Settings::nothing();
+    settings.stages.together = true;
+    Planner::new(machine, settings)
+}
+
+/// Nodes of 4 cores; nothing is known but that.
+fn plain(nodes: usize) -> Machine {
+    let machine = linked(nodes, &[]);
+    assert!(machine.interconnect.links.is_empty());
+    machine
+}
+
+/// Threads of a process on a node, and the accesses of each node's memory by all of them, per second.
+struct On(u16, u32, &'static [f64]);
+
+/// A process that has run for long, with this much memory on each node, MB.
+fn process(machine: &Machine, id: u32, on: &[On], resident_mb: &[u64]) -> ProcessAccesses {
+    let mut facts = ProcessAccesses {
+        process: ProcessKey {
+            process_id: id,
+            start_ticks: 1,
+        },
+        running_ns: 1_000_000 * GB,
+        accessors_known: true,
+        ..ProcessAccesses::default()
+    };
+    for (index, node) in machine.nodes.iter().enumerate() {
+        let own = on.iter().find(|on| on.0 == node.id.0);
+        let mut accesses_s = own.map_or(Vec::new(), |on| on.2.to_vec());
+        accesses_s.resize(machine.nodes.len(), 0.0);
+        facts.nodes.push(NodeAccesses {
+            node: node.id,
+            threads: own.map_or(0, |on| on.1),
+            pinned: false,
+            accesses_s,
+            resident_bytes: resident_mb.get(index).map_or(0, |mb| mb * 1_000_000),
+        });
+    }
+    facts
+}
+
+fn bound(mut facts: ProcessAccesses) -> ProcessAccesses {
+    facts
+        .nodes
+        .iter_mut()
+        .for_each(|each| each.pinned = each.threads > 0);
+    facts
+}
+
+/// A window of these processes: each of their threads keeps a CPU busy and may run anywhere.
+fn facts(machine: &Machine, number: u64, processes: Vec<ProcessAccesses>) -> Facts {
+    let mut window = Window::empty(machine, number, number * SECOND_NS, SECOND_NS);
+    let all: CpuSet = (0..4 * machine.nodes.len() as u16).map(CpuId).collect();
+    for process in &processes {
+        let mut thread_id = process.process.process_id * 100;
+        for each in &process.nodes {
+            for _ in 0..each.threads {
+                thread_id += 1;
+                let key = ThreadKey {
+                    process_id: process.process.process_id,
+                    thread_id,
+                    start_ticks: 1,
+                };
+                window.threads.push(ThreadFacts {
+                    busy_ns: SECOND_NS,
+                    pinned: each.pinned,
+                    ..ThreadFacts::idle(key, each.node, machine.nodes.len(), all.clone())
+                });
+            }
+        }
+    }
+    let mut facts = Facts::of(window);
+    facts.accesses.processes = processes;
+    facts.accesses.validate(machine).expect("a valid window");
+    facts
+}
+
+fn placed(machine: &Machine, processes: Vec<ProcessAccesses>) -> PlacementPlan {
+    let mut planner = planner(machine);
+    planner
+        .decide(machine, &facts(machine, 0, processes))
+        .placement
+}
+
+fn ends(moves: &[NodeMove]) -> Vec<(u32, u16, u16)> {
+    let end = |step: &NodeMove| (step.process.process_id, step.from.0, step.to.0);
+    moves.iter().map(end).collect()
+}
+
+/// What memory was ordered to go: process, from, to, MB.
+fn copies(plan: &PlacementPlan) -> Vec<(u32, u16, u16, u64)> {
+    let mut all = Vec::new();
+    for step in &plan.memory {
+        if let MemoryAction::Gather { copies, .. } = &step.action {
+            let id = step.process.process_id;
+            all.extend(
+                copies
+                    .iter()
+                    .map(|copy| (id, copy.0.0, copy.1.0, copy.2 / 1_000_000)),
+            );
+        }
+    }
+    all
+}
+
+fn because(plan: &PlacementPlan, id: u32) -> ProcessKept {
+    let mut kept = plan.kept.iter();
+    let kept = kept.find(|kept| kept.process.process_id == id);
+    kept.expect("a reason").because.clone()
+}
+
+#[test]
+fn free_threads_go_to_their_memory() {
+    let machine = plain(2);
+    let remote = process(&machine, 1, &[On(1, 2, &[1e8, 0.0])], &[1000, 0]);
+    let plan = placed(&machine, vec![remote]);
+    assert_eq!(ends(&plan.moves), [(1, 1, 0)]);
+    assert_eq!(copies(&plan), []);
+    assert!(
+        matches!(plan.decision, Decision::Together { .. }),
+        "{}",
+        plan.decision
+    );
+}
+
+#[test]
+fn memory_comes_to_threads_that_their_owner_bound() {
+    let machine = plain(2);
+    let remote = bound(process(&machine, 1, &[On(1, 2, &[1e8, 0.0])], &[1000, 0]));
+    let plan = placed(&machine, vec![remote]);
+    assert_eq!(ends(&plan.moves), []);
+    assert_eq!(copies(&plan), [(1, 0, 1, 1000)]);
+}
+
+#[test]
+fn two_swapped_programs_exchange_places() {
+    let machine = plain(2);
+    let one = process(&machine, 1, &[On(0, 4, &[0.0, 1e8])], &[0, 1000]);
+    let other = process(&machine, 2, &[On(1, 4, &[1e8, 0.0])], &[1000, 0]);
+    let plan = placed(&machine, vec![one, other]);
+    assert_eq!(ends(&plan.moves), [(1, 0, 1), (2, 1, 0)]);
+    assert_eq!(copies(&plan), []);
+}
+
+#[test]
+fn two_swapped_groups_of_a_bound_program_exchange_memory() {
+    let machine = plain(2);
+    let on = [On(0, 2, &[0.0, 1e8]), On(1, 2, &[1e8, 0.0])];
+    let swapped = bound(process(&machine, 1, &on, &[500, 500]));
+    let plan = placed(&machine, vec![swapped]);
+    assert_eq!(copies(&plan), [(1, 0, 1, 500), (1, 1, 0, 500)]);
+}
+
+#[test]
+fn regions_say_which_memory_goes_where() {
+    let machine = plain(2);
+    let on = [On(0, 2, &[1e8, 1e8]), On(1, 2, &[1e8, 1e8])];
+    let mut mixed = bound(process(&machine, 1, &on, &[600, 600]));
+    let region = |start: u64, resident: [u64; 2], accesses_s: [f64; 2]| RegionAccesses {
+        start,
+        resident_bytes: resident.map(|mb| mb * 1_000_000).to_vec(),
+        accesses_s: accesses_s.to_vec(),
+    };
+    mixed.regions = vec![
+        region(0, [200, 400], [1e8, 0.0]),
+        region(1 << 40, [400, 200], [0.0, 1e8]),
+    ];
+    let plan = placed(&machine, vec![mixed]);
+    assert_eq!(copies(&plan), [(1, 0, 1, 400), (1, 1, 0, 400)]);
+}
+
+#[test]
+fn a_local_program_is_left_alone_and_the_reason_said() {
+    let machine = plain(2);
+    let local = process(&machine, 1, &[On(0, 2, &[1e8, 0.0])], &[1000, 0]);
+    let plan = placed(&machine, vec![local]);
+    assert!(plan.moves.is_empty() && plan.memory.is_empty());
+    assert_eq!(because(&plan, 1), ProcessKept::Local);
+}
+
+#[test]
+fn memory_stays_where_its_new_node_has_no_room() {
+    let machine = plain(2);
+    let remote = bound(process(&machine, 1, &[On(1, 2, &[1e8, 0.0])], &[1000, 0]));
+    let mut window = facts(&machine, 0, vec![remote]);
+    window.accesses.free_bytes = vec![1 << 40, 1 << 20];
+    let plan = planner(&machine).decide(&machine, &window).placement;
+    assert_eq!(copies(&plan), []);
+    let kept = because(&plan, 1);
+    let wanted = ProcessKept::NoRoom {
+        node: NodeId(1),
+        needed_bytes: 1_000_000_000,
+        free_bytes: 1 << 20,
+    };
+    assert_eq!(kept, wanted);
+}
+
+#[test]
+fn without_known_accessors_only_forsaken_memory_moves() {
+    let machine = plain(3);
+    let on = [On(0, 2, &[5e7, 5e7, 0.0]), On(1, 2, &[5e7, 5e7, 0.0])];
+    let mut both = bound(process(&machine, 1, &on, &[500, 500, 0]));
+    both.accessors_known = false;
+    let plan = placed(&machine, vec![both]);
+    assert_eq!(copies(&plan), []);
+    assert_eq!(because(&plan, 1), ProcessKept::AccessorsUnknown);
+    let on = [On(0, 2, &[0.0, 0.0, 1e8]), On(1, 2, &[0.0, 0.0, 1e8])];
+    let mut forsaken = bound(process(&machine, 1, &on, &[0, 0, 1000]));
+    forsaken.accessors_known = false;
+    let plan = placed(&machine, vec![forsaken]);
+    assert_eq!(copies(&plan), [(1, 2, 0, 500), (1, 2, 1, 500)]);
+}
+
+#[test]
+fn threads_of_a_crowded_node_are_divided() {
+    let machine = plain(2);
+    let crowd = process(&machine, 1, &[On(0, 8, &[1e7, 0.0])], &[100, 0]);
+    let plan = placed(&machine, vec![crowd]);
+    let to_other = plan
+        .single
+        .iter()
+        .filter(|step| step.to == NodeId(1))
+        .count();
+    assert!((3..=5).contains(&to_other), "{:?}", plan.single);
+    assert!(plan.moves.is_empty());
+}
+
+/// One order lasts until its memory has arrived, however long that takes.
+#[test]
+fn an_order_is_given_once() {
+    let machine = plain(2);
+    let mut planner = planner(&machine);
+    let mut orders = 0;
+    for number in 0..20 {
+        let arrived = (number * 100).min(1000);
+        let remote = 1e8 * (1000 - arrived) as f64 / 1000.0;
+        let mut each = bound(process(
+            &machine,
+            1,
+            &[On(1, 2, &[])],
+            &[1000 - arrived, arrived],
+        ));
+        each.nodes[1].accesses_s = vec![remote, 1e8 - remote];
+        let plan = planner
+            .decide(&machine, &facts(&machine, number, vec![each]))
+            .placement;
+        orders += plan.memory.len();
+        match number {
+            0 => assert_eq!(copies(&plan), [(1, 0, 1, 1000)]),
+            1..=9 => assert!(matches!(because(&plan, 1), ProcessKept::Arriving { .. })),
+            _ => assert_eq!(because(&plan, 1), ProcessKept::Local),
+        }
+    }
+    assert_eq!(orders, 1);
+}
+
+/// A scheduler that takes threads back again and again is not followed in each window.
+#[test]
+fn threads_that_do_not_stay_are_placed_ever_more_rarely() {
+    let machine = plain(2);
+    let mut planner = planner(&machine);
+    let mut placed_in = Vec::new();
+    for number in 0..60 {
+        // Whatever is ordered, the threads are found on node 1.
+        let remote = process(&machine, 1, &[On(1, 2, &[1e8, 0.0])], &[1000, 0]);
+        let plan = planner
+            .decide(&machine, &facts(&machine, number, vec![remote]))
+            .placement;
+        if !plan.moves.is_empty() {
+            placed_in.push(number);
+        }
+    }
+    let pauses: Vec<u64> = placed_in.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses.len() >= 2 && pauses[0] <= 3, "{placed_in:?}");
+    assert!(pauses[1..].is_sorted() && pauses[1] >= 10, "{placed_in:?}");
+}
+
+/// Programs that get less done after a placement go back to where they were.
+#[test]
+fn a_placement_that_brought_a_loss_is_taken_back() {
+    let machine = plain(2);
+    for (after, is_kept) in [(1.1e6, true), (0.5e6, false)] {
+        let mut planner = planner(&machine);
+        let mut node = 1;
+        let mut back = Vec::new();
+        for number in 0..8 {
+            let on = if node == 1 {
+                On(1, 2, &[1e8, 0.0])
+            } else {
+                On(0, 2, &[1e8, 0.0])
+            };
+            let mut each = process(&machine, 1, &[on], &[1000, 0]);
+            each.work_s = Some(if node == 1 { 1e6 } else { after });
+            // Accesses per work stay the same.
+            let scale = each.work_s.unwrap_or_default() / 1e6;
+            each.nodes[usize::from(node)].accesses_s[0] *= scale;
+            let plan = planner
+                .decide(&machine, &facts(&machine, number, vec![each]))
+                .placement;
+            if let Some(step) = plan.moves.first() {
+                node = step.to.0;
+            }
+            if let Some(step) = plan.single.first() {
+                node = step.to.0;
+                back.push((plan.decision.clone(), plan.single.len()));
+            }
+        }
+        assert_eq!(node == 0, is_kept, "{after}");
+        let taken_back = [(Decision::TakenBack, 2)];
+        assert_eq!(back, if is_kept { &[][..] } else { &taken_back });
+    }
+}
+
+#[test]
+fn the_default_policy_acts_without_links() {
+    let machine = plain(2);
+    let remote = process(&machine, 1, &[On(1, 2, &[1e8, 0.0])], &[1000, 0]);
+    let mut planner = Planner::new(&machine, System::All.settings());
+    let decision = planner.decide(&machine, &facts(&machine, 0, vec![remote]));
+    assert_eq!(ends(&decision.placement.moves), [(1, 1, 0)]);
+}
