@@ -2,6 +2,7 @@
 
 use crate::common::{FILE, Scratch, segments};
 use egeria_engine::*;
+use egeria_harness::testing::eventually;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -264,33 +265,42 @@ fn threads_that_come_and_go_give_everything_back() {
         let space = volume.space(None);
         (space.free_blocks, space.free_inodes)
     };
-    let round = |turn: u32| {
+    let in_one_thread = |name: String| {
+        let made = volume
+            .create_open(InodeNumber::ROOT, name.as_bytes(), &FILE)
+            .expect("create");
+        let file = volume.open(made.ino, None).expect("open");
+        volume.append(file, &vec![1; 100_000]).expect("append");
+        volume
+            .unlink(InodeNumber::ROOT, name.as_bytes())
+            .expect("unlink");
+        volume.close(made.ino);
+        volume.close(made.ino);
+    };
+    let round = |turn: u32, threads: u32| {
         std::thread::scope(|scope| {
-            for thread in 0..8u32 {
-                let volume = &volume;
-                scope.spawn(move || {
-                    let name = format!("{turn}-{thread}").into_bytes();
-                    let made = volume
-                        .create_open(InodeNumber::ROOT, &name, &FILE)
-                        .expect("create");
-                    let file = volume.open(made.ino, None).expect("open");
-                    volume.append(file, &vec![1; 100_000]).expect("append");
-                    volume.unlink(InodeNumber::ROOT, &name).expect("unlink");
-                    volume.close(made.ino);
-                    volume.close(made.ino);
-                });
+            let names = (0..threads).map(|thread| format!("{turn}-{thread}"));
+            let started: Vec<_> = names
+                .map(|name| scope.spawn(|| in_one_thread(name)))
+                .collect();
+            // The scope alone does not wait for destructors of thread-local values, where a thread gives back its slot.
+            for thread in started {
+                thread.join().expect("it ended");
             }
         });
     };
-    round(0);
+    round(0, 8);
     let before = free(&volume);
     for turn in 1..100 {
-        round(turn);
+        round(turn, 8);
     }
-    let after = free(&volume);
-    assert_eq!(after.1, before.1);
-    // The directory's own log breathes.
-    assert!(before.0.abs_diff(after.0) <= 16, "{before:?} {after:?}");
+    // What a busy part of the maps did not take back is given back by a later operation. The directory's own log
+    // takes and frees a few blocks.
+    eventually("all is free again", || {
+        round(100, 1);
+        let after = free(&volume);
+        after.1 >= before.1 && after.0 + 16 >= before.0
+    });
     drop(volume);
     scratch.assert_clean();
 }
