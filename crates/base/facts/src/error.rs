@@ -95,6 +95,18 @@ pub enum FactsError {
         /// The most accepted.
         most: usize,
     },
+    /// More kinds of short-lived processes than accepted.
+    #[error("{count} kinds of short-lived processes; have at most {most}")]
+    TooManyKinds {
+        count: usize,
+        /// The most accepted.
+        most: usize,
+    },
+    /// Short-lived processes that do not fit.
+    #[error(
+        "the short-lived processes of {parent} are there twice, have figures that cannot be, or nodes that the machine does not have; use the machine it was recorded on, or drop this window"
+    )]
+    Kind { parent: ThreadKey },
     /// One file twice.
     #[error("{file} is there twice; the record is damaged, drop this window")]
     FileTwice { file: FileKey },

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AccessWindow, FileFacts, MediumFacts, MemoryTraffic, Window};
+use crate::{AccessWindow, FileFacts, KindFacts, MediumFacts, MemoryTraffic, Window};
 
 /// The facts of one stretch of time. Lists that the source does not fill are empty: the stages that need them then
 /// decide nothing.
@@ -21,6 +21,9 @@ pub struct Facts {
     /// Traffic of memories of all programs, where hardware counts it, in any order; each memory of a node at most once.
     #[serde(default)]
     pub memories: Vec<MemoryTraffic>,
+    /// Short-lived processes by parent, in any order; each parent at most once.
+    #[serde(default)]
+    pub kinds: Vec<KindFacts>,
 }
 
 impl From<Window> for Facts {
@@ -42,6 +45,7 @@ impl Facts {
             media: Vec::new(),
             files: Vec::new(),
             memories: Vec::new(),
+            kinds: Vec::new(),
         }
     }
 
@@ -59,6 +63,7 @@ impl Facts {
         facts
             .memories
             .sort_by_key(|memory| (memory.node, memory.kind));
+        facts.kinds.sort_by_key(|kind| kind.parent);
         facts
     }
 }

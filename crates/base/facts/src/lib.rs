@@ -4,7 +4,7 @@
 //! read and wrote on which node, how long it ran, where it runs and where it may run ([`ThreadFacts`]). For every node
 //! it says what went through its memory and CPUs ([`NodeFacts`]). There are also accesses to memory per process
 //! ([`AccessWindow`]), requests at persistent memory ([`MediumFacts`]), and where files lie and are read from
-//! ([`FileFacts`]). A [`FactSource`] provides them: live sessions, /proc, recordings, the simulator. Nothing here
+//! ([`FileFacts`]), and what processes did that are gone too soon to be looked at one by one ([`KindFacts`]). A [`FactSource`] provides them: live sessions, /proc, recordings, the simulator. Nothing here
 //! decides, does I/O, or holds what a policy remembers.
 //!
 //! Facts read from a file or a socket are not trusted: call [`Facts::validate`] first, then every vector
@@ -19,6 +19,7 @@ mod cpu_set;
 mod error;
 mod facts;
 mod file;
+mod kind;
 mod medium;
 mod node;
 mod source;
@@ -35,6 +36,7 @@ pub use cpu_set::CpuSet;
 pub use error::{FactsError, WindowError};
 pub use facts::Facts;
 pub use file::{FileFacts, FileKey, FileUse};
+pub use kind::{KindFacts, MAX_KINDS};
 pub use medium::{Measured, MediumFacts, Mix};
 pub use node::NodeFacts;
 pub use source::FactSource;

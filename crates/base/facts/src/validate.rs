@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use egeria_machine::Machine;
 
 use crate::{
-    Facts, FactsError, FileFacts, FileUse, MAX_NAME_CHARS, Measured, MediumFacts, NodeFacts,
-    ThreadFacts, Window, WindowError,
+    Facts, FactsError, FileFacts, FileUse, KindFacts, MAX_KINDS, MAX_NAME_CHARS, Measured,
+    MediumFacts, NodeFacts, ThreadFacts, Window, WindowError,
 };
 
 /// Longest window, ns: a day.
@@ -72,7 +72,41 @@ impl Facts {
                 return Err(FactsError::FileTwice { file: file.file });
             }
         }
+        if self.kinds.len() > MAX_KINDS {
+            return Err(FactsError::TooManyKinds {
+                count: self.kinds.len(),
+                most: MAX_KINDS,
+            });
+        }
+        let mut seen = HashSet::with_capacity(self.kinds.len());
+        for kind in &self.kinds {
+            if !seen.insert(kind.parent) || !kind.is_valid(machine) {
+                return Err(FactsError::Kind {
+                    parent: kind.parent,
+                });
+            }
+        }
         Ok(())
+    }
+}
+
+impl KindFacts {
+    fn is_valid(&self, machine: &Machine) -> bool {
+        let nodes = machine.nodes.len();
+        let of_files = self.files.iter();
+        let of_files = of_files.flat_map(|each| [&each.read_bytes, &each.written_bytes]);
+        let mut counters = self.read_bytes.iter().chain(&self.written_bytes);
+        self.node
+            .is_none_or(|node| machine.index_of(node).is_some())
+            && self.command.chars().count() <= MAX_NAME_CHARS
+            && !self.command.chars().any(char::is_control)
+            && self.read_bytes.len() <= nodes
+            && self.written_bytes.len() <= nodes
+            && self.files.len() <= MAX_FILES
+            && counters.all(|bytes| *bytes <= MAX_COUNTER)
+            && self.busy_ns <= MAX_COUNTER
+            && self.local_bytes <= MAX_COUNTER
+            && of_files.into_iter().all(|bytes| *bytes <= MAX_COUNTER)
     }
 }
 

@@ -66,6 +66,12 @@ impl Window {
     /// Share of the bytes read and written that were on the thread's own node, in [0, 1];
     /// `None` when nothing was read or written.
     pub fn local_share(&self, machine: &Machine) -> Option<f64> {
+        let (local_bytes, all_bytes) = self.local_bytes(machine);
+        share(local_bytes, all_bytes)
+    }
+
+    /// Bytes read and written that were on the thread's own node, and all of them.
+    pub(crate) fn local_bytes(&self, machine: &Machine) -> (u64, u64) {
         let local = |thread: &ThreadFacts| {
             let index = machine.index_of(thread.node);
             index.map_or(0, |index| thread.moved_at(index))
@@ -75,7 +81,7 @@ impl Window {
             local_bytes = local_bytes.saturating_add(local(thread));
             all_bytes = all_bytes.saturating_add(thread.moved_total());
         }
-        share(local_bytes, all_bytes)
+        (local_bytes, all_bytes)
     }
 }
 
@@ -89,6 +95,6 @@ impl ThreadFacts {
     }
 }
 
-fn share(part: u64, all: u64) -> Option<f64> {
+pub(crate) fn share(part: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)
 }

@@ -98,6 +98,7 @@ fn facts(machine: &Machine, threads: u32, data: &dyn Fn(u32) -> usize) -> Facts 
         files,
         window,
         memories: Vec::new(),
+        kinds: Vec::new(),
     }
 }
 

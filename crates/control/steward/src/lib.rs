@@ -16,6 +16,7 @@ mod error;
 mod files;
 mod idle;
 mod kept;
+mod kinds;
 mod log;
 mod memories;
 mod options;
@@ -30,6 +31,7 @@ mod target;
 mod volumes;
 
 pub use error::StewardError;
+pub use kinds::KindLine;
 pub use log::{
     ActionLine, ArrivingLine, KeptLine, LogReader, NodeRecord, Record, ResultLine, ThreadRecord,
     ThreadResult, WindowRecord,

@@ -16,6 +16,8 @@ use egeria_policy::planner::{Resting, Settings, Unavailable};
 use egeria_policy::{Action, ActionRecord, ActionResult, Kept, Move};
 use serde::{Deserialize, Serialize};
 
+use crate::kinds::KindLine;
+
 /// A log longer than this begins again, and one older file is kept.
 const MAX_BYTES: u64 = 64 << 20;
 /// Longest line read.
@@ -92,6 +94,9 @@ pub struct WindowRecord {
     /// Processes that use memory heavily and are left as they are, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_processes: Vec<KeptLine>,
+    /// Short-lived processes by parent, and what comes of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindLine>,
     /// Memory on its way to its threads that went on in this window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arriving: Vec<ArrivingLine>,

@@ -1,5 +1,6 @@
 //! The loop, on a thread of its own.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem::Discriminant;
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +22,7 @@ use crate::error::{Result, StewardError};
 use crate::files::{begin_trace, of_journal, open_log, unix_ns};
 use crate::idle::{self, IdlePools};
 use crate::kept::{self, KeptProcesses};
+use crate::kinds::{KindLine, KnownKinds};
 use crate::log::*;
 use crate::memories;
 use crate::options::StewardOptions;
@@ -136,7 +138,7 @@ struct Work {
     options: StewardOptions,
     log: LogWriter,
     trace: Option<Writer>,
-    /// The facts of the window before.
+    /// The facts of the window before, with short-lived processes counted at their parents.
     before: Option<Facts>,
     moved: HashMap<ThreadKey, u64>,
     done: u64,
@@ -146,6 +148,8 @@ struct Work {
     kept: HashMap<Discriminant<KeptBecause>, (u64, String)>,
     /// Processes left as they are in the last window.
     kept_processes: KeptProcesses,
+    /// Short-lived processes of the last window.
+    known_kinds: KnownKinds,
     summary: Arc<Mutex<Summary>>,
     pulse: Pulse,
 }
@@ -253,6 +257,7 @@ impl Work {
             placement: None,
             kept: HashMap::new(),
             kept_processes: KeptProcesses::default(),
+            known_kinds: KnownKinds::default(),
             summary: Arc::new(Mutex::new(summary)),
             pulse: Pulse::new(Instant::now()),
         })
@@ -315,6 +320,7 @@ impl Work {
         self.done = 0;
         self.kept.clear();
         self.kept_processes = KeptProcesses::default();
+        self.known_kinds = KnownKinds::default();
         let mut summary = lock(&self.summary);
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
@@ -350,14 +356,25 @@ impl Work {
             );
         }
         self.count(&facts, Some(&turn));
-        let moved = facts.window.read_total() + facts.window.written_total();
-        let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && moved == 0;
-        let is_news = self.kept_processes.is_news(&turn.decision.placement.kept);
-        if !is_quiet || is_news || !self.arriving().is_empty() {
-            let record = self.window_record(&facts, turn);
+        let is_idle = facts.moved_total() == 0;
+        let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && is_idle;
+        let machine = self.control.machine();
+        let kinds = KindLine::of_window(machine, &facts, Some(&turn.decision));
+        let are_news = [
+            self.kept_processes.is_news(&turn.decision.placement.kept),
+            self.known_kinds.is_news(&kinds),
+        ];
+        if !is_quiet || are_news.contains(&true) || !self.arriving().is_empty() {
+            let record = WindowRecord {
+                kinds,
+                ..self.window_record(&facts, turn)
+            };
             let _ = self.log.write(&Record::Window(Box::new(record)));
         }
-        self.before = Some(facts);
+        self.before = Some(match facts.credited() {
+            Cow::Owned(credited) => credited,
+            Cow::Borrowed(_) => facts,
+        });
     }
 
     /// Memory of processes that went on in this window.
@@ -469,13 +486,14 @@ impl Work {
             start_ns: window.start_ns,
             duration_ns: window.duration_ns,
             moves: u32::try_from(moves).unwrap_or(u32::MAX),
-            local_share: window.local_share(self.control.machine()),
+            local_share: facts.local_share(self.control.machine()),
             nodes: rates.collect(),
         });
     }
 
     fn window_record(&self, facts: &Facts, turn: Turn) -> WindowRecord {
         let kept_processes = kept::lines(&turn.decision.placement.kept, &facts.window);
+        let credited = facts.credited();
         let results = turn.results.into_iter();
         let actions = turn.actions.into_iter();
         WindowRecord {
@@ -486,9 +504,10 @@ impl Work {
                 .map(|progress| ArrivingLine::new(progress.clone()))
                 .collect(),
             memories: facts.memories.clone(),
+            local_share: facts.local_share(self.control.machine()),
             results: results
                 .map(|result| ResultLine {
-                    thread: self.thread_result(&result, facts),
+                    thread: self.thread_result(&result, &credited),
                     result,
                 })
                 .collect(),

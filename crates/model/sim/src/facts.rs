@@ -60,6 +60,7 @@ pub(crate) fn facts(
         media: media(model, state, passed, span),
         files: files(model, state),
         memories: Vec::new(),
+        kinds: Vec::new(),
     }
 }
 

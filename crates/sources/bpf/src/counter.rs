@@ -11,10 +11,12 @@ use crate::btf::Btf;
 use crate::calls;
 use crate::error::{BpfError, Result};
 use crate::pace::Pace;
-use crate::program::{self, KEY_BYTES, Offsets, VALUE_BYTES};
+use crate::program::{
+    self, ANCESTORS, ANCESTORS_AT, KEY_BYTES, NAME_AT, NAME_BYTES, NODE_AT, Offsets, VALUE_BYTES,
+};
 use crate::runs::Runs;
 
-/// Pairs of thread and file that are counted at once: at most about 8 MiB of the kernel's memory.
+/// Pairs of thread and file that are counted at once: at most about 12 MiB of the kernel's memory.
 const MAX_USES: u32 = 1 << 16;
 /// The inode of the first pid namespace.
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
@@ -34,6 +36,12 @@ pub struct FileUse {
     pub inode: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
+    /// The node that the thread ran on at the first of these calls, as the kernel numbers it.
+    pub node: u32,
+    /// What the thread was called then; 0 behind it.
+    pub name: [u8; NAME_BYTES],
+    /// Process ids: what began this process, what began that one, and so on; 0 where there is none.
+    pub ancestors: [u32; ANCESTORS],
 }
 
 /// What was counted since the last time.
@@ -238,7 +246,10 @@ fn is_first_namespace() -> bool {
 }
 
 fn read(key: &[u8; KEY_BYTES as usize], value: &[u8; VALUE_BYTES as usize]) -> FileUse {
-    let half = |at: usize| u32::from_ne_bytes([key[at], key[at + 1], key[at + 2], key[at + 3]]);
+    let half_of = |bytes: &[u8], at: usize| {
+        u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    };
+    let half = |at: usize| half_of(key, at);
     let whole = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
     let device = half(8);
     FileUse {
@@ -248,6 +259,9 @@ fn read(key: &[u8; KEY_BYTES as usize], value: &[u8; VALUE_BYTES as usize]) -> F
         thread_id: half(16),
         process_id: half(20),
         read_bytes: whole(&value[..8]),
-        written_bytes: whole(&value[8..]),
+        written_bytes: whole(&value[8..NODE_AT as usize]),
+        node: half_of(value, NODE_AT as usize),
+        name: std::array::from_fn(|at| value[NAME_AT as usize + at]),
+        ancestors: std::array::from_fn(|at| half_of(value, ANCESTORS_AT as usize + 8 * at + 4)),
     }
 }

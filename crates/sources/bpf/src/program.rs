@@ -2,13 +2,15 @@
 
 use crate::assembler::*;
 use crate::btf::Btf;
-use crate::error::Result;
+use crate::error::{BpfError, Result};
 
 /// Helpers of the kernel, as <linux/bpf.h> numbers them.
 const MAP_LOOK_UP: i32 = 1;
 const MAP_UPDATE: i32 = 2;
 const CURRENT_IDS: i32 = 14;
+const CURRENT_NAME: i32 = 16;
 const CURRENT_TASK: i32 = 35;
+const CURRENT_NODE: i32 = 42;
 const READ_KERNEL: i32 = 113;
 
 /// Calls with the file as their first argument that answer how much was read: read, pread64, readv, preadv, preadv2.
@@ -25,8 +27,16 @@ const REGULAR_FILE: i32 = 0o100_000;
 
 /// Bytes of a key: inode (8), device, descriptor, thread, process (4 each).
 pub(crate) const KEY_BYTES: u32 = 24;
-/// Bytes read, bytes written.
-pub(crate) const VALUE_BYTES: u32 = 16;
+/// Bytes of a value: read, written (8 each), node (4, and 4 unused), name, ancestors. But for the first two, they are
+/// those of the first call.
+pub(crate) const VALUE_BYTES: u32 = ANCESTORS_AT + 8 * ANCESTORS as u32;
+pub(crate) const NODE_AT: u32 = 16;
+pub(crate) const NAME_AT: u32 = 24;
+pub(crate) const NAME_BYTES: usize = 16;
+/// The thread that began the process, the one that began that one's, and so on: thread and process (4 bytes each).
+pub(crate) const ANCESTORS_AT: u32 = NAME_AT + NAME_BYTES as u32;
+/// A compiler below a driver, a shell and `make`.
+pub(crate) const ANCESTORS: usize = 4;
 
 const REGISTERS: i16 = -32;
 const SCRATCH: i16 = -40;
@@ -35,11 +45,14 @@ const KEY: i16 = -80;
 const KEY_DEVICE: i16 = KEY + 8;
 const KEY_DESCRIPTOR: i16 = KEY + 12;
 const KEY_IDS: i16 = KEY + 16;
-const VALUE: i16 = -96;
+const VALUE: i16 = KEY - VALUE_BYTES as i16;
 
 /// Where the kernel has what leads from a thread to a file.
 pub(crate) struct Offsets {
     task_files: i32,
+    task_parent: i32,
+    /// Thread and process, 4 bytes each.
+    task_ids: i32,
     files_table: i32,
     table_files: i32,
     file_inode: i32,
@@ -52,8 +65,19 @@ pub(crate) struct Offsets {
 impl Offsets {
     pub(crate) fn of(btf: &Btf) -> Result<Offsets> {
         let offset = |structure, field| btf.offset(structure, field).map(|at| at as i32);
+        let (thread, process) = (
+            offset("task_struct", "pid")?,
+            offset("task_struct", "tgid")?,
+        );
+        if process != thread + Width::Four.bytes() {
+            return Err(BpfError::Btf(
+                "ids of threads are in another order".to_owned(),
+            ));
+        }
         Ok(Offsets {
             task_files: offset("task_struct", "files")?,
+            task_parent: offset("task_struct", "real_parent")?,
+            task_ids: thread,
             files_table: offset("files_struct", "fdt")?,
             table_files: offset("fdtable", "fd")?,
             file_inode: offset("file", "f_inode")?,
@@ -142,11 +166,13 @@ pub(crate) fn assemble(offsets: &Offsets, uses: i32, runs: i32) -> Vec<[u8; 8]> 
     p.jump(out);
 
     p.place(is_new);
-    p.store_value(Width::Eight, R10, VALUE, 0);
-    p.store_value(Width::Eight, R10, VALUE + 8, 0);
+    for at in (0..VALUE_BYTES as i16).step_by(8) {
+        p.store_value(Width::Eight, R10, VALUE + at, 0);
+    }
     address(p, R1, VALUE);
     p.add_register(R1, R8);
     p.store(Width::Eight, R1, 0, R7);
+    origin(p, offsets);
     p.map(R1, uses);
     address(p, R2, KEY);
     address(p, R3, VALUE);
@@ -157,6 +183,27 @@ pub(crate) fn assemble(offsets: &Offsets, uses: i32, runs: i32) -> Vec<[u8; 8]> 
     p.set(R0, 0);
     p.exit();
     program.finish()
+}
+
+/// Into the value: where the thread runs, what it is called and what it descends from, as far as that can be read.
+fn origin(p: &mut Assembler, offsets: &Offsets) {
+    let enough = p.label();
+    p.call(CURRENT_NODE);
+    p.store(Width::Four, R10, VALUE + NODE_AT as i16, R0);
+    address(p, R1, VALUE + NAME_AT as i16);
+    p.set(R2, NAME_BYTES as i32);
+    p.call(CURRENT_NAME);
+    p.call(CURRENT_TASK);
+    p.copy(R9, R0);
+    for generation in 0..ANCESTORS as i16 {
+        p.copy(R3, R9);
+        follow(p, offsets.task_parent, enough);
+        p.copy(R9, R3);
+        p.add(R3, offsets.task_ids);
+        let at = VALUE + ANCESTORS_AT as i16 + 8 * generation;
+        read(p, at, Width::Eight.bytes(), enough);
+    }
+    p.place(enough);
 }
 
 fn address(p: &mut Assembler, to: Register, at: i16) {

@@ -4,6 +4,7 @@ use egeria_harness::testing::skip;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -92,6 +93,33 @@ fn writes_are_counted_and_pipes_and_this_process_are_not() {
         again.iter().all(|each| each.process_id != process_id),
         "taken twice"
     );
+}
+
+/// The name is that of the program, and its ancestors are the shell and this process.
+#[test]
+fn what_ended_is_known_by_what_began_it() {
+    let Some(mut counter) = counter() else { return };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let inode = file.as_file().metadata().unwrap().ino();
+    std::fs::write(file.path(), [1; 1000]).unwrap();
+    counter.take();
+    // The shell waits for it, and does not become it.
+    let script = r#"dd if="$0" of=/dev/null status=none; true"#;
+    let mut shell = Command::new("sh")
+        .args(["-c", script])
+        .arg(file.path())
+        .spawn()
+        .unwrap();
+    let shell_id = shell.id();
+    assert!(shell.wait().unwrap().success());
+    let uses = counter.take().uses;
+    let mut of_file = uses.iter().filter(|each| each.inode == inode);
+    let found = of_file.next().expect("it was read");
+    assert_eq!(&found.name[..3], b"dd\0");
+    assert_ne!(found.process_id, shell_id);
+    assert_eq!(found.ancestors[..2], [shell_id, std::process::id()]);
+    let node = Path::new("/sys/devices/system/node").join(format!("node{}", found.node));
+    assert!(node.exists() || found.node == 0, "{found:?}");
 }
 
 /// The part of the time in which it counts at this pace, while this process makes calls.

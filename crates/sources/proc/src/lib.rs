@@ -7,6 +7,7 @@
 //! * [`migration_times`]: what migration of memory took of each process.
 
 pub mod file_systems;
+mod kinds;
 mod live;
 pub mod living;
 pub mod masks;

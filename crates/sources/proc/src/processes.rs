@@ -6,9 +6,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
-use egeria_facts::{FactSource, Facts, MAX_THREADS, ThreadFacts, ThreadKey, Window};
+use egeria_facts::{
+    FactSource, Facts, KindFacts, MAX_COUNTER, MAX_THREADS, ThreadFacts, ThreadKey, Window,
+};
 use egeria_machine::{Machine, NodeId};
 
+use crate::kinds::Kinds;
 use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
 use crate::nodes::CpuTimes;
@@ -22,6 +25,7 @@ pub struct ProcessSource {
     masks: SharedMasks,
     /// By process and thread.
     known: BTreeMap<(u32, u32), Known>,
+    kinds: Kinds,
     bounds: Bounds,
     /// Threads without a file that is open, in this window.
     unkept: u64,
@@ -48,6 +52,10 @@ struct Known {
     idle: u32,
     /// Windows in which it was not asked, since it last was.
     skipped: u32,
+    /// The parent of its process.
+    parent: u32,
+    /// For how long it ran, as far as facts have it; a first thread also has its process's short-lived children.
+    counted_ns: u64,
 }
 
 impl Known {
@@ -159,6 +167,7 @@ impl ProcessSource {
             members: Arc::new(InScope { scope, reach }),
             masks: SharedMasks::default(),
             known: BTreeMap::new(),
+            kinds: Kinds::default(),
             bounds: Bounds {
                 kept: task::max_kept(),
                 opened: MAX_OPENED,
@@ -178,7 +187,7 @@ impl ProcessSource {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn take(&mut self) -> Window {
+    fn take(&mut self) -> Facts {
         let (now_ns, cpu_times) = (self.now_ns(), CpuTimes::now());
         let duration_ns = now_ns.saturating_sub(self.begun_ns).max(1);
         let mut window = Window::empty(&self.machine, self.number, self.begun_ns, duration_ns);
@@ -200,11 +209,42 @@ impl ProcessSource {
                 }
             }
         }
+        let kinds = self.take_kinds(&window, &living);
         self.known.retain(|_, known| living.contains(&known.key));
         self.masks.lock().retain(&living);
         (self.begun_ns, self.cpu_times) = (now_ns, cpu_times);
         self.number += 1;
-        window
+        Facts {
+            kinds,
+            ..Facts::of(window)
+        }
+    }
+
+    /// Short-lived processes by parent. Threads that are not living any more are still known.
+    fn take_kinds(&mut self, window: &Window, living: &HashSet<ThreadKey>) -> Vec<KindFacts> {
+        let is_first = |thread: &&ThreadFacts| thread.key.process_id == thread.key.thread_id;
+        let firsts = window.threads.iter().filter(is_first);
+        let firsts = firsts.map(|thread| (thread.key.process_id, thread.key));
+        let firsts: BTreeMap<u32, ThreadKey> = firsts.collect();
+        for known in self.known.values() {
+            let process = known.key.process_id;
+            if !living.contains(&known.key) && !firsts.contains_key(&process) {
+                self.kinds
+                    .ended(known.parent, &known.name, known.counted_ns);
+            }
+        }
+        let cpus = self.machine.nodes.iter().map(|node| node.cpus.len());
+        let most_ns = window
+            .duration_ns
+            .saturating_mul(cpus.sum::<usize>() as u64);
+        let kinds = self.kinds.take(&firsts, most_ns.min(MAX_COUNTER));
+        for kind in &kinds {
+            let parent = (kind.parent.process_id, kind.parent.thread_id);
+            if let Some(known) = self.known.get_mut(&parent) {
+                known.counted_ns = known.counted_ns.saturating_add(kind.busy_ns);
+            }
+        }
+        kinds
     }
 
     fn processes_in_scope(&self) -> Vec<u32> {
@@ -232,11 +272,14 @@ impl ProcessSource {
             let ran = thread.ran();
             let ran = thread.ran.insert(ran);
             if !matches!(ran, Ran::For(_)) {
+                if self.kinds.has(process_id) {
+                    self.family(process_id);
+                }
                 return task::threads(process_id);
             }
             known.push(*thread_id);
         }
-        let count = task::thread_count(process_id);
+        let count = self.family(process_id);
         if !known.is_empty() && count == Some(known.len()) {
             known
         } else {
@@ -244,8 +287,24 @@ impl ProcessSource {
         }
     }
 
-    /// The facts of a thread; if it ran for less than `idle_ns`, its node is the former one.
+    /// How many threads a process has. Its children are looked at.
+    fn family(&mut self, process_id: u32) -> Option<usize> {
+        let family = task::Family::of(process_id)?;
+        self.kinds.waited(process_id, family.waited_ns);
+        Some(family.threads)
+    }
+
+    /// The facts of a thread; what it ran is counted.
     fn facts(&mut self, process_id: u32, thread_id: u32, idle_ns: u64) -> Option<ThreadFacts> {
+        let facts = self.look(process_id, thread_id, idle_ns)?;
+        if let Some(known) = self.known.get_mut(&(process_id, thread_id)) {
+            known.counted_ns = known.counted_ns.saturating_add(facts.busy_ns);
+        }
+        Some(facts)
+    }
+
+    /// The facts of a thread; if it ran for less than `idle_ns`, its node is the former one.
+    fn look(&mut self, process_id: u32, thread_id: u32, idle_ns: u64) -> Option<ThreadFacts> {
         let ids = (process_id, thread_id);
         let ran_ns = match self.ran(ids) {
             Ran::For(ran_ns) => {
@@ -277,9 +336,13 @@ impl ProcessSource {
         let node = self.machine.node_of_cpu(now.cpu)?;
         if self.known.get(&ids).is_none_or(|known| known.key != key) {
             self.meet(key, node)?;
+            if process_id == thread_id {
+                self.kinds.began(now.parent, &now.name);
+            }
         }
         let known = self.known.get_mut(&ids)?;
         (known.node, known.name, known.age) = (node, now.name, 0);
+        known.parent = now.parent;
         // Its running time since its last turn is spread evenly over these windows.
         let busy_ns = ran_ns.unwrap_or_else(|| known.cpu.since_last_ns() / self.turns);
         self.masks.lock().meet(key, &mask);
@@ -326,6 +389,8 @@ impl ProcessSource {
             ran: None,
             idle: 0,
             skipped: 0,
+            parent: 0,
+            counted_ns: 0,
         };
         self.known.insert((process_id, thread_id), known);
         Some(())
@@ -340,7 +405,7 @@ impl FactSource for ProcessSource {
     }
 
     fn next_facts(&mut self) -> Result<Option<Facts>, Infallible> {
-        Ok(Some(Facts::of(self.take())))
+        Ok(Some(self.take()))
     }
 }
 
@@ -406,7 +471,7 @@ mod tests {
             kept: 0,
             opened: 10,
         };
-        let windows = |source: &mut ProcessSource| source.take().threads;
+        let windows = |source: &mut ProcessSource| source.take().window.threads;
         for _ in 0..3 {
             assert_eq!(windows(&mut source).len(), COUNT);
         }

@@ -11,6 +11,7 @@ use egeria_machine::CpuId;
 use procfs::FromRead;
 use procfs::process::Status;
 
+const NS_PER_TICK: u64 = 10_000_000;
 const MASK_WORDS: usize = egeria_machine::MAX_CPUS / 64;
 
 /// When a thread began, clock ticks since boot; `None` when it is gone.
@@ -97,6 +98,8 @@ pub struct Now {
     pub cpu: CpuId,
     /// The name, as [`name`] returns it; it changes when another program is executed.
     pub name: String,
+    /// The parent of its process.
+    pub parent: u32,
 }
 
 impl Now {
@@ -107,14 +110,31 @@ impl Now {
             start_ticks: line.start_ticks()?,
             cpu: line.last_cpu()?,
             name: printable_name(line.name()?),
+            parent: line.field(StatLine::PARENT)?,
         })
     }
 }
 
-/// How many threads a process has; `None` when it is gone.
-pub fn thread_count(process_id: u32) -> Option<usize> {
-    // The first thread's file has it as well, without sums over all threads.
-    StatLine::of_thread(process_id, process_id)?.field(StatLine::THREADS)
+/// How many threads a process has, and for how long children ran that it has waited for.
+pub struct Family {
+    pub threads: usize,
+    /// ns, to a hundredth of a second.
+    pub waited_ns: u64,
+}
+
+impl Family {
+    /// `None` when it is gone.
+    pub fn of(process_id: u32) -> Option<Family> {
+        // The first thread's file has it as well, without sums over all threads.
+        let line = StatLine::of_thread(process_id, process_id)?;
+        let ticks = |number| line.field::<u64>(number);
+        let waited =
+            ticks(StatLine::WAITED_USER_TIME)?.saturating_add(ticks(StatLine::WAITED_SYSTEM_TIME)?);
+        Some(Family {
+            threads: line.field(StatLine::THREADS)?,
+            waited_ns: waited.saturating_mul(NS_PER_TICK),
+        })
+    }
 }
 
 /// A line of a stat file. Read for every thread in every window, so it is not parsed as a whole.
@@ -132,6 +152,8 @@ impl StatLine {
     const FLAGS: usize = 9;
     const USER_TIME: usize = 14;
     const SYSTEM_TIME: usize = 15;
+    const WAITED_USER_TIME: usize = 16;
+    const WAITED_SYSTEM_TIME: usize = 17;
     const THREADS: usize = 20;
     const START: usize = 22;
     const CPU: usize = 39;
@@ -425,7 +447,6 @@ pub fn busy_by_cpu_ns() -> Vec<(CpuId, u64)> {
 }
 
 fn busy_of_line(line: &str) -> Option<(CpuId, u64)> {
-    const NS_PER_TICK: u64 = 10_000_000;
     let (name, fields) = line.strip_prefix("cpu")?.split_once(' ')?;
     let cpu = name.parse().ok()?;
     let ticks: Vec<u64> = fields

@@ -2,7 +2,7 @@
 //! before has at that place, because most threads are the same in both.
 
 use egeria_facts::{
-    AccessWindow, Facts, FileFacts, MAX_THREADS, MediumFacts, MemoryTraffic, Window,
+    AccessWindow, Facts, FileFacts, KindFacts, MAX_THREADS, MediumFacts, MemoryTraffic, Window,
 };
 use lz4_flex::block;
 use serde::Deserialize;
@@ -32,7 +32,13 @@ impl Dictionary {
     /// The frame of validated facts, and the dictionary for the next window. The error says what there is too much of.
     pub(crate) fn pack(&self, facts: &Facts) -> Result<(Vec<u8>, Dictionary), String> {
         let window = postcard::to_stdvec(&facts.window).expect("all lengths are known");
-        let others = (&facts.accesses, &facts.media, &facts.files, &facts.memories);
+        let others = (
+            &facts.accesses,
+            &facts.media,
+            &facts.files,
+            &facts.memories,
+            &facts.kinds,
+        );
         let others = postcard::to_stdvec(&others).expect("all lengths are known");
         at_most(others.len(), MAX_OTHER_FACTS_BYTES)?;
         let bytes = [window, others].concat();
@@ -120,14 +126,16 @@ fn decode(bytes: &[u8]) -> Result<Facts, Damage> {
         Vec<MediumFacts>,
         Vec<FileFacts>,
         Vec<MemoryTraffic>,
+        Vec<KindFacts>,
     );
-    let (accesses, media, files, memories): Others = whole(others, "other facts")?;
+    let (accesses, media, files, memories, kinds): Others = whole(others, "other facts")?;
     Ok(Facts {
         window,
         accesses,
         media,
         files,
         memories,
+        kinds,
     })
 }
 

@@ -146,7 +146,7 @@ fn other_files_and_other_versions_are_refused() {
         bytes[8] = version;
         let words = [
             &format!("version {version}, and"),
-            "reads version 5",
+            "reads version 6",
             "the egeria that recorded it",
         ];
         refused(&place.holding(&bytes), &words);

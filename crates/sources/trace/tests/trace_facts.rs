@@ -3,9 +3,9 @@
 mod traces;
 
 use egeria_facts::{
-    AccessWindow, CpuSet, Facts, FileFacts, FileKey, Measured, MediumFacts, MemoryTraffic,
-    MigrationCost, Mix, NodeAccesses, ProcessAccesses, ProcessKey, RegionAccesses, ThreadFacts,
-    TrafficOrigin,
+    AccessWindow, CpuSet, Facts, FileFacts, FileKey, FileUse, KindFacts, Measured, MediumFacts,
+    MemoryTraffic, MigrationCost, Mix, NodeAccesses, ProcessAccesses, ProcessKey, RegionAccesses,
+    ThreadFacts, ThreadKey, TrafficOrigin,
 };
 use egeria_machine::{MemoryKind, NodeId};
 use egeria_trace::Reader;
@@ -81,6 +81,29 @@ fn whole() -> Facts {
             written_bytes_s: 2e9,
             origin: TrafficOrigin::CxlDevice,
         }],
+        kinds: vec![KindFacts {
+            parent: ThreadKey {
+                process_id: 1,
+                thread_id: 1,
+                start_ticks: 2,
+            },
+            command: "cc".to_owned(),
+            windows: 3,
+            seen: 4,
+            node: Some(NodeId(1)),
+            busy_ns: 5,
+            read_bytes: vec![6, 7],
+            written_bytes: Vec::new(),
+            local_bytes: 7,
+            files: vec![FileUse {
+                file: FileKey {
+                    volume: 0,
+                    inode: 9,
+                },
+                read_bytes: 8,
+                written_bytes: 0,
+            }],
+        }],
         ..Facts::of(window(&machine, 0, vec![idle]))
     }
 }
@@ -119,6 +142,8 @@ fn the_layout_of_facts_is_that_of_version_5() {
         "01 01 02 808040 02 808040 00 02 020007 020900 03 02 0001",
         // A memory.
         "01 01 02 0000000065cdcd41 0000000065cddd41 01",
+        // Short-lived processes.
+        "01 01 01 02 02 6363 03 04 01 01 05 02 0607 00 07 01 00 09 08 00",
     ];
     let hex = |bytes: &[u8]| {
         bytes
@@ -130,7 +155,7 @@ fn the_layout_of_facts_is_that_of_version_5() {
         hex(&contents(&bytes)[1]),
         expected.concat().replace(' ', "")
     );
-    assert_eq!(egeria_trace::VERSION, 5);
+    assert_eq!(egeria_trace::VERSION, 6);
 }
 
 #[test]
@@ -157,6 +182,10 @@ fn damaged_other_facts_are_refused() {
         &["no rates or shares"],
     );
     bad(&|facts| facts.memories[0].node = NodeId(9), &["node 9"]);
+    bad(
+        &|facts| facts.kinds[0].read_bytes = vec![0; 3],
+        &["short-lived", "process 1"],
+    );
     bad(
         &|facts| facts.media[0].measured.mix.write_share = 1.5,
         &["no rates or shares"],

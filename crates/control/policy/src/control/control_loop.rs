@@ -94,7 +94,9 @@ impl ControlLoop {
     }
 
     /// Takes the facts of a window: looks at what came of the last actions, decides, and acts.
+    /// Short-lived processes are decided about with their parents.
     pub fn turn(&mut self, facts: &Facts, actuators: &mut [&mut dyn Actuator]) -> Turn {
+        let facts: &Facts = &facts.credited();
         let mut results = self.judge(facts);
         self.policy.learn(&results);
         let decision = self.policy.decide(&self.machine, facts);

@@ -171,6 +171,7 @@ pub fn whole() -> impl Strategy<Value = (Machine, Facts)> {
                 media,
                 files,
                 memories: Vec::new(),
+                kinds: Vec::new(),
             };
             (machine, facts)
         },

@@ -1,24 +1,22 @@
-//! Facts of processes, with what they read and write of files as the kernel counted it: by thread and file. It counts
-//! for a part of each window, which stands for the whole.
+//! Facts of processes, with what they read and write of files as the kernel counted it: by thread and file, and by kind
+//! where processes are gone before the window ends. It counts for a part of each window, which stands for the whole.
 //!
 //! The nodes of the bytes follow from where the file's pages are, with equal weight; for direct I/O it is the node of
 //! the device.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use egeria_bpf::{Counts, FileCounter, FileUse};
-use egeria_facts::{
-    FactSource, Facts, FileFacts, FileKey, MAX_COUNTER, MAX_FILES, Measured, MediumFacts,
-    ThreadFacts, Window,
-};
-use egeria_machine::{Machine, NodeId};
+use egeria_facts::{FactSource, Facts, FileKey, MAX_COUNTER, Measured, MediumFacts};
+use egeria_machine::Machine;
 use egeria_proc::file_systems::FileSystems;
 use egeria_proc::masks::SharedMasks;
 use egeria_proc::{LiveSource, Membership};
 
 use crate::NodeBytes;
+use crate::files::credit::{self, Lies, Used, Users, moved};
 use crate::files::file::{self, Locator};
 use crate::files::found_files::{FoundFile, FoundFiles, identity_of, link_of};
 use crate::files::users;
@@ -61,6 +59,8 @@ pub struct CountedFiles<I, C> {
     places: HashMap<FileKey, Place>,
     found: FoundFiles,
     last: Counts,
+    /// Processes of the window before, if there were kinds.
+    before: Option<HashSet<u32>>,
     /// The last counts are incomplete.
     is_full: bool,
 }
@@ -83,6 +83,7 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
             places: HashMap::new(),
             found: FoundFiles::default(),
             last: Counts::default(),
+            before: None,
             is_full: false,
         }
     }
@@ -112,76 +113,89 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
         }
         self.is_full = self.last.is_full;
         facts.media.extend(rooms(self.inner.machine()));
-        let window = &mut facts.window;
-        for (node, of_machine) in window.nodes.iter_mut().zip(&self.inner.machine().nodes) {
+        for (node, of_machine) in facts
+            .window
+            .nodes
+            .iter_mut()
+            .zip(&self.inner.machine().nodes)
+        {
             // New data is written to the memory of the node of the writing thread.
             node.has_pool = of_machine.memory_bytes > 0;
         }
-        let by_thread: HashMap<(u32, u32), usize> = window
-            .threads
-            .iter()
-            .enumerate()
-            .map(|(at, thread)| ((thread.key.process_id, thread.key.thread_id), at))
-            .collect();
+        let nodes = self.inner.machine().nodes.len();
+        for kind in &mut facts.kinds {
+            (kind.read_bytes, kind.written_bytes) = (vec![0; nodes], vec![0; nodes]);
+        }
+        let mut users = Users::new(&facts.window, &facts.kinds, self.before.as_ref());
+        let duration_ns = facts.window.duration_ns;
         let counted_ns = self.last.counted.as_nanos().max(1);
         let whole = |bytes: u64| {
-            let bytes = u128::from(bytes) * u128::from(window.duration_ns) / counted_ns;
+            let bytes = u128::from(bytes) * u128::from(duration_ns) / counted_ns;
             u64::try_from(bytes).map_or(MAX_COUNTER, |bytes| bytes.min(MAX_COUNTER))
         };
         let uses = std::mem::take(&mut self.last.uses);
-        let mut by_file: BTreeMap<FileKey, Vec<(usize, FileUse)>> = BTreeMap::new();
+        let mut by_file: BTreeMap<FileKey, Vec<Used>> = BTreeMap::new();
         for each in &uses {
             if self.file_systems.is_of_session(each.device) {
                 continue;
             }
-            if let Some(thread) = by_thread.get(&(each.process_id, each.thread_id)) {
+            if let Some(mut used) = users.of(each) {
                 let file = FileKey {
                     volume: self.file_systems.number(each.device),
                     inode: each.inode,
                 };
-                let scaled = FileUse {
+                used.counted = FileUse {
                     read_bytes: whole(each.read_bytes),
                     written_bytes: whole(each.written_bytes),
                     ..*each
                 };
-                by_file.entry(file).or_default().push((*thread, scaled));
+                by_file.entry(file).or_default().push(used);
             }
         }
+        users.describe(&mut facts.kinds);
+        self.before = credit::processes(&facts.window, &facts.kinds);
         self.last.uses = uses;
         let mut by_file: Vec<_> = by_file.into_iter().collect();
         by_file.sort_by_key(|(file, uses)| {
-            let moved = uses.iter().map(|(_, each)| moved(each));
+            let moved = uses.iter().map(|each| moved(&each.counted));
             (std::cmp::Reverse(moved.fold(0, u64::saturating_add)), *file)
         });
         self.find(&by_file);
         let machine = self.inner.machine();
         for (file, uses) in &by_file {
             if let Some(place) = self.places.get(file) {
-                let of_file = credit(machine, window, *file, place, uses);
+                let lies = Lies {
+                    file: *file,
+                    bytes: place.bytes,
+                    by_node: &place.by_node,
+                };
+                let of_file = credit::credit(machine, facts, &lies, uses);
                 facts
                     .files
                     .extend(of_file.filter(|_| facts.files.len() < MAX_FILES_OF_ALL));
             }
         }
-        for thread in &mut window.threads {
-            thread.files.sort_by_key(|each| {
-                let moved = each.read_bytes.saturating_add(each.written_bytes);
-                (std::cmp::Reverse(moved), each.file)
-            });
-            thread.files.truncate(MAX_FILES);
-        }
-        sum_nodes(window);
+        credit::find_nodes(
+            machine,
+            &mut facts.kinds,
+            by_file.iter().flat_map(|each| &each.1),
+        );
+        let of_threads = facts.window.threads.iter_mut();
+        let of_threads = of_threads.map(|thread| &mut thread.files);
+        let of_kinds = facts.kinds.iter_mut().map(|kind| &mut kind.files);
+        of_threads.chain(of_kinds).for_each(credit::keep_busiest);
+        credit::sum_nodes(&mut facts.window, &facts.kinds);
     }
 
     /// Looks where the files used most are; others are where they were last, if they were looked at.
-    fn find(&mut self, by_file: &[(FileKey, Vec<(usize, FileUse)>)]) {
+    fn find(&mut self, by_file: &[(FileKey, Vec<Used>)]) {
         let mut before = std::mem::take(&mut self.places);
         let mut locator = Locator::for_many(MAX_PAGES).ok();
         for (index, (file, uses)) in by_file.iter().enumerate() {
             let locator = locator.as_mut().filter(|_| index < MAX_FILES_OF_ALL);
             let found = locator.and_then(|locator| {
-                let mut tried = uses.iter().take(4);
-                tried.find_map(|(_, each)| look(each, locator))
+                let mut tried = uses.iter().filter(|each| each.is_there).take(4);
+                tried.find_map(|each| look(&each.counted, locator))
             });
             if let Some(place) = found.or_else(|| before.remove(file)) {
                 self.places.insert(*file, place);
@@ -203,10 +217,6 @@ fn rooms(machine: &Machine) -> impl Iterator<Item = MediumFacts> + '_ {
             striped_files: Some(false),
         })
     })
-}
-
-fn moved(each: &FileUse) -> u64 {
-    each.read_bytes.saturating_add(each.written_bytes)
 }
 
 /// Where the file lies that a process has open by this descriptor; `None` when the descriptor is another file by now.
@@ -240,71 +250,6 @@ fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
     })
 }
 
-/// Adds what threads did with a file to their bytes by node.
-fn credit(
-    machine: &Machine,
-    window: &mut Window,
-    file: FileKey,
-    place: &Place,
-    uses: &[(usize, FileUse)],
-) -> Option<FileFacts> {
-    let nodes = machine.nodes.len();
-    let mut facts = FileFacts {
-        file,
-        bytes: place.bytes.min(MAX_COUNTER),
-        bytes_on: vec![0; nodes],
-        read_bytes: vec![vec![0; nodes]; nodes],
-        written_bytes: 0,
-        replicas: Vec::new(),
-    };
-    spread(machine, &place.by_node, &mut facts.bytes_on);
-    let is_shared = uses.iter().any(|(thread, _)| *thread != uses[0].0);
-    for (at, each) in uses {
-        let thread: &mut ThreadFacts = window.threads.get_mut(*at)?;
-        let read = place.by_node.scaled_to(each.read_bytes);
-        let written = place.by_node.scaled_to(each.written_bytes);
-        spread(machine, &read, &mut thread.read_bytes);
-        spread(machine, &written, &mut thread.written_bytes);
-        thread.is_shared |= is_shared;
-        thread.files.push(egeria_facts::FileUse {
-            file,
-            read_bytes: each.read_bytes,
-            written_bytes: each.written_bytes,
-        });
-        let reader = machine.index_of(thread.node);
-        if let Some(row) = reader.and_then(|reader| facts.read_bytes.get_mut(reader)) {
-            spread(machine, &read, row);
-        }
-        facts.written_bytes = bounded(facts.written_bytes, each.written_bytes);
-    }
-    Some(facts)
-}
-
-fn bounded(one: u64, other: u64) -> u64 {
-    one.saturating_add(other).min(MAX_COUNTER)
-}
-
-fn spread(machine: &Machine, bytes: &NodeBytes, by_node: &mut [u64]) {
-    for (node, bytes) in bytes.iter() {
-        let at = |node: NodeId| machine.index_of(node);
-        if let Some(sum) = at(node).and_then(|at| by_node.get_mut(at)) {
-            *sum = bounded(*sum, bytes);
-        }
-    }
-}
-
-/// The traffic of each node is the sum of its threads'.
-pub(crate) fn sum_nodes(window: &mut Window) {
-    for (at, node) in window.nodes.iter_mut().enumerate() {
-        let of = |by_node: &[u64]| by_node.get(at).copied().unwrap_or(0);
-        let threads = &window.threads;
-        let read = threads.iter().map(|thread| of(&thread.read_bytes));
-        let written = threads.iter().map(|thread| of(&thread.written_bytes));
-        node.read_bytes = read.fold(0, bounded);
-        node.written_bytes = written.fold(0, bounded);
-    }
-}
-
 impl<I: LiveSource, C: FileCounts> FactSource for CountedFiles<I, C> {
     type Error = Infallible;
 
@@ -328,6 +273,7 @@ impl<I: LiveSource, C: FileCounts> LiveSource for CountedFiles<I, C> {
         self.inner.start_over();
         self.counter.take();
         self.last = Counts::default();
+        self.before = None;
     }
 }
 
@@ -361,6 +307,7 @@ mod tests {
             inode,
             read_bytes: 1000,
             written_bytes: 10,
+            ..FileUse::default()
         };
         let unrelated = FileUse {
             process_id: 1,

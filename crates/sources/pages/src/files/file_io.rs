@@ -15,9 +15,9 @@ use egeria_proc::masks::SharedMasks;
 use egeria_proc::{LiveSource, Membership};
 
 use crate::NodeBytes;
+use crate::files::credit::sum_nodes;
 use crate::files::file;
 use crate::files::file::Locator;
-use crate::files::file_counts::sum_nodes;
 use crate::memory::process;
 
 /// Open files of a process that are looked at.
@@ -79,7 +79,7 @@ impl<I: LiveSource> FileIo<I> {
                 }
             }
         }
-        sum_nodes(window);
+        sum_nodes(window, &[]);
     }
 }
 
