@@ -32,6 +32,8 @@ pub(crate) struct Part {
     pub(crate) moved_bytes: u64,
     /// Some of it could not be moved, now.
     pub(crate) is_given_up: bool,
+    /// The file cannot be found now: no process has it open at this moment.
+    pub(crate) is_away: bool,
     /// No part of the file can be moved, now or later.
     pub(crate) is_hopeless: bool,
 }

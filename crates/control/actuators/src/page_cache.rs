@@ -40,10 +40,14 @@ impl MovableFiles for PageCache {
         (_, to): (NodeId, NodeId),
         bytes: u64,
     ) -> Result<(), ActionOutcome> {
-        let Ok(opened) = self.found.open(file) else {
-            return Err(ActionOutcome::Vanished);
+        let opened = match self.found.open(file) {
+            Ok(opened) => Some(opened),
+            // What used it has ended, and others may come: it is waited for.
+            Err(_) if self.found.path(file).is_some() => None,
+            Err(_) => return Err(ActionOutcome::Vanished),
         };
-        if let Err(error) = warm::check_movable(&opened) {
+        let movable = opened.map(|opened| warm::check_movable(&opened));
+        if let Some(Err(error)) = movable {
             return Err(refused(&error.to_string()));
         }
         if room::of(to).is_some_and(|room| room < bytes) {
@@ -66,13 +70,17 @@ impl MovableFiles for PageCache {
     }
 
     fn move_part(&self, file: FileKey, range: Range<u64>, ends: (NodeId, NodeId)) -> Part {
-        let moved =
-            (self.found.open(file)).and_then(|opened| self.pages.move_range(&opened, range, ends));
-        match moved {
+        let Ok(opened) = self.found.open(file) else {
+            return Part {
+                is_away: true,
+                ..Part::default()
+            };
+        };
+        match self.pages.move_range(&opened, range, ends) {
             Ok(moved) => Part {
                 moved_bytes: moved.moved_bytes,
                 is_given_up: moved.left_bytes > 0,
-                is_hopeless: false,
+                ..Part::default()
             },
             Err(_) => Part {
                 is_given_up: true,

@@ -225,15 +225,8 @@ fn go_on(
 ) -> Option<Course> {
     let file = course.job.file;
     let Some(size_bytes) = files.size_bytes(file) else {
-        course.missed += 1;
-        if course.missed > MAX_FINDS {
-            count(done, |done| done.given_up += 1);
-            return None;
-        }
-        course.due = Instant::now() + FIND_AGAIN;
-        return Some(course);
+        return find_again(course, done);
     };
-    course.missed = 0;
     let mut moved_bytes = 0;
     for _ in 0..MAX_LOOKS {
         course.at = files.next_part(file, course.at);
@@ -247,6 +240,11 @@ fn go_on(
         course.parts += 1;
         if is_taken {
             let part = files.move_part(file, course.at..end, course.job.ends);
+            if part.is_away {
+                course.parts -= 1;
+                return find_again(course, done);
+            }
+            course.missed = 0;
             moved_bytes += part.moved_bytes;
             course.given_up = match (part.is_hopeless, part.is_given_up) {
                 (true, _) => MAX_GIVEN_UP,
@@ -269,6 +267,17 @@ fn go_on(
     }
     let pause = Duration::from_nanos((moved_bytes as f64 * course.job.byte_ns) as u64);
     course.due = Instant::now() + pause;
+    Some(course)
+}
+
+/// A file that is not found waits, and is given up at last.
+fn find_again(mut course: Course, done: &Mutex<Relocations>) -> Option<Course> {
+    course.missed += 1;
+    if course.missed > MAX_FINDS {
+        count(done, |done| done.given_up += 1);
+        return None;
+    }
+    course.due = Instant::now() + FIND_AGAIN;
     Some(course)
 }
 

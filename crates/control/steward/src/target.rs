@@ -97,15 +97,6 @@ impl Target {
                     joined = Some(following.joined());
                     processes = Box::new(WithVolumes::new(processes, following));
                 }
-                let knows_memory =
-                    (options.machine.nodes.iter()).any(|node| !node.hardware.memories.is_empty());
-                if found.is_some() && options.moves_files() && !knows_memory {
-                    unseen.push(
-                        "files stay where their pages are: what the memory of the nodes can do is not known; \
-                         `egeria machine calibrate --output FILE`, then --machine FILE"
-                            .to_owned(),
-                    );
-                }
                 if options.machine.nodes.len() > 1 {
                     for note in rivals::notes(Path::new("/proc"), std::process::id()) {
                         tracing::warn!("{note}");
