@@ -9,15 +9,15 @@ use std::path::Path;
 use common::{Ended, Sandbox, egeria, finish, run};
 use decisions::*;
 use egeria_facts::Mix;
-use egeria_facts::ProcessKey;
+use egeria_facts::{ProcessKey, ThreadKey};
 use egeria_machine::NodeId;
 use egeria_policy::planner::{Limit, Resting};
 use egeria_policy::{
     Action, ActionOutcome, ActionRecord, ActionResult, Expectation, Measure, Subject, pats,
 };
-use egeria_policy::{KeptProcess, ProcessKept};
+use egeria_policy::{KeptProcess, KindFate, ProcessKept};
 use egeria_steward::{
-    ActionLine, ArrivingLine, GatherProgress, KeptLine, Record, ResultLine, Stuck,
+    ActionLine, ArrivingLine, GatherProgress, KeptLine, KindLine, Record, ResultLine, Stuck,
 };
 
 #[track_caller]
@@ -203,6 +203,44 @@ fn processes_that_are_left_or_arrive_have_a_line_each() {
     let summary = &document["summary"];
     assert_eq!(summary["kept_processes"][0]["because"]["kind"], "resting");
     assert_eq!(summary["arriving"][0]["left_bytes"], 1 << 20);
+}
+
+#[test]
+fn short_lived_processes_have_a_line_each() {
+    let sandbox = Sandbox::new();
+    let mut first = window(0);
+    first.local_share = Some(0.25);
+    first.kinds = vec![KindLine {
+        parent: ThreadKey {
+            process_id: 4700,
+            thread_id: 4700,
+            start_ticks: 1,
+        },
+        name: "make".to_owned(),
+        command: "cc1\u{1b}".to_owned(),
+        seen: 12,
+        node: Some(NodeId(1)),
+        cpu_share: 1.5,
+        read_bytes_s: 2e8,
+        written_bytes_s: 0.0,
+        local_share: Some(0.25),
+        because: Some(KindFate::Bound { node: NodeId(1) }),
+        sentence: String::new(),
+    }];
+    let records = [start(1), record(first), record(window(1))];
+    let log = write(&sandbox.path("log"), &records);
+    let lines = explain(&log, &[]).ok().stdout;
+    assert!(
+        lines.contains("short-lived processes read and wrote: 25 % local"),
+        "{lines}"
+    );
+    assert!(
+        lines.contains("of process 4700 (make) took 150 % of a CPU, read 200 MB/s")
+            && lines.contains("may run on node 1 only"),
+        "{lines}"
+    );
+    let document = explain(&log, &["--json"]).ok().json();
+    assert_eq!(document["summary"]["kinds"][0]["seen"], 12);
 }
 
 #[test]

@@ -23,8 +23,8 @@ const MAX_GIVEN_UP: u32 = 8;
 /// Parts without anything to move that are checked in one turn.
 const MAX_LOOKS: u32 = 64;
 /// A file that is not found is looked for again after this time, at most this often.
-const FIND_AGAIN: Duration = Duration::from_millis(500);
-const MAX_FINDS: u32 = 20;
+const FIND_AGAIN: Duration = Duration::from_millis(50);
+const MAX_FINDS: u32 = 200;
 /// Most files under way.
 const MAX_JOBS: usize = 1024;
 /// How often to check for a stop request while waiting with a part.

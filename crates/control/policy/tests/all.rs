@@ -36,6 +36,7 @@ mod planner_trials;
 mod properties;
 mod rules;
 mod settings;
+mod short_lived;
 mod tiers;
 mod together;
 #[path = "common/whole.rs"]

@@ -130,3 +130,36 @@ fn files_of_ended_grandchildren_are_counted() {
         );
     }
 }
+
+/// Each reader has the file open for a moment. It is found through whichever has it open now.
+#[test]
+fn a_file_is_opened_through_readers_that_come_and_go() {
+    let counter = match FileCounter::with(Pace::always()) {
+        Ok(counter) => counter,
+        Err(error) => return skip(error),
+    };
+    let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+    std::fs::write(file.path(), vec![1; 1 << 20]).unwrap();
+    let inner = r#"cat <&7 >/dev/null; sleep 0.05; true"#;
+    let script = format!("while :; do sh -c '{inner}' 7<\"$0\"; done");
+    let shell = Shell::running(&script, file.path());
+    let mut source = CountedFiles::new(shell.processes(), counter);
+    let files = source.files();
+    let is_read = |facts: &Facts| facts.files.first().map(|each| each.file);
+    let facts = wait_for(&mut source, |facts| is_read(facts).is_some());
+    let key = is_read(&facts).unwrap();
+    assert_eq!(files.path(key).as_deref(), Some(file.path()));
+    // Without another look at processes: the readers of then have ended.
+    let begun = Instant::now();
+    let mut opened = 0;
+    while opened < 3 {
+        assert!(begun.elapsed() < PATIENCE, "opened {opened} times");
+        std::thread::sleep(Duration::from_millis(130));
+        opened += u32::from(files.open(key).is_ok());
+    }
+    drop(shell);
+    let until = Instant::now() + PATIENCE;
+    while files.open(key).is_ok() {
+        assert!(Instant::now() < until, "none has it open any more");
+    }
+}

@@ -75,27 +75,32 @@ impl Masks {
         if let Some(original) = self.original(thread) {
             return original.clone();
         }
-        let original = self.inherited(thread, now).unwrap_or_else(|| now.clone());
+        let own = self.applied_in(thread.process_id, now);
+        let of_parent = || match self.kinds.is_empty() {
+            true => None,
+            false => self.applied_in(task::parent(thread.process_id)?, now),
+        };
+        // A process may leave its parent, and begin others itself: what it inherited counts as applied to it.
+        let of_parent = if own.is_none() { of_parent() } else { None };
+        let applied = of_parent.is_some().then(|| now.clone());
+        let original = own.or(of_parent).unwrap_or_else(|| now.clone());
         let mask = Mask {
             pinned: self.is_narrower_than_process(thread, &original),
             original: original.clone(),
             applied: None,
         };
         self.threads.insert(thread, mask);
+        if applied.is_some() {
+            self.set_applied(thread, applied);
+        }
         original
     }
 
-    /// What the owner of a thread's parent allowed, if the thread has the mask that was applied to the parent.
-    fn inherited(&self, thread: ThreadKey, now: &CpuSet) -> Option<CpuSet> {
-        if self.kinds.is_empty() {
-            return None;
-        }
-        let of = |process: u32| {
-            let mut kinds = self.kinds.get(&process)?.iter();
-            let kind = kinds.find(|kind| kind.applied == *now)?;
-            Some(kind.original.clone())
-        };
-        of(thread.process_id).or_else(|| of(task::parent(thread.process_id)?))
+    /// What the owner of a process allowed where this mask is applied in it.
+    fn applied_in(&self, process: u32, now: &CpuSet) -> Option<CpuSet> {
+        let mut kinds = self.kinds.get(&process)?.iter();
+        let kind = kinds.find(|kind| kind.applied == *now)?;
+        Some(kind.original.clone())
     }
 
     /// Whether a thread may use fewer CPUs than the first thread of its process.
@@ -248,6 +253,25 @@ mod tests {
         masks.set_applied(key(9, 1), Some(cpus("0-1")));
         assert_eq!(masks.meet(key(9, 2), &cpus("0-1")), cpus("0-3"));
         assert_eq!(masks.meet(key(9, 3), &cpus("2")), cpus("2"));
+    }
+
+    /// Of this process: the one that it began has what that one began as well.
+    #[test]
+    fn what_a_process_inherited_counts_as_applied_to_it() {
+        let own = std::process::id();
+        let mut child = std::process::Command::new("sleep");
+        let mut child = child.arg("1000").spawn().unwrap();
+        let mut masks = Masks::default();
+        masks.meet(key(own, own), &cpus("0-3"));
+        masks.set_applied(key(own, own), Some(cpus("0-1")));
+        let of_child = masks.meet(key(child.id(), child.id()), &cpus("0-1"));
+        let of_thread = masks.meet(key(child.id(), u32::MAX), &cpus("0-1"));
+        let bound = masks.meet(key(child.id(), u32::MAX - 1), &cpus("0"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!([of_child, of_thread], [cpus("0-3"), cpus("0-3")]);
+        assert_eq!(bound, cpus("0"));
+        assert_eq!(masks.applied().0.len(), 2, "it is restored by itself");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::NodeBytes;
 use crate::files::credit::{self, Lies, Used, Users, moved};
 use crate::files::file::{self, Locator};
 use crate::files::found_files::{FoundFile, FoundFiles, identity_of, link_of};
+use crate::files::relatives;
 use crate::files::users;
 use crate::kernel::borrowed;
 use crate::kernel::mount;
@@ -195,7 +196,8 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
             let locator = locator.as_mut().filter(|_| index < MAX_FILES_OF_ALL);
             let found = locator.and_then(|locator| {
                 let mut tried = uses.iter().filter(|each| each.is_there).take(4);
-                tried.find_map(|each| look(&each.counted, locator))
+                let of_one = tried.find_map(|each| look(&each.counted, locator));
+                of_one.or_else(|| look_for(&uses.first()?.counted, locator))
             });
             if let Some(place) = found.or_else(|| before.remove(file)) {
                 self.places.insert(*file, place);
@@ -219,6 +221,17 @@ fn rooms(machine: &Machine) -> impl Iterator<Item = MediumFacts> + '_ {
     })
 }
 
+/// Where a file lies that was used by a process that has ended, if another one like it has the file open.
+fn look_for(each: &FileUse, locator: &mut Locator) -> Option<Place> {
+    let (process_id, descriptor) = relatives::opener(&each.ancestors, each.inode)?;
+    let now = FileUse {
+        process_id,
+        descriptor,
+        ..*each
+    };
+    look(&now, locator)
+}
+
 /// Where the file lies that a process has open by this descriptor; `None` when the descriptor is another file by now.
 fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
     let (process, descriptor) = (each.process_id, each.descriptor);
@@ -238,6 +251,7 @@ fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
         path,
         process_id: process,
         descriptor,
+        ancestors: each.ancestors,
         device: each.device,
         inode: each.inode,
         identity: identity_of(&opened).ok()?,

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use egeria_facts::FileKey;
 use egeria_proc::living;
 
+use crate::files::relatives;
 use crate::files::users;
 use crate::kernel::borrowed;
 use crate::kernel::mount;
@@ -26,6 +27,8 @@ pub(crate) struct FoundFile {
     /// The process that has it open, and by which descriptor.
     pub(crate) process_id: u32,
     pub(crate) descriptor: u32,
+    /// What began this process, what began that one, and so on: others below may open the file when it has ended.
+    pub(crate) ancestors: [u32; 4],
     /// Device and inode that the kernel counts it by.
     pub(crate) device: (u32, u32),
     pub(crate) inode: u64,
@@ -56,19 +59,18 @@ impl FoundFiles {
     pub fn open(&self, file: FileKey) -> io::Result<File> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let found = self.all().get(&file).cloned().ok_or_else(gone)?;
-        // The path could be on a file system that another user serves, which may never answer. So could the
-        // descriptor, if it is another file by now.
-        let is_it = users::open_as(found.process_id, found.descriptor)
-            .is_some_and(|open| open.inode == found.inode);
-        if !is_it || !mount::answers(found.process_id, found.device) {
-            return Err(gone());
-        }
-        let opened = borrowed::file(found.process_id, found.descriptor)?;
-        if identity_of(&opened)? == found.identity {
+        found.open().or_else(|_| {
+            let opener = relatives::opener(&found.ancestors, found.inode);
+            let (process_id, descriptor) = opener.ok_or_else(gone)?;
+            let found = FoundFile {
+                process_id,
+                descriptor,
+                ..found
+            };
+            let opened = found.open()?;
+            self.all().insert(file, found);
             Ok(opened)
-        } else {
-            Err(gone())
-        }
+        })
     }
 
     /// Keeps the files of a window; files of earlier windows are kept for a while.
@@ -83,6 +85,26 @@ impl FoundFiles {
 
     fn all(&self) -> MutexGuard<'_, HashMap<FileKey, FoundFile>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FoundFile {
+    /// The file, if the process has it open still.
+    fn open(&self) -> io::Result<File> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        // The path could be on a file system that another user serves, which may never answer. So could the
+        // descriptor, if it is another file by now.
+        let is_it = users::open_as(self.process_id, self.descriptor)
+            .is_some_and(|open| open.inode == self.inode);
+        if !is_it || !mount::answers(self.process_id, self.device) {
+            return Err(gone());
+        }
+        let opened = borrowed::file(self.process_id, self.descriptor)?;
+        if identity_of(&opened)? == self.identity {
+            Ok(opened)
+        } else {
+            Err(gone())
+        }
     }
 }
 
@@ -102,6 +124,7 @@ mod tests {
             path: PathBuf::from("/a"),
             process_id: 1,
             descriptor: 0,
+            ancestors: [0; 4],
             device: (0, 0),
             inode: 1,
             identity: (0, 1),

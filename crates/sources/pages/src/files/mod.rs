@@ -5,5 +5,6 @@ pub mod file;
 pub mod file_counts;
 pub mod file_io;
 pub mod found_files;
+mod relatives;
 pub mod tree;
 pub mod users;

@@ -227,7 +227,7 @@ fn summary(summary: &Summary) -> String {
     if summary.windows == 0 {
         return "No window had anything to tell yet: no file was read or written, and no program was moved.\n".to_owned();
     }
-    let mut text = if summary.threads == 0 {
+    let mut text = if summary.threads == 0 && summary.local_share.is_none() {
         let (first, last) = (seconds(summary.first_ns), seconds(summary.last_ns));
         let windows = windows(summary.windows);
         format!("In {windows} from {first} to {last} no file was read or written.\n")
@@ -245,6 +245,9 @@ fn summary(summary: &Summary) -> String {
     for line in &summary.kept_processes {
         text.push_str(&format!("{}.\n", capital(&line.sentence)));
     }
+    for line in &summary.kinds {
+        text.push_str(&format!("{}.\n", capital(&line.sentence)));
+    }
     for resting in &summary.resting {
         text.push_str(&format!("{}.\n", capital(&resting.to_string())));
     }
@@ -253,8 +256,15 @@ fn summary(summary: &Summary) -> String {
 
 /// What was read and written of files.
 fn files(summary: &Summary) -> String {
+    let threads = count(summary.threads as u64, "thread");
+    let short_lived = "short-lived processes";
+    let users = match (summary.threads, summary.kinds.is_empty()) {
+        (_, true) => threads,
+        (0, false) => short_lived.to_owned(),
+        (_, false) => format!("{threads} and {short_lived}"),
+    };
     format!(
-        "In {} from {} to {} {}{} read and wrote: {} local, {} in the last window.\n",
+        "In {} from {} to {} {}{users} read and wrote: {} local, {} in the last window.\n",
         windows(summary.windows),
         seconds(summary.first_ns),
         seconds(summary.last_ns),
@@ -263,7 +273,6 @@ fn files(summary: &Summary) -> String {
         } else {
             ""
         },
-        count(summary.threads as u64, "thread"),
         percent(summary.local_share),
         percent(summary.last_local_share),
     )

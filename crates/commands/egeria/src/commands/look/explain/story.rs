@@ -248,6 +248,11 @@ fn make_printable(decision: &mut WindowRecord) {
         line.name = printable_name(line.name.as_bytes());
         line.write_sentence();
     }
+    for line in &mut decision.kinds {
+        line.name = printable_name(line.name.as_bytes());
+        line.command = printable_name(line.command.as_bytes());
+        line.write_sentence();
+    }
     for line in &mut decision.arriving {
         *line = ArrivingLine::new(line.progress.clone());
     }

@@ -7,7 +7,7 @@ use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
 use egeria_policy::planner::Resting;
 use egeria_policy::{Contention, KeptBecause, Reason};
-use egeria_steward::{ActionLine, ArrivingLine, KeptLine, ThreadRecord, WindowRecord};
+use egeria_steward::{ActionLine, ArrivingLine, KeptLine, KindLine, ThreadRecord, WindowRecord};
 use serde::Serialize;
 
 /// The whole log in numbers.
@@ -43,6 +43,8 @@ pub(crate) struct Summary {
     pub(crate) resting: Vec<Resting>,
     /// Processes that use memory heavily and are left as they are.
     pub(crate) kept_processes: Vec<KeptLine>,
+    /// Short-lived processes by parent, of the last window that had some.
+    pub(crate) kinds: Vec<KindLine>,
     /// Memory that goes or went to its threads, by process.
     pub(crate) arriving: Vec<ArrivingLine>,
 }
@@ -163,6 +165,7 @@ pub(crate) struct Totals {
     displaced: BTreeMap<ThreadKey, Displaced>,
     resting: Vec<Resting>,
     kept_processes: Vec<KeptLine>,
+    kinds: Vec<KindLine>,
     arriving: BTreeMap<ProcessKey, ArrivingLine>,
 }
 
@@ -199,6 +202,9 @@ impl Totals {
         }
         self.resting.clone_from(&decision.resting);
         self.kept_processes.clone_from(&decision.kept_processes);
+        if !decision.kinds.is_empty() {
+            self.kinds.clone_from(&decision.kinds);
+        }
         for line in &decision.arriving {
             self.arriving.insert(line.progress.process, line.clone());
         }
@@ -305,6 +311,7 @@ impl Totals {
                 .collect(),
             resting: self.resting.clone(),
             kept_processes: self.kept_processes.clone(),
+            kinds: self.kinds.clone(),
             arriving: self.arriving.values().cloned().collect(),
             displaced: displaced
                 // One that the log does not name may well be at work.

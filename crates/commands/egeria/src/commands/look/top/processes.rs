@@ -9,7 +9,7 @@ use egeria_pages::file_counts::CountedFiles;
 use egeria_pages::file_io::FileIo;
 use egeria_proc::LiveSource;
 use egeria_proc::processes::ProcessSource;
-use egeria_steward::{KeptLine, Record, WindowRecord};
+use egeria_steward::{KeptLine, KindLine, Record, WindowRecord};
 
 use super::super::decision_log::{self, DecisionLog};
 use super::rows::FileRow;
@@ -112,7 +112,11 @@ impl Programs {
             }
             Source::Estimated(_, estimate) => view.set_files(Vec::new(), estimate),
         }
-        let mut record = watch::record(&self.machine, &facts.window);
+        let mut record = WindowRecord {
+            local_share: facts.local_share(&self.machine),
+            kinds: KindLine::of_window(&self.machine, &facts, None),
+            ..watch::record(&self.machine, &facts.window)
+        };
         if let Some(steward) = &mut self.steward {
             record.kept_processes = steward.kept();
         }

@@ -266,3 +266,45 @@ fn processes_that_are_left_are_listed_with_the_reason() {
     let json = serde_json::to_value(&frame).unwrap();
     assert_eq!(json["kept_processes"][0]["because"]["kind"], "bound");
 }
+
+#[test]
+fn short_lived_processes_have_a_row_for_each_parent() {
+    use egeria_policy::KindFate;
+    use egeria_steward::KindLine;
+    let mut view = View::of_window(Label::default());
+    view.add(WindowRecord {
+        kinds: vec![KindLine {
+            parent: ThreadKey {
+                process_id: 4700,
+                thread_id: 4700,
+                start_ticks: 1,
+            },
+            name: "make".to_owned(),
+            command: "cc1\u{1b}".to_owned(),
+            seen: 12,
+            node: Some(NodeId(1)),
+            cpu_share: 1.5,
+            read_bytes_s: 2e8,
+            written_bytes_s: 0.0,
+            local_share: Some(0.25),
+            because: Some(KindFate::Bound { node: NodeId(1) }),
+            sentence: String::new(),
+        }],
+        ..window()
+    });
+    let frame = view.frame(Sort::Bytes);
+    let text = super::text::human(&frame);
+    let row = text.lines().find(|line| line.contains(" make "));
+    let row: Vec<&str> = row.expect("a row").split_whitespace().collect();
+    assert_eq!(row[..2], ["4700", "make"]);
+    assert_eq!(row[3..7], ["12", "25", "%", "200"]);
+    let line = text.lines().last().unwrap();
+    assert!(
+        line.contains("of process 4700 (make) took 150 % of a CPU")
+            && line.contains("may run on node 1 only"),
+        "{line}"
+    );
+    assert!(!text.contains('\u{1b}'), "names come from others");
+    let json = serde_json::to_value(&frame).unwrap();
+    assert_eq!(json["kinds"][0]["because"]["kind"], "bound");
+}

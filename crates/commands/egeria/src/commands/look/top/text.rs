@@ -7,6 +7,7 @@ use super::super::explain::sentences::{ago, capital, milliseconds, percent, seco
 use super::rows::{FileRow, NodeRow, ThreadRow};
 use super::view::Frame;
 use egeria_cli::output;
+use egeria_steward::KindLine;
 
 const BAR_CELLS: usize = 20;
 const SHOWN_ACTIONS: usize = 5;
@@ -40,6 +41,11 @@ pub(super) fn human(frame: &Frame) -> String {
             text.push_str(&format!("\n… and {} more", frame.files.len() - SHOWN_FILES));
         }
     }
+    if !frame.kinds.is_empty() {
+        let kinds = frame.kinds.iter().map(kind_cells).collect();
+        text.push_str("\n\n");
+        text.push_str(&output::table(&KIND_HEADERS, kinds));
+    }
     if !frame.last_actions.is_empty() {
         text.push_str("\n\nLast actions, newest first:\n");
     }
@@ -57,12 +63,15 @@ pub(super) fn human(frame: &Frame) -> String {
     text
 }
 
-/// What the steward says of the memory of processes, a line each.
+/// What is said of processes, a line each: of memory that arrives, of those left as they are, and of short-lived ones.
 pub(super) fn words_of_processes(frame: &Frame) -> Vec<String> {
     let arriving = frame.arriving.iter().map(|line| &line.sentence);
     let kept = frame.kept_processes.iter().map(|line| &line.sentence);
+    let kinds = frame.kinds.iter().filter(|line| line.because.is_some());
+    let kinds = kinds.map(|line| &line.sentence);
     arriving
         .chain(kept)
+        .chain(kinds)
         .take(SHOWN_PROCESSES)
         .map(|words| capital(words))
         .collect()
@@ -175,6 +184,31 @@ fn file_cells(row: &FileRow) -> Vec<String> {
         format_bandwidth(row.local_read_bytes_s),
         format_bandwidth(row.remote_read_bytes_s),
         format_bandwidth(row.written_bytes_s),
+    ]
+}
+
+/// Headers of short-lived processes.
+const KIND_HEADERS: [&str; 8] = [
+    ">parent",
+    "name",
+    "short-lived",
+    ">seen",
+    ">local",
+    ">read",
+    ">written",
+    ">CPU",
+];
+
+fn kind_cells(row: &KindLine) -> Vec<String> {
+    vec![
+        row.parent.process_id.to_string(),
+        row.name.clone(),
+        row.command.clone(),
+        row.seen.to_string(),
+        percent(row.local_share),
+        format_bandwidth(row.read_bytes_s),
+        format_bandwidth(row.written_bytes_s),
+        percent(Some(row.cpu_share)),
     ]
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use egeria_machine::{NamedPath, NodeId};
 use egeria_policy::nthread::Settings;
-use egeria_steward::{ArrivingLine, KeptLine, WindowRecord};
+use egeria_steward::{ArrivingLine, KeptLine, KindLine, WindowRecord};
 use serde::Serialize;
 
 use super::super::decision_log::{DecisionLog, Fate, Head, unix_ns};
@@ -59,6 +59,8 @@ pub(in crate::commands::look) struct Frame {
     /// Busiest first, where they are counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::look) files: Vec<FileRow>,
+    /// Short-lived processes, a row for each parent.
+    pub(in crate::commands::look) kinds: Vec<KindLine>,
     pub(in crate::commands::look) last_actions: Vec<ActionEvent>,
     /// Processes that use memory heavily and that the steward leaves as they are.
     pub(in crate::commands::look) kept_processes: Vec<KeptLine>,
@@ -174,6 +176,7 @@ impl View {
             threads: last.map_or_else(Vec::new, |last| self.threads(last, sort)),
             threads_omitted: last.map_or(0, |last| last.threads_omitted),
             files: self.files.clone(),
+            kinds: last.map_or_else(Vec::new, |last| last.kinds.clone()),
             last_actions: self.last_actions(),
             kept_processes: last.map_or_else(Vec::new, |last| last.kept_processes.clone()),
             arriving: last.map_or_else(Vec::new, |last| last.arriving.clone()),

@@ -341,7 +341,8 @@ function draw_files(state) {
 // --- processes ---
 
 function draw_processes(state) {
-  const words = [...(state.arriving || []), ...(state.kept_processes || [])].slice(0, MAX_FILES).map((line) => line.sentence);
+  const lines = [...(state.arriving || []), ...(state.kept_processes || []), ...(state.kinds || [])];
+  const words = lines.slice(0, MAX_FILES).map((line) => line.sentence);
   part("processes").hidden = words.length === 0;
   part("process-words").replaceChildren(...words.map((sentence) => html("li", sentence)));
 }
