@@ -147,6 +147,7 @@ fn a_zombie_is_refused_and_ends_its_steward() {
     run(["steward", "--pid", &child]).refused(1, &[&child, "zombie", "name one that runs"]);
 }
 
+/// They have one row together, with a reason.
 #[test]
 fn what_starts_children_all_the_time_costs_no_memory() {
     let storm = perl(
@@ -154,7 +155,20 @@ fn what_starts_children_all_the_time_costs_no_memory() {
         &[],
     );
     let id = storm.id().to_string();
-    worked(&Sandbox::new(), &["--pid", &id]);
+    let sandbox = Sandbox::new();
+    worked(&sandbox, &["--pid", &id]);
+    let is_row = |row: &Value| {
+        let process = row["parent"]["process_id"].as_u64();
+        process == Some(u64::from(storm.id())) && row["cpu_share"].as_f64() > Some(0.0)
+    };
+    let log = sandbox.path("log");
+    let explained = run(["explain", "--json", "--log", log.to_str().unwrap()]).ok();
+    let kinds = &explained.json()["summary"]["kinds"];
+    assert!(is_row(&kinds[0]), "{kinds}");
+    assert!(kinds[0]["because"]["kind"].is_string(), "{kinds}");
+    let seen = run(["top", "--json", "--pid", &id]).ok().json();
+    assert!(is_row(&seen["kinds"][0]), "{}", seen["kinds"]);
+    assert_eq!(seen["kinds"][0]["because"], Value::Null);
 }
 
 #[test]

@@ -227,7 +227,8 @@ fn summary(summary: &Summary) -> String {
     if summary.windows == 0 {
         return "No window had anything to tell yet: no file was read or written, and no program was moved.\n".to_owned();
     }
-    let mut text = if summary.threads == 0 && summary.local_share.is_none() {
+    let have_moved = !summary.kinds.is_empty() && summary.local_share.is_some();
+    let mut text = if summary.threads == 0 && !have_moved {
         let (first, last) = (seconds(summary.first_ns), seconds(summary.last_ns));
         let windows = windows(summary.windows);
         format!("In {windows} from {first} to {last} no file was read or written.\n")
