@@ -65,6 +65,16 @@ impl KindFacts {
         self.windows >= OFTEN
     }
 
+    /// Whether their parent is the first process of all. It begins services of all sorts, and gets orphans.
+    pub fn is_of_init(&self) -> bool {
+        self.parent.process_id == 1
+    }
+
+    /// Whether their parent is taken to have done what they did.
+    pub fn is_credited(&self) -> bool {
+        self.is_often() && !self.is_of_init()
+    }
+
     /// Bytes read and written, on all nodes.
     pub fn moved_total(&self) -> u64 {
         total(&self.read_bytes).saturating_add(total(&self.written_bytes))
@@ -105,7 +115,7 @@ impl Facts {
         }
         let mut facts = self.clone();
         let kinds = std::mem::take(&mut facts.kinds).into_iter();
-        let kinds = kinds.filter(KindFacts::is_often);
+        let kinds = kinds.filter(KindFacts::is_credited);
         let mut kinds: HashMap<ThreadKey, KindFacts> =
             kinds.map(|kind| (kind.parent, kind)).collect();
         for thread in &mut facts.window.threads {

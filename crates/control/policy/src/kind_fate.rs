@@ -22,6 +22,8 @@ pub enum KindFate {
     FileComes { to: NodeId },
     /// Too few of them were seen to say where the next one belongs.
     Rare,
+    /// Their parent is the first process, which begins services of all sorts.
+    Init,
     /// Nothing is known of what they read and write.
     Unseen,
     /// What they read and write is where they run.
@@ -60,6 +62,7 @@ impl KindFate {
         match kind.local_share() {
             None => return KindFate::Unseen,
             Some(share) if share >= LOCAL => return KindFate::Local,
+            Some(_) if kind.is_of_init() => return KindFate::Init,
             Some(_) if !kind.is_often() => return KindFate::Rare,
             Some(_) => {}
         }
@@ -101,6 +104,8 @@ impl fmt::Display for KindFate {
             }
             KindFate::Rare => formatter
                 .write_str("such processes were seen too rarely to say where the next one belongs"),
+            KindFate::Init => formatter
+                .write_str("their parent is the first process, which begins services of all sorts"),
             KindFate::Unseen => formatter.write_str("nothing is known of what they read and write"),
             KindFate::Local => formatter.write_str("what they read and write is where they run"),
             KindFate::Kept { because } => write!(formatter, "their parent stays: {because}"),

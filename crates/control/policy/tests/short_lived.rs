@@ -168,7 +168,16 @@ fn nothing_is_done_where_processes_are_local_or_came_once() {
     let mut once = facts(&machine, &all_cpus(&machine), 0);
     once.kinds[0].windows = 1;
     once.files.clear();
-    for (facts, why) in [(local, KindFate::Local), (once, KindFate::Rare)] {
+    let mut of_init = facts(&machine, &all_cpus(&machine), 0);
+    of_init.files.clear();
+    of_init.kinds[0].parent.process_id = 1;
+    of_init.window.threads[0].key.process_id = 1;
+    let cases = [
+        (local, KindFate::Local),
+        (once, KindFate::Rare),
+        (of_init, KindFate::Init),
+    ];
+    for (facts, why) in cases {
         for turn in turns(&machine, &facts, 12) {
             assert_eq!(turn.actions, [], "{why}");
             assert_eq!(fate(&machine, &facts, &turn), why);

@@ -76,12 +76,10 @@ impl Masks {
             return original.clone();
         }
         let own = self.applied_in(thread.process_id, now);
-        let of_parent = || match self.kinds.is_empty() {
-            true => None,
-            false => self.applied_in(task::parent(thread.process_id)?, now),
-        };
+        let may_inherit = own.is_none() && !self.kinds.is_empty();
+        let parent = may_inherit.then(|| task::parent(thread.process_id));
+        let of_parent = parent.flatten().and_then(|id| self.applied_in(id, now));
         // A process may leave its parent, and begin others itself: what it inherited counts as applied to it.
-        let of_parent = if own.is_none() { of_parent() } else { None };
         let applied = of_parent.is_some().then(|| now.clone());
         let original = own.or(of_parent).unwrap_or_else(|| now.clone());
         let mask = Mask {

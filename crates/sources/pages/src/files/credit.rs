@@ -30,7 +30,7 @@ pub(crate) struct Used {
 /// Finds out what used a file.
 pub(crate) struct Users<'a> {
     threads: HashMap<(u32, u32), usize>,
-    /// By the process that is the parent; and whether they come again and again.
+    /// By the process that is the parent; and whether the parent is credited with what they do.
     kinds: HashMap<u32, (usize, bool)>,
     /// Processes of the window before, if they were looked at.
     before: Option<&'a HashSet<u32>>,
@@ -49,7 +49,7 @@ impl<'a> Users<'a> {
         let ids = window.threads.iter();
         let ids = ids.map(|thread| (thread.key.process_id, thread.key.thread_id));
         let parents = kinds.iter().enumerate();
-        let parents = parents.map(|(at, kind)| (kind.parent.process_id, (at, kind.is_often())));
+        let parents = parents.map(|(at, kind)| (kind.parent.process_id, (at, kind.is_credited())));
         Users {
             threads: ids.enumerate().map(|(at, ids)| (ids, at)).collect(),
             kinds: parents.collect(),
@@ -75,7 +75,7 @@ impl<'a> Users<'a> {
         let mut kinds = ancestors.filter_map(|process| self.kinds.get(process));
         match (thread, kinds.next().copied()) {
             (Some(at), None) => Some(used(User::Thread(at))),
-            (Some(at), Some((_, is_often))) if was_there || !is_often => {
+            (Some(at), Some((_, is_credited))) if was_there || !is_credited => {
                 Some(used(User::Thread(at)))
             }
             (_, Some(_)) if is_there && was_there => None,
