@@ -1,14 +1,11 @@
 //! Processes that are gone before a policy could act on each of them.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-
-use egeria_machine::{Machine, NodeId};
+use egeria_machine::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::thread::total;
 use crate::window::share;
-use crate::{Facts, FileUse, MAX_COUNTER, MAX_FILES, ThreadFacts, ThreadKey};
+use crate::{FileUse, ThreadKey};
 
 /// Most kinds of processes in one window.
 pub const MAX_KINDS: usize = 1 << 12;
@@ -39,7 +36,7 @@ pub struct KindFacts {
     pub written_bytes: Vec<u64>,
     /// Bytes read and written on the node of the process that did so.
     pub local_bytes: u64,
-    /// The files that they used most, busiest first; at most [`MAX_FILES`].
+    /// The files that they used most, busiest first; at most [`MAX_FILES`](crate::MAX_FILES).
     pub files: Vec<FileUse>,
 }
 
@@ -84,73 +81,6 @@ impl KindFacts {
     /// are none.
     pub fn local_share(&self) -> Option<f64> {
         let all = self.moved_total();
-        (all > 0).then(|| (self.local_bytes as f64 / all as f64).min(1.0))
+        share(self.local_bytes, all).map(|share| share.min(1.0))
     }
-}
-
-impl Facts {
-    /// Bytes that threads and short-lived processes read and wrote.
-    pub fn moved_total(&self) -> u64 {
-        let window = &self.window;
-        let kinds = self.kinds.iter().map(KindFacts::moved_total);
-        let threads = [window.read_total(), window.written_total()];
-        kinds.chain(threads).fold(0, u64::saturating_add)
-    }
-
-    /// Share of these bytes that were on the node of the thread or process, in [0, 1]; `None` when there are none.
-    pub fn local_share(&self, machine: &Machine) -> Option<f64> {
-        let (mut local, mut all) = self.window.local_bytes(machine);
-        for kind in &self.kinds {
-            local = local.saturating_add(kind.local_bytes);
-            all = all.saturating_add(kind.moved_total());
-        }
-        share(local, all).map(|share| share.min(1.0))
-    }
-
-    /// The same facts, where each parent did what its short-lived processes did, if these come again and again: the place
-    /// that is right for it is right for those that it begins. It counts at the node where they moved most bytes.
-    pub fn credited(&self) -> Cow<'_, Facts> {
-        if self.kinds.is_empty() {
-            return Cow::Borrowed(self);
-        }
-        let mut facts = self.clone();
-        let kinds = std::mem::take(&mut facts.kinds).into_iter();
-        let kinds = kinds.filter(KindFacts::is_credited);
-        let mut kinds: HashMap<ThreadKey, KindFacts> =
-            kinds.map(|kind| (kind.parent, kind)).collect();
-        for thread in &mut facts.window.threads {
-            if let Some(kind) = kinds.remove(&thread.key) {
-                thread.credit(kind);
-            }
-        }
-        Cow::Owned(facts)
-    }
-}
-
-impl ThreadFacts {
-    fn credit(&mut self, kind: KindFacts) {
-        self.node = kind.node.unwrap_or(self.node);
-        self.busy_ns = bounded(self.busy_ns, kind.busy_ns);
-        let pairs = self.read_bytes.iter_mut().zip(&kind.read_bytes);
-        let written = self.written_bytes.iter_mut().zip(&kind.written_bytes);
-        for (own, more) in pairs.chain(written) {
-            *own = bounded(*own, *more);
-        }
-        for each in kind.files {
-            match self.files.iter_mut().find(|own| own.file == each.file) {
-                Some(own) => {
-                    own.read_bytes = bounded(own.read_bytes, each.read_bytes);
-                    own.written_bytes = bounded(own.written_bytes, each.written_bytes);
-                }
-                None => self.files.push(each),
-            }
-        }
-        let moved = |each: &FileUse| each.read_bytes.saturating_add(each.written_bytes);
-        (self.files).sort_by_key(|each| (std::cmp::Reverse(moved(each)), each.file));
-        self.files.truncate(MAX_FILES);
-    }
-}
-
-fn bounded(one: u64, other: u64) -> u64 {
-    one.saturating_add(other).min(MAX_COUNTER)
 }

@@ -16,6 +16,7 @@
 
 mod accesses;
 mod cpu_set;
+mod credited;
 mod error;
 mod facts;
 mod file;
