@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use egeria_facts::{ThreadFacts, Window};
+use egeria_facts::{Facts, ThreadFacts, Window};
 use egeria_machine::Machine;
-use egeria_policy::Plan;
+use egeria_policy::{ActionResult, Plan};
 
-use crate::log::{NodeRecord, ThreadRecord, WindowRecord};
+use crate::log::{NodeRecord, ThreadRecord, ThreadResult, WindowRecord};
 
 /// Threads of a window that are logged: those with news, then the busiest.
 const MAX_THREADS: usize = 128;
@@ -83,6 +83,28 @@ fn thread(window: &Window, facts: &ThreadFacts) -> ThreadRecord {
         cpu_share: facts.busy_ns as f64 / window.duration_ns.max(1) as f64,
         is_shared: facts.is_shared,
     }
+}
+
+/// What a thread did before and after it was moved, in these two windows.
+pub(crate) fn of_thread(
+    machine: &Machine,
+    (before, after): (Option<&Facts>, &Facts),
+    result: &ActionResult,
+) -> Option<ThreadResult> {
+    let (thread, before) = (result.action.as_thread_move()?.thread, before?);
+    let (then, now) = (before.window.thread(thread), after.window.thread(thread));
+    let bytes_s = |facts: &Facts, thread: Option<&ThreadFacts>| {
+        thread.map_or(0.0, |thread| {
+            facts.window.rate_bytes_s(thread.moved_total())
+        })
+    };
+    Some(ThreadResult {
+        node: now.map(|facts| facts.node),
+        bytes_s_before: bytes_s(before, then),
+        bytes_s_after: bytes_s(after, now),
+        local_share_before: then.and_then(|facts| facts.local_share(machine)),
+        local_share_after: now.and_then(|facts| facts.local_share(machine)),
+    })
 }
 
 #[cfg(test)]

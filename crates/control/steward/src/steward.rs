@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use egeria_actuators::{Departures, GatherProgress, Journal, MemoryMigration, ThreadAffinity};
-use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
+use egeria_facts::{Facts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
 use egeria_policy::planner::{Place, System};
-use egeria_policy::{Action, ActionResult, KeptBecause};
+use egeria_policy::{Action, KeptBecause};
 use egeria_proc::LiveSource;
 use egeria_trace::Writer;
 
@@ -493,7 +493,8 @@ impl Work {
 
     fn window_record(&self, facts: &Facts, turn: Turn) -> WindowRecord {
         let kept_processes = kept::lines(&turn.decision.placement.kept, &facts.window);
-        let credited = facts.credited();
+        let (before, credited) = (self.before.as_ref(), facts.credited());
+        let machine = self.control.machine();
         let results = turn.results.into_iter();
         let actions = turn.actions.into_iter();
         WindowRecord {
@@ -504,10 +505,10 @@ impl Work {
                 .map(|progress| ArrivingLine::new(progress.clone()))
                 .collect(),
             memories: facts.memories.clone(),
-            local_share: facts.local_share(self.control.machine()),
+            local_share: facts.local_share(machine),
             results: results
                 .map(|result| ResultLine {
-                    thread: self.thread_result(&result, &credited),
+                    thread: seen::of_thread(machine, (before, &credited), &result),
                     result,
                 })
                 .collect(),
@@ -517,11 +518,7 @@ impl Work {
                     ActionLine::new(record, name)
                 })
                 .collect(),
-            ..WindowRecord::seen(
-                self.control.machine(),
-                &facts.window,
-                &turn.decision.threads,
-            )
+            ..WindowRecord::seen(machine, &facts.window, &turn.decision.threads)
         }
     }
 
@@ -535,24 +532,6 @@ impl Work {
         let step = action.as_thread_move();
         let thread = step.and_then(|step| facts.window.thread(step.thread));
         thread.map_or_else(String::new, |thread| thread.name.clone())
-    }
-
-    fn thread_result(&self, result: &ActionResult, facts: &Facts) -> Option<ThreadResult> {
-        let thread = result.action.as_thread_move()?.thread;
-        let (before, machine) = (self.before.as_ref()?, self.control.machine());
-        let (then, now) = (before.window.thread(thread), facts.window.thread(thread));
-        let bytes_s = |facts: &Facts, thread: Option<&ThreadFacts>| {
-            thread.map_or(0.0, |thread| {
-                facts.window.rate_bytes_s(thread.moved_total())
-            })
-        };
-        Some(ThreadResult {
-            node: now.map(|facts| facts.node),
-            bytes_s_before: bytes_s(before, then),
-            bytes_s_after: bytes_s(facts, now),
-            local_share_before: then.and_then(|facts| facts.local_share(machine)),
-            local_share_after: now.and_then(|facts| facts.local_share(machine)),
-        })
     }
 
     fn finish(mut self) -> Summary {
