@@ -1,5 +1,6 @@
 //! Processes that live shorter than a window, seen through the process that begins them.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use egeria_pages::file_counts::{CountedFiles, Recorded};
 use egeria_proc::LiveSource;
 use egeria_proc::Scope;
 use egeria_proc::processes::ProcessSource;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -21,7 +23,7 @@ impl Shell {
     /// `$0` is the argument.
     fn running(script: &str, argument: &std::path::Path) -> Shell {
         let mut shell = Command::new("sh");
-        let shell = shell.args(["-c", script]).arg(argument);
+        let shell = shell.args(["-c", script]).arg(argument).process_group(0);
         Shell(shell.stdout(Stdio::null()).spawn().unwrap())
     }
 
@@ -32,7 +34,10 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // What it began is of its group.
+        if let Some(group) = Pid::from_raw(self.0.id() as i32) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.0.wait();
     }
 }
