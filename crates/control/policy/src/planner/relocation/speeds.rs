@@ -1,6 +1,23 @@
 //! How fast data is read and copied, as far as the machine says.
 
-use egeria_machine::{Machine, Medium, Paths};
+use egeria_machine::{Machine, Medium, Paths, Side};
+
+/// One kind of access to memory of which nothing is known (assumed): DRAM of a few channels that no reader crowds.
+const ASSUMED_SIDE: Side<'static> = Side {
+    bytes_s: 100e9,
+    stream_bytes_s: 10e9,
+    latency_ns: 90.0,
+    remote_latency_factor: 1.0,
+    remote_bandwidth_factor: 1.0,
+    curve: &[],
+};
+const ASSUMED: Medium<'static> = Medium {
+    read: ASSUMED_SIDE,
+    write: ASSUMED_SIDE,
+    mix_curve: &[],
+    remote_mix_curve: &[],
+    directory_write_share: 0.0,
+};
 
 /// The machine's media and ways. Nodes are positions.
 pub(super) struct Speeds<'a> {
@@ -18,16 +35,28 @@ impl<'a> Speeds<'a> {
     pub(super) fn new(machine: &'a Machine, paths: Option<&'a Paths>) -> Speeds<'a> {
         let nodes = machine.nodes.len();
         let known = |node: usize| machine.file_medium(node).filter(is_sound);
+        let mut media: Vec<Option<Medium<'a>>> = (0..nodes).map(known).collect();
+        // Where figures are known of some memories, guesses about the others could not be compared with them.
+        let is_assumed = (0..nodes).all(|node| machine.file_medium(node).is_none());
+        if is_assumed {
+            media.fill(Some(ASSUMED));
+        }
         let lanes = paths.into_iter().flat_map(|paths| &paths.lanes);
         let mut speeds = Speeds {
             nodes,
             paths,
-            media: (0..nodes).map(known).collect(),
+            media,
             lane_bytes_s: lanes.map(|lane| lane.bytes_s).collect(),
             undisturbed: Vec::with_capacity(nodes * nodes),
         };
         for pair in 0..nodes * nodes {
-            let seconds = speeds.seconds_per_byte(pair / nodes, pair % nodes);
+            let (reader, data) = (pair / nodes, pair % nodes);
+            let factor = if is_assumed {
+                machine.distance_factor(reader, data)
+            } else {
+                1.0
+            };
+            let seconds = speeds.seconds_per_byte(reader, data) * factor;
             speeds.undisturbed.push(seconds);
         }
         speeds
