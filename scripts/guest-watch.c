@@ -1,8 +1,9 @@
 /* Says, for the placement suite, from where to where the programs of a control group access memory, and what moves.
- * usage: guest-watch SOURCE GROUP BEGIN_MS END_MS PERIOD_MS
+ * usage: guest-watch SOURCE GROUP BEGIN_MS END_MS PERIOD_MS [LATEST_MS]
  *   SOURCE: the counters of guest-access; "anon": all memory that the processes have in their page tables, but files;
  *     else a directory or file, whose cached pages are used. For these two a process uses all of it alike while it runs.
  *   GROUP: directory of the control group       BEGIN_MS: what the clock begins with, perhaps less than 0
+ *   LATEST_MS: goes on until then, at most, while something changed in the last REST_MS: pages or masks moved, or the local share differs
  * Each period it prints a line of JSON: t (s), migrated, hinted (of the kernel, since the machine started), masks (of threads, changed
  * by anything), wandered (threads that run on another node than before), busy (CPUs in use), flows (node of CPU, node of memory, amount).
  */
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NODES = 16, CPUS = 64, THREADS = 4096, PAGE = 4096, SAMPLES = 512 };
+enum { NODES = 16, CPUS = 64, THREADS = 4096, PAGE = 4096, SAMPLES = 512, REST_MS = 6000, MOVED_PAGES = 64 };
 
 struct seen {
     int id, node, times, period;
@@ -211,12 +212,35 @@ static double look_at_group(const char *group, const char *source, int is_counte
     return all;
 }
 
+/* Whether a run is over for good: since its reference, nothing moved for REST_MS. */
+static int is_at_rest(long long now, long long migrated)
+{
+    static long long since, pages;
+    static long masks;
+    static double share;
+    double near = 0, all = 0;
+    for (int from = 0; from < NODES; from++)
+        for (int to = 0; to < NODES; to++) {
+            all += flows[from][to];
+            near += from == to ? flows[from][to] : 0;
+        }
+    double local = all > 0 ? near / all : 0;
+    double difference = local > share ? local - share : share - local;
+    if (migrated - pages > MOVED_PAGES || masks != masks_changed || difference > 0.03) {
+        since = now, pages = migrated, masks = masks_changed, share = local;
+        return 0;
+    }
+    return now - since >= REST_MS;
+}
+
 int main(int count, char **arguments)
 {
-    if (count != 6)
+    if (count != 6 && count != 7)
         return 2;
     const char *source = arguments[1];
     long long begin = atoll(arguments[3]), end = atoll(arguments[4]), period = atoll(arguments[5]), start = now_ms() - begin;
+    long long latest = count == 7 ? atoll(arguments[6]) : end;
+    int rests = 0;
     struct stat status;
     int file = open(source, O_RDONLY);
     int is_counted = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == PAGE;
@@ -224,7 +248,7 @@ int main(int count, char **arguments)
     static unsigned long long before[NODES][NODES];
     find_nodes();
     long long last = begin;
-    for (long long at = begin; at <= end; at += period) {
+    for (long long at = begin; at <= end || (at <= latest && !rests); at += period) {
         long long now = now_ms() - start;
         if (now < at)
             usleep((unsigned)(at - now) * 1000);
@@ -235,8 +259,9 @@ int main(int count, char **arguments)
         if (!is_counted && strcmp(source, "anon") != 0)
             nftw(source, look_at_file, 16, FTW_PHYS);
         double ran = look_at_group(arguments[2], source, is_counted);
+        long long migrated = vmstat("pgmigrate_success");
         printf("{\"t\":%.3f,\"migrated\":%lld,\"hinted\":%lld,\"masks\":%ld,\"wandered\":%ld,\"busy\":%.2f,\"flows\":[", (double)now / 1000,
-               vmstat("pgmigrate_success"), vmstat("numa_pages_migrated"), masks_changed, wandered,
+               migrated, vmstat("numa_pages_migrated"), masks_changed, wandered,
                now > last ? ran / 1e6 / (double)(now - last) : 0.0);
         const char *comma = "";
         for (int from = 0; from < NODES; from++)
@@ -253,6 +278,7 @@ int main(int count, char **arguments)
             }
         printf("]}\n");
         fflush(stdout);
+        rests = is_at_rest(now, migrated);
         last = now;
     }
     return 0;

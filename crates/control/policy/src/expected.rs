@@ -16,7 +16,7 @@
 //! that has followed); limits that are learned, because the learner measures each by itself; threads that go back
 //! because they got less, because the planner measures these; and what a setting alone orders.
 
-use egeria_facts::{Facts, FileFacts, ProcessAccesses, ProcessKey, ThreadFacts};
+use egeria_facts::{AccessWindow, Facts, FileFacts, ProcessAccesses, ProcessKey, ThreadFacts};
 use egeria_machine::{AccessKind, Machine, Medium, NodeId};
 
 use crate::asymsched::{MemoryAction, MemoryStep};
@@ -139,10 +139,14 @@ fn together(
     if memory.any(|step| step.process == process) {
         return None;
     }
-    let moves = moves_of(process, basis);
-    let share =
-        |place: &dyn Fn(usize) -> usize| measures::local_share(basis.machine, accesses, place);
-    let (before, expected) = (share(&|node| node)?, share(&|node| after(&moves, node))?);
+    let alone = AccessWindow {
+        processes: vec![accesses.clone()],
+        ..AccessWindow::default()
+    };
+    // Also with those of its threads that move one by one.
+    let after = basis.decision.placement.obeyed(basis.machine, &alone);
+    let share = |accesses| measures::local_share(basis.machine, accesses, |node| node);
+    let (before, expected) = (share(accesses)?, share(after.processes.first()?)?);
     Some(Expectation::next(Measure::LocalAccesses, before, expected))
 }
 

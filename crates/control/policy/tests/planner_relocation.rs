@@ -74,6 +74,55 @@ fn moved_data_beats_moved_threads_on_an_overloaded_node() {
     }
 }
 
+/// Readers that are bound to node 1 or to where their file lies, and what a steward decides that knows the machine's
+/// distances alone, or the figures of some nodes, too.
+fn steps_of_bound_readers(home: usize, figures_of: &[usize]) -> Vec<RelocationStep> {
+    let worker = |number: usize| Worker {
+        pinned: true,
+        is_shared: true,
+        ..Worker::fio(number as u32, home, 2, 1.0)
+    };
+    let fluid = Fluid::new(machine(2), (0..2).map(worker).collect());
+    let mut world = World::new(fluid, vec![file_on(2, 0, 0.2 * GB)], vec![0; 2]);
+    let mut bare = world.fluid.machine.clone();
+    bare.emulated = None;
+    for (index, node) in bare.nodes.iter_mut().enumerate() {
+        if !figures_of.contains(&index) {
+            node.hardware.memories.clear();
+            node.pool_bandwidth = None;
+        }
+    }
+    let mut planner = Planner::new(&bare, System::All.settings());
+    let mut all = Vec::new();
+    for _ in 0..30 {
+        let facts = world.facts();
+        let decision = planner.decide(&bare, &facts);
+        world.act(&decision);
+        all.extend(decision.relocations);
+    }
+    all
+}
+
+#[test]
+fn without_figures_files_follow_bound_readers_by_distance() {
+    let steps = steps_of_bound_readers(1, &[]);
+    let [step] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    let there = Relocate::Move {
+        from: NodeId(0),
+        to: NodeId(1),
+    };
+    assert_eq!(step.action, there);
+    assert!(
+        matches!(step.why, RelocationReason::RemoteReads { .. }),
+        "{step:?}"
+    );
+    // What is read near stays; figures of some memories cannot be compared with guesses about others.
+    assert_eq!(steps_of_bound_readers(0, &[]), []);
+    assert_eq!(steps_of_bound_readers(1, &[0]), []);
+}
+
 /// What a memory gives decides, not its kind.
 #[test]
 fn data_moves_from_an_overloaded_node_of_dram_too() {

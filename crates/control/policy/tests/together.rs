@@ -335,3 +335,28 @@ fn the_default_policy_acts_without_links() {
     let decision = planner.decide(&machine, &facts(&machine, 0, vec![remote]));
     assert_eq!(ends(&decision.placement.moves), [(1, 1, 0)]);
 }
+
+/// A free thread on node 0 that reads a file there with calls; its heap is on node 1.
+#[test]
+fn threads_stay_with_the_files_that_they_read() {
+    let machine = plain(2);
+    let of_file = |bytes: u64, pinned: bool| {
+        let mut own = process(&machine, 1, &[On(0, 1, &[0.0, 2e6])], &[0, 100]);
+        own.nodes[0].pinned = pinned;
+        let mut facts = facts(&machine, 0, vec![own]);
+        facts.window.threads[0].read_bytes = vec![bytes, 0];
+        planner(&machine).decide(&machine, &facts).placement
+    };
+    // Without the file, the thread goes to its heap.
+    let plan = of_file(0, false);
+    assert_eq!(ends(&plan.moves), [(1, 0, 1)]);
+    assert_eq!(copies(&plan), []);
+    // A thread that reads the file stays, and the heap comes.
+    for pinned in [false, true] {
+        let plan = of_file(2_000_000_000, pinned);
+        assert_eq!(
+            (ends(&plan.moves), copies(&plan)),
+            (vec![], vec![(1, 1, 0, 100)])
+        );
+    }
+}

@@ -76,7 +76,7 @@ fn a_stopped_writer_holds_no_other_writer_up() {
         signal(&child, Signal::CONT);
         if waited {
             held_up += 1;
-            other.done.recv_timeout(Duration::from_secs(10)).unwrap();
+            other.done.recv_timeout(Duration::from_secs(60)).unwrap();
         }
     }
     child.kill().unwrap();

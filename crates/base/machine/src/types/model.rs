@@ -237,6 +237,19 @@ impl Machine {
         self.distances.get(from)?.get(to).copied()
     }
 
+    /// How many times as long as a local access one takes to another node's memory (by position), by the kernel's
+    /// distances: they hold for latencies, roughly. 1.5 where they are not known.
+    pub fn distance_factor(&self, home: usize, memory: usize) -> f64 {
+        if home == memory {
+            return 1.0;
+        }
+        let distance = self.distances.get(home).and_then(|row| row.get(memory));
+        let factor = distance.map_or(1.5, |distance| {
+            f64::from(*distance) / f64::from(LOCAL_DISTANCE)
+        });
+        factor.max(1.0)
+    }
+
     /// Whether the nodes are declared rather than real.
     pub fn is_emulated(&self) -> bool {
         self.emulated.is_some()

@@ -346,15 +346,10 @@ fn latency_ns(
     if path_ns > 0.0 || factor > 1.0 {
         return own_ns * factor + path_ns;
     }
-    // What the kernel says of distances holds for latencies, roughly.
-    let distance = machine.distances.get(home).and_then(|row| row.get(memory));
-    let times = distance.map_or(1.5, |distance| f64::from(*distance) / 10.0);
-    let times = if known.is_some() && costs.paths.is_some() {
-        1.0
-    } else {
-        times.max(1.0)
-    };
-    own_ns * times
+    if known.is_some() && costs.paths.is_some() {
+        return own_ns;
+    }
+    own_ns * machine.distance_factor(home, memory)
 }
 
 /// What a memory gives to reads and writes alike; without figures nothing is known to be busy.

@@ -46,7 +46,7 @@ pub(crate) use basis::Basis;
 use estimate::Estimate;
 use memory::{SMALL_BYTES, bytes_of, gather};
 pub(crate) use orders::Orders;
-use scene::Scene;
+use scene::{Program, Scene};
 use search::Found;
 use state::State;
 use trial::{Trial, Verdict};
@@ -149,11 +149,8 @@ impl Orders {
         };
         plan.single = threads;
         for (process, copies) in memory {
-            let Some(own) = scene
-                .programs
-                .iter()
-                .find(|own| own.facts.process == process)
-            else {
+            let found = |own: &Program<'_>| own.facts.process == process;
+            let Some(program) = scene.programs.iter().position(found) else {
                 continue;
             };
             let advance_ns = basis.advance_ns(0.0);
@@ -164,10 +161,11 @@ impl Orders {
                 .iter()
                 .any(|step| step.thread.process_id == process.process_id);
             if !copies.is_empty() {
-                let shares = (own.remote_share, own.remote_share);
+                let share = State::now(scene).remote_memory_share(scene, program);
+                let shares = (share, share);
                 plan.memory.push(gather(
                     basis,
-                    own.facts,
+                    scene.programs[program].facts,
                     copies,
                     None,
                     shares,
@@ -218,13 +216,16 @@ impl Orders {
         }
         // What comes to its threads is no more than that.
         let tier = tier.filter(|tier| matches!(tier, TierMove::Balanced { .. }));
-        let shares = (own.remote_share, found.state.remote_share(scene, program));
+        let now = State::now(scene);
+        let [now, then] =
+            [&now, &found.state].map(|state| state.remote_memory_share(scene, program));
+
         plan.memory.push(gather(
             basis,
             own.facts,
             copies,
             tier,
-            shares,
+            (now, then),
             (moved > 0, advance_ns),
         ));
     }

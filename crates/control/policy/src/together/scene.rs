@@ -1,12 +1,12 @@
 //! A window as this stage sees it: groups of threads, parts of memory, and which group uses which part. Nodes are positions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use egeria_facts::{
     AccessWindow, CpuSet, Facts, MemoryTraffic, NodeAccesses, ProcessAccesses, ProcessKey,
     ThreadFacts, ThreadKey, UNSHARED_SHARE,
 };
-use egeria_machine::Machine;
+use egeria_machine::{LINE_BYTES, Machine};
 
 use crate::measures;
 
@@ -45,6 +45,8 @@ pub(super) struct Part {
     pub(super) shares: Vec<f64>,
     /// Where it lies, bytes by node.
     pub(super) bytes: Vec<f64>,
+    /// Files that threads read and write with calls: threads may come to them, and the stage `relocation` moves them.
+    pub(super) is_file: bool,
 }
 
 /// A process.
@@ -175,13 +177,26 @@ impl<'a> Scene<'a> {
         let first = self.parts.len();
         self.parts.extend(parts);
         let local = measures::local_share(machine, facts, |node| node);
+        let memory_s = accesses_s(machine, facts);
+        let (mut file_s, mut remote) = (0.0, (1.0 - local.unwrap_or(1.0)) * memory_s);
+        for group in &groups {
+            let key = (facts.process.process_id, self.groups[*group].node);
+            let there = threads.get(&key).map_or(&[][..], |there| there);
+            if let Some(part) = files(*group, &self.groups[*group], there, duration_ns) {
+                let own_s = part.uses[0].1;
+                self.groups[*group].accesses_s += own_s;
+                file_s += own_s;
+                remote += own_s * (1.0 - part.shares[self.groups[*group].node]);
+                self.parts.push(Part { program, ..part });
+            }
+        }
         self.programs.push(Program {
             facts,
             groups,
             parts: (first..self.parts.len()).collect(),
             is_known,
-            remote_share: 1.0 - local.unwrap_or(1.0),
-            accesses_s: accesses_s(machine, facts),
+            remote_share: remote / (memory_s + file_s).max(1e-9),
+            accesses_s: memory_s + file_s,
         });
     }
 
@@ -273,6 +288,29 @@ fn may_run(machine: &Machine, own: usize, threads: &[&ThreadFacts], pinned: bool
     machine.nodes.iter().enumerate().map(may).collect()
 }
 
+/// What threads of a group read and write of files with calls, in lines of a cache; `None` if nothing.
+fn files(index: usize, group: &Group, threads: &[&ThreadFacts], duration_ns: u64) -> Option<Part> {
+    let keys: HashSet<ThreadKey> = group.keys.iter().copied().collect();
+    let own = threads.iter().filter(|thread| keys.contains(&thread.key));
+    let mut lines = vec![0.0; group.may_run.len()];
+    for thread in own {
+        for bytes in [&thread.read_bytes, &thread.written_bytes] {
+            for (sum, bytes) in lines.iter_mut().zip(bytes) {
+                *sum += *bytes as f64 / LINE_BYTES as f64;
+            }
+        }
+    }
+    let sum: f64 = lines.iter().sum();
+    let rate = sum * 1e9 / duration_ns.max(1) as f64;
+    (rate > 0.0).then(|| Part {
+        program: group.program,
+        uses: vec![(index, rate)],
+        bytes: vec![0.0; lines.len()],
+        shares: lines.iter().map(|lines| lines / sum).collect(),
+        is_file: true,
+    })
+}
+
 /// Memory by the groups that use it. Without known accessors, all threads use all of it.
 fn parts(
     machine: &Machine,
@@ -324,6 +362,7 @@ fn parts(
                 uses: vec![(group, all)],
                 bytes: bytes.collect(),
                 shares: rates.iter().map(|rate| rate / all.max(1e-9)).collect(),
+                is_file: false,
             }
         };
         return groups.into_iter().map(of_one).collect();
@@ -337,6 +376,7 @@ fn parts(
             .collect(),
         shares: by_memory.iter().map(|rate| rate / all.max(1e-9)).collect(),
         bytes: (0..nodes).map(resident).collect(),
+        is_file: false,
     }]
 }
 
@@ -366,6 +406,7 @@ fn of_regions(facts: &ProcessAccesses, of_node: &[Vec<usize>], nodes: usize) -> 
             uses: Vec::new(),
             shares: vec![0.0; nodes],
             bytes: vec![0.0; nodes],
+            is_file: false,
         });
         for (node, groups) in of_node.iter().enumerate() {
             part.bytes[node] += bytes(node);

@@ -148,11 +148,7 @@ impl Search<'_> {
                 .min_by(|one, other| share(*one).total_cmp(&share(*other)))?;
             load[best] += own.accesses_s;
             state = self.steps.all_on(&state, program, best)?;
-            for part in &own.parts {
-                let mut shares = vec![0.0; nodes];
-                shares[best] = 1.0;
-                state.parts[*part] = Some(shares);
-            }
+            state.gather(self.scene, program, best);
         }
         Some(state)
     }

@@ -1,6 +1,6 @@
 //! Where groups and memory would be.
 
-use super::scene::Scene;
+use super::scene::{Part, Scene};
 
 /// A placement of all groups and parts.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,6 +19,16 @@ impl State {
         }
     }
 
+    /// All memory of a process on one node; its files stay.
+    pub(super) fn gather(&mut self, scene: &Scene<'_>, program: usize, node: usize) {
+        let parts = scene.programs[program].parts.iter();
+        for part in parts.filter(|part| !scene.parts[**part].is_file) {
+            let mut shares = vec![0.0; scene.machine.nodes.len()];
+            shares[node] = 1.0;
+            self.parts[*part] = Some(shares);
+        }
+    }
+
     /// Where the accesses to a part go.
     pub(super) fn shares<'s>(&'s self, scene: &'s Scene<'_>, part: usize) -> &'s [f64] {
         self.parts[part]
@@ -26,10 +36,25 @@ impl State {
             .unwrap_or(&scene.parts[part].shares)
     }
 
-    /// Part of the accesses of a process that cross nodes.
+    /// Part of the accesses of a process that cross nodes, to memory and files.
     pub(super) fn remote_share(&self, scene: &Scene<'_>, program: usize) -> f64 {
+        self.remote_share_of(scene, program, |_| true)
+    }
+
+    /// The same, of accesses to its memory alone.
+    pub(super) fn remote_memory_share(&self, scene: &Scene<'_>, program: usize) -> f64 {
+        self.remote_share_of(scene, program, |part| !part.is_file)
+    }
+
+    fn remote_share_of(
+        &self,
+        scene: &Scene<'_>,
+        program: usize,
+        counts: impl Fn(&Part) -> bool,
+    ) -> f64 {
         let (mut local, mut all) = (0.0, 0.0);
-        for part in &scene.programs[program].parts {
+        let parts = scene.programs[program].parts.iter();
+        for part in parts.filter(|part| counts(&scene.parts[**part])) {
             let shares = self.shares(scene, *part);
             for (group, rate) in &scene.parts[*part].uses {
                 local += rate * shares[self.nodes[*group]];

@@ -112,6 +112,9 @@ impl Steps<'_> {
     pub(super) fn wanted(&self, state: &State, part: usize, wanted: Wanted) -> Option<Vec<f64>> {
         let nodes = self.scene.machine.nodes.len();
         let own = &self.scene.parts[part];
+        if own.is_file {
+            return None;
+        }
         let mut uses = vec![0.0; nodes];
         for (group, rate) in &own.uses {
             uses[state.nodes[*group]] += rate;
@@ -175,11 +178,7 @@ impl Steps<'_> {
             let Some(mut state) = self.all_on(from, program, node) else {
                 continue;
             };
-            for part in &own.parts {
-                let mut shares = vec![0.0; self.scene.machine.nodes.len()];
-                shares[node] = 1.0;
-                state.parts[*part] = Some(shares);
-            }
+            state.gather(self.scene, program, node);
             steps.push(state);
         }
     }

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Far more than anybody may wait, and far less than for ever.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Content of `d/f` and of `e/g`.
 const F: &[u8] = &[b'f'; 9000];

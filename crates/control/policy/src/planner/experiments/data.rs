@@ -5,7 +5,7 @@
 //! affects the next.
 
 use super::super::decision::{Relocate, RelocationReason, RelocationStep};
-use super::experiment::Experiment;
+use super::experiment::{Experiment, Judged};
 use super::progress::{Kinds, Progress, Swing};
 use super::undo::MIN_SPEED;
 use crate::rest::Rest;
@@ -34,10 +34,9 @@ impl Data {
         rest_windows: u32,
     ) -> Option<(f64, Vec<RelocationStep>)> {
         self.rest.pass();
-        let is_still = self.open.is_none();
         if let Some(mut open) = self.open.take() {
-            match open.judge(progress) {
-                Some(speed) if self.swing.is_loss(speed, MIN_SPEED) => {
+            match open.judge_loss(progress, &self.swing, MIN_SPEED) {
+                Some(Judged::Loss(speed)) => {
                     self.recent = Kinds::default();
                     let first = rest_windows.saturating_mul(RESTS);
                     self.rest.begin(first, first.saturating_mul(MAX_FACTOR));
@@ -48,7 +47,8 @@ impl Data {
             }
         }
         let change = self.recent.remember(progress.clone());
-        if is_still {
+        // A window right after a change differs from the one before for that reason.
+        if self.open.as_ref().is_none_or(|open| open.is_still()) {
             self.swing.note(change);
         }
         None

@@ -1,9 +1,23 @@
 //! One change that waits to be judged: by what threads get in windows like those before it.
 
-use super::progress::{Kinds, Progress};
+use super::progress::{Kinds, Progress, Swing};
 
 /// How long to wait for a window like those before, in windows.
 const PATIENCE_WINDOWS: u32 = 24;
+
+/// A loss in this number of windows in a row is believed although it is not known how much windows differ anyway.
+const UNSURE_WINDOWS: usize = 4;
+
+/// Whether a change is to be undone.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Judged {
+    /// Threads got less, but perhaps by chance; more windows will tell.
+    Unsure,
+    /// Threads get this part of what they got before.
+    Loss(f64),
+    /// Threads get as much or more.
+    Good,
+}
 
 /// A change, and what threads got before it.
 #[derive(Clone, Debug)]
@@ -17,6 +31,8 @@ pub(super) struct Experiment<T> {
     unrest_windows: u32,
     /// Windows that were compared.
     windows: u32,
+    /// Logarithms of the speeds that may be losses by chance.
+    doubtful_ln: Vec<f64>,
 }
 
 impl<T> Experiment<T> {
@@ -27,6 +43,7 @@ impl<T> Experiment<T> {
             still_windows: 0,
             unrest_windows: 0,
             windows: 0,
+            doubtful_ln: Vec::new(),
         }
     }
 
@@ -37,6 +54,34 @@ impl<T> Experiment<T> {
         }
         self.windows += 1;
         self.before.meet(progress)
+    }
+
+    /// Whether threads lose by it in this window and those before that could not decide it. `None` if the window cannot
+    /// be compared.
+    pub(super) fn judge_loss(
+        &mut self,
+        progress: &Progress,
+        swing: &Swing,
+        min_speed: f64,
+    ) -> Option<Judged> {
+        if self.still_windows == 0 {
+            return None;
+        }
+        let before = self.before.like(progress).cloned();
+        let speed = self.judge(progress)?;
+        self.doubtful_ln.push(speed.ln());
+        let windows = self.doubtful_ln.len();
+        let speed = (self.doubtful_ln.iter().sum::<f64>() / windows as f64).exp();
+        if !swing.is_loss(speed, min_speed) {
+            self.doubtful_ln.clear();
+            return Some(Judged::Good);
+        }
+        if swing.is_known() || windows >= UNSURE_WINDOWS {
+            return Some(Judged::Loss(speed));
+        }
+        self.windows -= 1;
+        self.before.put_back(before);
+        Some(Judged::Unsure)
     }
 
     /// Takes a decision: whether it changes more of this, and whether all else is still. Data that goes on moving is
@@ -58,6 +103,11 @@ impl<T> Experiment<T> {
     /// Whether nothing is left to compare with, or it did not come for long.
     pub(super) fn is_over(&self) -> bool {
         self.before.is_empty() || self.windows > PATIENCE_WINDOWS
+    }
+
+    /// Whether nothing changed in the window that was judged last.
+    pub(super) fn is_still(&self) -> bool {
+        self.still_windows > 0
     }
 
     /// How many windows were compared.

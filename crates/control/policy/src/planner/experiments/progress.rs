@@ -195,6 +195,16 @@ impl Kinds {
         Some(speed(progress, &self.0.swap_remove(like)))
     }
 
+    /// The remembered window like this one.
+    pub(super) fn like(&self, progress: &Progress) -> Option<&Progress> {
+        self.0.iter().find(|each| are_alike(each, progress))
+    }
+
+    /// Remembers a window again that was removed when another met it.
+    pub(super) fn put_back(&mut self, window: Option<Progress>) {
+        self.0.extend(window);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -205,6 +215,8 @@ impl Kinds {
 pub(super) struct Swing {
     /// Mean logarithm of the ratios lately, without their sign.
     ln: f64,
+    /// Ratios that it was learned from.
+    windows: u32,
 }
 
 impl Swing {
@@ -212,12 +224,22 @@ impl Swing {
     const NEW: f64 = 0.25;
     /// A loss this number of times as great is hardly by chance.
     const TIMES: f64 = 2.0;
+    /// It is known once this number of windows was compared.
+    const FEW_WINDOWS: u32 = 3;
 
     /// Takes the speed of a window, compared with the one before like it.
     pub(super) fn note(&mut self, speed: Option<f64>) {
         if let Some(speed) = speed {
-            self.ln += (speed.ln().abs() - self.ln) * Swing::NEW;
+            self.windows = self.windows.saturating_add(1);
+            // The first ones count alike.
+            let part = Swing::NEW.max(1.0 / f64::from(self.windows));
+            self.ln += (speed.ln().abs() - self.ln) * part;
         }
+    }
+
+    /// Whether enough windows were compared.
+    pub(super) fn is_known(self) -> bool {
+        self.windows >= Swing::FEW_WINDOWS
     }
 
     /// Whether a speed after a change is a loss: by more than `min_speed` says, and more than windows differ anyway.

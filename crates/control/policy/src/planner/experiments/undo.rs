@@ -19,7 +19,7 @@ use egeria_facts::{Facts, ThreadKey};
 use egeria_machine::NodeId;
 
 use super::super::settings::Feedback;
-use super::experiment::Experiment;
+use super::experiment::{Experiment, Judged};
 use super::places::{Places, moves};
 use super::progress::{Kinds, Progress, Swing};
 use crate::{Move, Plan, Reason};
@@ -66,14 +66,13 @@ impl Undo {
         });
         self.lost = None;
         let mut is_good = false;
-        let is_still = matches!(self.state, State::Still);
         match std::mem::take(&mut self.state) {
-            State::Moved(mut moved) => match moved.judge(progress) {
-                Some(speed) if self.swing.is_loss(speed, MIN_SPEED) => {
+            State::Moved(mut moved) => match moved.judge_loss(progress, &self.swing, MIN_SPEED) {
+                Some(Judged::Loss(speed)) => {
                     self.go_back(moved.change, speed, progress, settings);
                 }
-                speed => {
-                    is_good = speed.is_some();
+                judged => {
+                    is_good = judged == Some(Judged::Good);
                     if !moved.is_over() {
                         self.state = State::Moved(moved);
                     }
@@ -91,6 +90,12 @@ impl Undo {
             State::Still => {}
         }
         let change = self.recent.remember(progress.clone());
+        // A window right after a change differs from the one before for that reason.
+        let is_still = match &self.state {
+            State::Still => true,
+            State::Moved(moved) => moved.is_still(),
+            State::Undone(_) => false,
+        };
         if is_still {
             self.swing.note(change);
         }
