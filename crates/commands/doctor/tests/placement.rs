@@ -239,3 +239,28 @@ fn one_node_needs_nothing() {
         assert_eq!((policy.state, &policy.fix), (wanted, &None), "{policy:?}");
     }
 }
+
+#[test]
+fn bandwidth_allocation_says_what_it_can_or_what_lacks() {
+    let machine = Machine::new();
+    let says = |state, words: &[&str]| machine.says(&root(), "bandwidth_allocation", state, words);
+    says(State::Absent, &["no resctrl"]);
+    machine.file("sys/fs/resctrl/.keep", "");
+    says(State::Absent, &["not mounted", "mount -t resctrl"]);
+    machine.file("sys/fs/resctrl/schemata", "    L3:0=7ff\n");
+    says(State::Absent, &["no bandwidth allocation"]);
+    machine.file("sys/fs/resctrl/schemata", "    MB:0=100;1=100\n");
+    for (name, text) in [
+        ("min_bandwidth", "10\n"),
+        ("bandwidth_gran", "10\n"),
+        ("num_closids", "8\n"),
+        ("delay_linear", "1\n"),
+        ("thread_throttle_mode", "max\n"),
+    ] {
+        machine.file(&format!("sys/fs/resctrl/info/MB/{name}"), text);
+    }
+    says(
+        State::Works,
+        &["2 caches, 8 groups, steps of 10 %", "share a core"],
+    );
+}

@@ -15,13 +15,13 @@ use proptest::prelude::*;
 
 use crate::common::SECOND_NS;
 
-/// 100 GB/s up to 8 threads, half of that for 16.
+/// 80 GB/s for 8 threads, 50 GB/s for 16.
 fn machine() -> Machine {
     let mut machine = Machine::profile("xeon-2s-dram").expect("a profile");
     for node in &mut machine.nodes {
         node.hardware.memories.truncate(1);
         let memory = &mut node.hardware.memories[0];
-        (memory.read_bytes_s, memory.read_stream_bytes_s) = (100e9, 20e9);
+        (memory.read_bytes_s, memory.read_stream_bytes_s) = (100e9, 10e9);
         memory.read_curve = vec![(4, 1.0), (8, 0.97), (16, 0.5)];
         memory.write_curve = Vec::new();
     }
@@ -103,7 +103,7 @@ fn why_off(decision: &Decision) -> UnboundBecause {
 #[test]
 fn a_crowd_beyond_the_curve_gets_the_share_that_it_bears() {
     let decision = planner().decide(&machine(), &facts(&[(9, 12), (4, 4)], 50e9));
-    assert_eq!(bounds(&decision), (vec![4, 9], vec![(0, 0.5)]));
+    assert_eq!(bounds(&decision), (vec![4, 9], vec![(0, 0.475)]));
     let said = decision.mba.to_string();
     assert!(
         said.contains("16 threads are at the memory of node 0, which bears 8"),
@@ -114,7 +114,7 @@ fn a_crowd_beyond_the_curve_gets_the_share_that_it_bears() {
 #[test]
 fn few_threads_little_traffic_or_a_flat_curve_bound_nothing() {
     let quiet = UnboundBecause::Quiet;
-    for (threads, bytes_s) in [(8, 100e9), (16, 20e9)] {
+    for (threads, bytes_s) in [(8, 80e9), (16, 20e9)] {
         let decision = planner().decide(&machine(), &facts(&[(4, threads)], bytes_s));
         assert_eq!(why_off(&decision), quiet, "{threads} {bytes_s}");
     }
@@ -183,7 +183,7 @@ fn threads_that_ask_are_bounded_before_those_that_do_not() {
     );
     asking.media[0].measured.demand = 6;
     let decision = planner().decide(&machine(), &asking);
-    assert_eq!(bounds(&decision), (vec![4], vec![(0, 0.125)]));
+    assert_eq!(bounds(&decision), (vec![4], vec![(0, 0.11875)]));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn small_programs_are_left_alone() {
     let decision = planner().decide(&machine(), &facts(&[(4, 39), (5, 1)], 50e9));
     let (processes, shares) = bounds(&decision);
     assert_eq!(processes, [4]);
-    assert!((shares[0].1 - 7.0 / 39.0).abs() < 1e-9, "{shares:?}");
+    assert!((shares[0].1 - 0.95 * 7.0 / 39.0).abs() < 1e-9, "{shares:?}");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn bounds_stay_while_little_changes_and_go_after_a_rest() {
     let first = planner.decide(&machine(), &facts(&[(4, 16)], 50e9));
     // The memory moves what it can to as many threads as it bears.
     for threads in [16, 15, 17] {
-        let next = planner.decide(&machine(), &facts(&[(4, threads)], 97e9));
+        let next = planner.decide(&machine(), &facts(&[(4, threads)], 80e9));
         assert_eq!(next.mba, first.mba);
         assert!(
             next.actions(&first)
@@ -210,10 +210,10 @@ fn bounds_stay_while_little_changes_and_go_after_a_rest() {
     }
     let rest = settings().mba.rest_windows;
     for window in 1..rest {
-        let next = planner.decide(&machine(), &facts(&[(4, 4)], 97e9));
+        let next = planner.decide(&machine(), &facts(&[(4, 4)], 80e9));
         assert_eq!(next.mba, first.mba, "{window}");
     }
-    let last = planner.decide(&machine(), &facts(&[(4, 4)], 97e9));
+    let last = planner.decide(&machine(), &facts(&[(4, 4)], 80e9));
     assert_eq!(why_off(&last), UnboundBecause::Quiet);
     let actions = last.actions(&first);
     assert!(
@@ -252,15 +252,15 @@ fn bounds_that_bring_too_little_end_and_are_not_repeated_soon() {
     let said = expected.expect("bounds begin").to_string();
     assert_eq!(
         said,
-        "97.0 GB/s through the node's memory instead of 50.0 GB/s"
+        "80.0 GB/s through the node's memory instead of 50.0 GB/s"
     );
     let record = ActionRecord {
         action,
         expected,
         outcome: ActionOutcome::Done,
     };
-    let result = ActionResult::of(&record, &machine, &facts(&[(4, 16)], 97e9));
-    assert_eq!((result.measured, result.missed), (Some(97e9), false));
+    let result = ActionResult::of(&record, &machine, &facts(&[(4, 16)], 80e9));
+    assert_eq!((result.measured, result.missed), (Some(80e9), false));
     let result = ActionResult::of(&record, &machine, &crowd);
     assert!(result.missed);
     planner.learn(&[result]);

@@ -9,9 +9,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use egeria_actuators::GatherProgress;
-use egeria_facts::{MemoryTraffic, ThreadKey};
-use egeria_machine::NodeId;
+use egeria_facts::{Facts, MemoryTraffic, ThreadFacts, ThreadKey};
+use egeria_machine::{Machine, NodeId};
 use egeria_policy::KeptProcess;
+use egeria_policy::mba::UnboundBecause;
 use egeria_policy::planner::{Resting, Settings, Unavailable};
 use egeria_policy::{Action, ActionRecord, ActionResult, Kept, Move};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub enum Record {
         /// Stages of the policy that are off because there is no actuator for what they order.
         #[serde(default)]
         unavailable: Vec<Unavailable>,
+        /// The same in words, each with what it needs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        off: Vec<String>,
         settings: Box<Settings>,
         /// ns of machine time.
         window_ns: u64,
@@ -92,6 +96,9 @@ pub struct WindowRecord {
     /// Processes that use memory heavily and are left as they are, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_processes: Vec<KeptLine>,
+    /// Why programs that use a memory with too many threads are not bounded (MBA).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unbound: Option<UnboundBecause>,
     /// Memory on its way to its threads that went on in this window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arriving: Vec<ArrivingLine>,
@@ -178,6 +185,30 @@ impl ActionLine {
     /// Whether it was done, or is being done.
     pub fn is_done(&self) -> bool {
         self.record.outcome.took_effect()
+    }
+}
+
+impl ThreadResult {
+    /// What a thread that moved did in the windows before and after it, in this order.
+    pub(crate) fn of(
+        result: &ActionResult,
+        (before, after): (&Facts, &Facts),
+        machine: &Machine,
+    ) -> Option<ThreadResult> {
+        let thread = result.action.as_thread_move()?.thread;
+        let (then, now) = (before.window.thread(thread), after.window.thread(thread));
+        let bytes_s = |facts: &Facts, thread: Option<&ThreadFacts>| {
+            thread.map_or(0.0, |thread| {
+                facts.window.rate_bytes_s(thread.moved_total())
+            })
+        };
+        Some(ThreadResult {
+            node: now.map(|facts| facts.node),
+            bytes_s_before: bytes_s(before, then),
+            bytes_s_after: bytes_s(after, now),
+            local_share_before: then.and_then(|facts| facts.local_share(machine)),
+            local_share_after: now.and_then(|facts| facts.local_share(machine)),
+        })
     }
 }
 
@@ -371,6 +402,7 @@ mod tests {
             emulated: false,
             policy: "full".to_owned(),
             unavailable: Vec::new(),
+            off: Vec::new(),
             settings: Box::default(),
             window_ns: 1,
             time_unix_ns: 1,

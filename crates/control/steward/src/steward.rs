@@ -9,11 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use egeria_actuators::{Departures, GatherProgress, Journal, MemoryMigration, ThreadAffinity};
-use egeria_facts::{Facts, ThreadFacts, ThreadKey, printable_path};
+use egeria_facts::{Facts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
+use egeria_policy::mba::UnboundBecause;
 use egeria_policy::planner::{Place, System};
-use egeria_policy::{Action, ActionResult, KeptBecause};
+use egeria_policy::{Action, KeptBecause};
 use egeria_proc::LiveSource;
 use egeria_trace::Writer;
 
@@ -146,6 +147,8 @@ struct Work {
     kept: HashMap<Discriminant<KeptBecause>, (u64, String)>,
     /// Processes left as they are in the last window.
     kept_processes: KeptProcesses,
+    /// Why programs that overload a memory were not bounded in the last window.
+    unbound: Option<UnboundBecause>,
     summary: Arc<Mutex<Summary>>,
     pulse: Pulse,
 }
@@ -186,9 +189,11 @@ impl Work {
         let (mut source, accesses, files) = (source.facts, source.accesses, source.files);
         let machine = &options.machine;
         let mut sources = Vec::new();
-        if options.settings.nthread.stages.pm && !machine.is_emulated() {
+        let stages = &options.settings.stages;
+        if (options.settings.nthread.stages.pm || stages.mba) && !machine.is_emulated() {
             source = memories::counted(source, machine, (&mut sources, &mut unseen));
         }
+        let bounds = target.bounds(&options, source.members(), &journal);
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
         if let Some(accesses) = accesses {
@@ -199,6 +204,9 @@ impl Work {
         }
         let mut of_data = target.actuators(&options);
         of_data.extend(of_files);
+        let no_bounds = bounds
+            .map(|bounds| of_data.extend(bounds.map(|bounds| Box::new(bounds) as _)))
+            .err();
         let mut kinds = affinity.kinds().to_vec();
         kinds.extend(memory.iter().flat_map(Actuator::kinds));
         kinds.extend(of_data.iter().flat_map(|actuator| actuator.kinds()));
@@ -208,7 +216,9 @@ impl Work {
         let control = ControlLoop::new(machine, policy.make(), settings.clone(), &kinds);
         let unavailable = control.unavailable();
         let off = unavailable.iter();
-        let off: Vec<String> = off.map(|off| target.why_off(off, &options)).collect();
+        let off: Vec<String> = off
+            .map(|off| target.why_off(off, &options, no_bounds.as_deref()))
+            .collect();
         let acting = settings.without(unavailable);
         let idle = |name: &String| acting.check_acts(name, Place::Live).err();
         if let Some(setting) = options.given.iter().find_map(idle) {
@@ -230,6 +240,7 @@ impl Work {
             emulated: machine.is_emulated(),
             policy: options.policy.clone(),
             unavailable: unavailable.to_vec(),
+            off: summary.unavailable.clone(),
             settings: Box::new(options.settings.clone()),
             window_ns: options.window_ns,
             time_unix_ns: unix_ns(),
@@ -253,6 +264,7 @@ impl Work {
             placement: None,
             kept: HashMap::new(),
             kept_processes: KeptProcesses::default(),
+            unbound: None,
             summary: Arc::new(Mutex::new(summary)),
             pulse: Pulse::new(Instant::now()),
         })
@@ -352,7 +364,10 @@ impl Work {
         self.count(&facts, Some(&turn));
         let moved = facts.window.read_total() + facts.window.written_total();
         let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && moved == 0;
-        let is_news = self.kept_processes.is_news(&turn.decision.placement.kept);
+        let unbound = turn.decision.mba.unmet();
+        let is_news = self.kept_processes.is_news(&turn.decision.placement.kept)
+            || unbound.is_some() != self.unbound.is_some();
+        self.unbound = unbound;
         if !is_quiet || is_news || !self.arriving().is_empty() {
             let record = self.window_record(&facts, turn);
             let _ = self.log.write(&Record::Window(Box::new(record)));
@@ -482,13 +497,16 @@ impl Work {
             time_unix_ns: unix_ns(),
             resting: turn.decision.resting.clone(),
             kept_processes,
+            unbound: self.unbound,
             arriving: (self.arriving().iter())
                 .map(|progress| ArrivingLine::new(progress.clone()))
                 .collect(),
             memories: facts.memories.clone(),
             results: results
                 .map(|result| ResultLine {
-                    thread: self.thread_result(&result, facts),
+                    thread: self.before.as_ref().and_then(|before| {
+                        ThreadResult::of(&result, (before, facts), self.control.machine())
+                    }),
                     result,
                 })
                 .collect(),
@@ -518,32 +536,14 @@ impl Work {
         thread.map_or_else(String::new, |thread| thread.name.clone())
     }
 
-    fn thread_result(&self, result: &ActionResult, facts: &Facts) -> Option<ThreadResult> {
-        let thread = result.action.as_thread_move()?.thread;
-        let (before, machine) = (self.before.as_ref()?, self.control.machine());
-        let (then, now) = (before.window.thread(thread), facts.window.thread(thread));
-        let bytes_s = |facts: &Facts, thread: Option<&ThreadFacts>| {
-            thread.map_or(0.0, |thread| {
-                facts.window.rate_bytes_s(thread.moved_total())
-            })
-        };
-        Some(ThreadResult {
-            node: now.map(|facts| facts.node),
-            bytes_s_before: bytes_s(before, then),
-            bytes_s_after: bytes_s(facts, now),
-            local_share_before: then.and_then(|facts| facts.local_share(machine)),
-            local_share_after: now.and_then(|facts| facts.local_share(machine)),
-        })
-    }
-
     fn finish(mut self) -> Summary {
         self.look_last();
         if let Some(trace) = self.trace.take() {
             let _ = trace.finish();
         }
-        let restored = self.affinity.undo() as u64;
-        // Each actuator undoes its changes.
+        // Each actuator undoes its changes; the last removes the journal.
         self.of_data.clear();
+        let restored = self.affinity.undo() as u64;
         let mut summary = lock(&self.summary).clone();
         summary.restored = restored;
         summary.no_moves_because = self.no_moves_because(&summary);

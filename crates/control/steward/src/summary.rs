@@ -1,6 +1,7 @@
 //! What a steward did, for reports.
 
 use egeria_machine::NodeId;
+use egeria_policy::mba::MbaPlan;
 use egeria_policy::planner::{Balance, DelegationPlan};
 use egeria_policy::{Action, ActionRecord};
 use serde::Serialize;
@@ -133,6 +134,10 @@ fn reason(action: &Action) -> String {
         Action::SetDelegation { plan } => match plan {
             DelegationPlan::Off { because } => kind(because),
             DelegationPlan::On { because, .. } => kind(because),
+        },
+        Action::SetMba { plan } => match plan {
+            MbaPlan::Off { because } => kind(because),
+            MbaPlan::On { .. } => "crowded".to_owned(),
         },
         Action::Relocate(step) => kind(&step.why),
     }

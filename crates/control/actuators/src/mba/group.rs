@@ -119,12 +119,19 @@ impl Group {
 
     /// What another did to the group, so that it is left there; `None` if nothing.
     pub(crate) fn taken_over(&self, kernel: &dyn Kernel) -> Option<&'static str> {
-        let has_own_values = || {
-            let now = self.values(kernel);
-            now.is_some_and(|now| self.values.contains(&now))
+        let now = self.values(kernel);
+        let has_own_values = match &now {
+            // Killed before it was known what a new group has: that is no less than the default group has.
+            Some(now) if self.values.is_empty() => {
+                let default = bandwidths(&read(kernel, "schemata").unwrap_or_default());
+                let mut both = now.iter().zip(default.iter().flatten());
+                both.all(|(own, default)| own.1 >= default.1)
+            }
+            Some(now) => self.values.contains(now),
+            None => self.values.is_empty(),
         };
         let cpus = read(kernel, &in_group(&self.name, "cpus")).unwrap_or_default();
-        if !self.values.is_empty() && !has_own_values() {
+        if !has_own_values {
             Some("another changed its schemata")
         } else if !monitoring_groups(kernel, &self.name).is_empty() {
             Some("another monitors a part of it")
@@ -142,10 +149,10 @@ impl Group {
     /// that left the group are not touched. Returns how many threads went back. `journal` records what is about to be
     /// done.
     pub(crate) fn undo(&self, kernel: &dyn Kernel, journal: &dyn Fn(&Change)) -> usize {
-        self.go_on(kernel);
         if !self.exists(kernel) {
             return 0;
         }
+        self.go_on(kernel);
         let is_taken = self.taken_over(kernel).is_some();
         let mut back = 0;
         for _ in 0..MAX_ROUNDS {

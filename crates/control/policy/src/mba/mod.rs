@@ -1,11 +1,13 @@
 //! Bandwidth allocation of the CPU (MBA) for programs that use memory without asking for admission (ours).
 //!
 //! Limits and delegation bound only threads that ask. A memory whose curve falls suffers as much from others. The CPU
-//! can delay their requests: a thread whose requests are bounded to a share of its rate counts as that share of a
-//! thread at the memory. So the share follows from the curve:
+//! can delay their requests, so that each makes a share of those that it would make alone. The share follows from the
+//! curve:
 //!
 //! ```text
-//!   share = (threads that the curve bears - threads that ask, as bounded - threads left out) / threads to bound
+//!            threads that it bears - those that ask, as bounded - those left out     bytes/s of each of those that it bears
+//!   share =  ------------------------------------------------------------------- * ---------------------------------------- * 0.95
+//!                                     threads to bound                                     bytes/s of one alone
 //! ```
 //!
 //! It begins where the traffic shows that the memory is busy, and more threads are there than its curve bears. It ends

@@ -16,6 +16,9 @@ const BUSY: f64 = 0.8;
 const STAYS_BUSY: f64 = 0.4;
 /// A process with less than this part of the threads at a memory is not bounded: it would change little.
 const MIN_PART: f64 = 0.05;
+/// Rates stay at this part of what the memory gives: with all of it, requests queue, and all threads are at the memory
+/// again.
+const UNQUEUED: f64 = 0.95;
 /// Bounds above this share are not worth setting.
 const MAX_SHARE: f64 = 0.95;
 /// The smallest share: no program is stopped.
@@ -190,8 +193,11 @@ impl State {
             .into_iter()
             .partition(|user| user.threads >= MIN_PART * all);
         let sum = |users: &[User]| -> f64 { users.iter().map(|user| user.threads).sum() };
-        let room = f64::from(bears - asking) - sum(&rest);
-        let share = (room / sum(&bounded)).clamp(MIN_SHARE, 1.0);
+        // What is bounded may do what one thread does, if no room is left.
+        let room = (f64::from(bears - asking) - sum(&rest)).max(1.0);
+        // The CPU bounds rates: a thread gets what it would get of as many as the memory bears.
+        let each = gives(f64::from(bears))? / f64::from(bears) / gives(1.0)?;
+        let share = (UNQUEUED * each * room / sum(&bounded)).clamp(MIN_SHARE, 1.0);
         if share > MAX_SHARE {
             return Err(UnboundBecause::Quiet);
         }

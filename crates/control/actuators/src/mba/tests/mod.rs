@@ -377,8 +377,12 @@ impl Machinery {
                 state.show();
             }
             Event::RemoveOurs => {
-                let inside = state.threads.iter();
-                let inside = inside.filter(|(_, thread)| thread.place.0 == OURS);
+                // Also threads that were half-way back when the steward was killed.
+                let inside = state.threads.iter().filter(|(id, thread)| {
+                    let is_on_way =
+                        thread.place == Place::default() && self.home[id] != thread.place;
+                    thread.place.0 == OURS || is_on_way
+                });
                 let inside: Vec<u32> = inside.map(|(id, _)| *id).collect();
                 self.home
                     .extend(inside.into_iter().map(|id| (id, Place::default())));

@@ -245,6 +245,9 @@ fn summary(summary: &Summary) -> String {
     for line in &summary.kept_processes {
         text.push_str(&format!("{}.\n", capital(&line.sentence)));
     }
+    if let Some(why) = &summary.unbound {
+        text.push_str(&format!("Programs are not bounded: {why}.\n"));
+    }
     for resting in &summary.resting {
         text.push_str(&format!("{}.\n", capital(&resting.to_string())));
     }

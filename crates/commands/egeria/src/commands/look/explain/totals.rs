@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use egeria_facts::ProcessKey;
 use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
+use egeria_policy::mba::UnboundBecause;
 use egeria_policy::planner::Resting;
 use egeria_policy::{Contention, KeptBecause, Reason};
 use egeria_steward::{ActionLine, ArrivingLine, KeptLine, ThreadRecord, WindowRecord};
@@ -43,6 +44,8 @@ pub(crate) struct Summary {
     pub(crate) resting: Vec<Resting>,
     /// Processes that use memory heavily and are left as they are.
     pub(crate) kept_processes: Vec<KeptLine>,
+    /// Why programs that use a memory with too many threads are not bounded.
+    pub(crate) unbound: Option<UnboundBecause>,
     /// Memory that goes or went to its threads, by process.
     pub(crate) arriving: Vec<ArrivingLine>,
 }
@@ -163,6 +166,7 @@ pub(crate) struct Totals {
     displaced: BTreeMap<ThreadKey, Displaced>,
     resting: Vec<Resting>,
     kept_processes: Vec<KeptLine>,
+    unbound: Option<UnboundBecause>,
     arriving: BTreeMap<ProcessKey, ArrivingLine>,
 }
 
@@ -199,6 +203,7 @@ impl Totals {
         }
         self.resting.clone_from(&decision.resting);
         self.kept_processes.clone_from(&decision.kept_processes);
+        self.unbound = decision.unbound;
         for line in &decision.arriving {
             self.arriving.insert(line.progress.process, line.clone());
         }
@@ -305,6 +310,7 @@ impl Totals {
                 .collect(),
             resting: self.resting.clone(),
             kept_processes: self.kept_processes.clone(),
+            unbound: self.unbound,
             arriving: self.arriving.values().cloned().collect(),
             displaced: displaced
                 // One that the log does not name may well be at work.
