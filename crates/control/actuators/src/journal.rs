@@ -12,11 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use egeria_proc::masks::AppliedMask;
 use serde::{Deserialize, Serialize};
-
-use crate::mba::{self, Change, Kernel, Resctrl};
-use crate::restore;
 
 /// More lines than this are not a journal.
 const MAX_LINES: usize = 1 << 20;
@@ -55,20 +51,16 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Locks the file, and undoes what a killed steward left in it. Returns also how many threads were restored. `log`
-    /// is where this process writes its decisions; it is reported to a process that finds the journal in use.
+    /// Locks the file, lets `undo` undo what a killed steward left in it, and begins it. `undo` gets the lines that were
+    /// left, and writes lines of its own behind them; it returns how many threads it restored, as this does. `log` is
+    /// where this process writes its decisions.
     ///
     /// # Errors
     /// When its writer is still running, or the file cannot be opened, locked or written.
-    pub fn open(path: &Path, log: &Path) -> Result<(Journal, usize), JournalError> {
-        Journal::open_on(&Resctrl::below(Path::new("/")), path, log)
-    }
-
-    /// The same, with groups of this kernel.
-    pub(crate) fn open_on(
-        kernel: &dyn Kernel,
+    pub(crate) fn open_with(
         path: &Path,
         log: &Path,
+        undo: impl FnOnce(&[String], &dyn Fn(&str)) -> usize,
     ) -> Result<(Journal, usize), JournalError> {
         let failed = |what| {
             let path = path.to_owned();
@@ -88,15 +80,13 @@ impl Journal {
                 log: head.map_or_else(PathBuf::new, |head| head.log),
             });
         }
-        let (_, masks, changes) = read(&file);
-        let restored = restore::restore(&masks, &masks);
+        let (_, left) = read(&file);
         // Behind the last line: this process may be killed as well.
         let end = (&file).seek(SeekFrom::End(0));
         end.map_err(failed("read"))?;
-        let restored = restored
-            + mba::restore(kernel, changes, &|change| {
-                let _ = write_line(&file, change);
-            });
+        let restored = undo(&left, &|line| {
+            let _ = (&file).write_all(format!("{line}\n").as_bytes());
+        });
         let head = Head {
             steward: std::process::id(),
             log: log.to_owned(),
@@ -155,7 +145,8 @@ fn write_line(mut file: &File, line: &impl Serialize) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-fn read(file: &File) -> (Option<Head>, Vec<AppliedMask>, Vec<Change>) {
+/// The first line, and the others.
+fn read(file: &File) -> (Option<Head>, Vec<String>) {
     let mut lines = BufReader::new(file)
         .lines()
         .take(MAX_LINES)
@@ -163,14 +154,7 @@ fn read(file: &File) -> (Option<Head>, Vec<AppliedMask>, Vec<Change>) {
     let head = lines
         .next()
         .and_then(|line| serde_json::from_str(&line).ok());
-    let (mut masks, mut changes) = (Vec::new(), Vec::new());
-    for line in lines {
-        match serde_json::from_str(&line) {
-            Ok(mask) => masks.push(mask),
-            Err(_) => changes.extend(serde_json::from_str::<Change>(&line).ok()),
-        }
-    }
-    (head, masks, changes)
+    (head, lines.collect())
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {

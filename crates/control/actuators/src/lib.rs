@@ -20,6 +20,7 @@ mod journal;
 mod mba;
 mod memory_migration;
 mod movable;
+mod opening;
 mod page_cache;
 mod relocations;
 mod restore;

@@ -186,7 +186,10 @@ impl Target {
         }
         let (root, machine) = (Path::new("/"), &options.machine);
         let name = "processes";
-        BandwidthAllocation::begin(root, machine, name, members, journal.clone()).map(Some)
+        let bounds = BandwidthAllocation::begin(root, machine, name, members, journal.clone());
+        // It was asked for by name.
+        let bounds = bounds.inspect_err(|why| tracing::warn!("programs are not bounded: {why}"));
+        bounds.map(Some)
     }
 
     /// A stage that is off, and what would have it.

@@ -82,7 +82,7 @@ fn programs_that_do_not_ask_are_bounded_to_their_share() {
 }
 
 #[test]
-fn programs_are_not_bounded_where_it_does_not_fall_or_few_write() {
+fn programs_are_not_bounded_where_it_does_not_fall() {
     for (falls, count) in [(false, 20), (true, 8)] {
         let machine = machine(MemoryKind::Dram, falls);
         let (off, on) = (

@@ -408,16 +408,44 @@ fn killed<T>(does: impl FnOnce() -> T) -> bool {
     }
 }
 
+#[test]
+fn a_kill_at_any_call_leaves_nothing() {
+    for is_done in [false, true] {
+        for call in 0.. {
+            let mut all = Machinery::new();
+            let place = (String::new(), Some("first".to_owned()));
+            for id in [100, 101] {
+                all.fake.state().move_to(id, place.clone()).unwrap();
+                all.home.insert(id, place.clone());
+            }
+            all.fake.state().killed = Some((call, is_done));
+            let is_killed = killed(|| {
+                all.bound(&[100, 200], 0.5);
+                all.bound(&[200, 300], 0.2);
+                all.apply(off());
+            });
+            all.fake.state().killed = None;
+            all.kill();
+            all.start();
+            all.check();
+            if !is_killed {
+                assert!(call > 15, "{call} calls");
+                break;
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     /// Whatever others do, and whenever the steward and the one after it are killed: at the end everything of ours is
     /// gone, and what others did is as they left it.
     #[test]
-    fn nothing_is_left_whatever_others_do_and_whenever_it_is_killed(
+    fn nothing_is_left_whatever_others_do_and_when_it_is_killed(
         events in events(),
         later in events(),
-        kill in prop::option::of((0u32..60, any::<bool>())),
+        kill in prop::option::of((0u32..24, any::<bool>())),
         again in prop::option::of((0u32..8, any::<bool>())),
     ) {
         let mut all = Machinery::new();

@@ -63,7 +63,12 @@ fn heading(document: &Document) -> String {
             head.machine
         ));
     }
-    for each in &head.unavailable {
+    if head.off.is_empty() {
+        for each in &head.unavailable {
+            text.push_str(&format!("Note: {each}.\n"));
+        }
+    }
+    for each in &head.off {
         text.push_str(&format!("Note: {each}.\n"));
     }
     if let Some(older) = &document.older_part {
