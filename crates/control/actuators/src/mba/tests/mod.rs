@@ -246,6 +246,29 @@ fn a_group_of_the_same_name_is_not_taken() {
 }
 
 #[test]
+fn a_machine_that_cannot_bound_says_why_and_what_to_do() {
+    let all = Machinery::new();
+    let (journal, _) = Journal::open_on(
+        &all.fake,
+        &all.folder.path().join("other"),
+        all.folder.path(),
+    )
+    .unwrap();
+    let root = tempfile::tempdir_in("/dev/shm").unwrap();
+    let machine = Machine::profile("xeon-2s-dram").unwrap();
+    let why = || {
+        let members = Arc::new(Anyone);
+        let begun =
+            BandwidthAllocation::begin(root.path(), &machine, "x", members, journal.clone());
+        begun.err().unwrap()
+    };
+    assert!(why().starts_with("the kernel has no resctrl"), "{}", why());
+    std::fs::create_dir_all(root.path().join("sys/fs/resctrl")).unwrap();
+    let remedy = "resctrl is not mounted; mount -t resctrl resctrl /sys/fs/resctrl";
+    assert_eq!(why(), remedy);
+}
+
+#[test]
 fn without_a_group_left_or_a_smaller_share_nothing_happens() {
     let mut all = Machinery::new();
     let why = reason(all.bound(&[100], 0.97));
