@@ -32,6 +32,7 @@ mod groups;
 mod links;
 mod names;
 mod picture;
+pub mod resctrl;
 mod sources;
 mod table;
 mod types;

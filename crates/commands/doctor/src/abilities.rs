@@ -84,6 +84,11 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
             "weights, warm --spread, move --spread",
             placement::weights(facts),
         ),
+        ability(
+            "bandwidth_allocation",
+            "steward --set stages.mba=on",
+            placement::allocation(facts),
+        ),
         ability("numa_balancing", "steward", placement::balancing(facts)),
         ability("numad", "steward", placement::numad(facts)),
     ]

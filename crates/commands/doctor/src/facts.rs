@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use egeria_machine::resctrl::{BandwidthAllocation, NoAllocation};
 use egeria_machine::{
     CALIBRATED, CpuId, KernelWeights, Machine, MachineError, NodeId, parse_cpu_list, read_text,
 };
@@ -24,6 +25,8 @@ pub struct Facts {
     pub described: Option<Result<Machine, String>>,
     /// The kernel's weights of nodes; `None` where it has none.
     pub weights: Option<KernelWeights>,
+    /// What the CPU allocates of memory bandwidth, or why it does not.
+    pub allocation: Result<BandwidthAllocation, NoAllocation>,
     /// The process number of numad, if it runs.
     pub numad: Option<u32>,
     /// The kernel shows nodes at all.
@@ -77,11 +80,13 @@ impl Facts {
         let allowed = |key: &str| list(&status, key);
         let filesystems = text("proc/filesystems").unwrap_or_default();
         let fuse_settings = text("etc/fuse.conf").unwrap_or_default();
+        let machine = Machine::from_sysfs(root)?;
         Ok(Facts {
             kernel: word("proc/sys/kernel/osrelease"),
-            machine: Machine::from_sysfs(root)?,
             described: described(root),
             weights: KernelWeights::read(root),
+            allocation: BandwidthAllocation::read(root, &machine),
+            machine,
             numad: process_called(root, "numad"),
             has_nodes: root.join("sys/devices/system/node/node0").exists(),
             allowed_cpus: allowed("Cpus_allowed_list:"),

@@ -1,5 +1,6 @@
 //! What placement rests on: the machine file, links, groups of nodes, weights, and others that move memory.
 
+use egeria_machine::resctrl::BandwidthUnit;
 use egeria_machine::{CALIBRATED, Group, GroupSource, NodeId, format_cpu_list};
 
 use crate::facts::Facts;
@@ -127,6 +128,33 @@ pub(crate) fn weights(facts: &Facts) -> Verdict {
             Some("egeria weights set".to_owned()),
         ),
     }
+}
+
+/// Whether programs that do not ask for admission can be bounded (MBA).
+pub(crate) fn allocation(facts: &Facts) -> Verdict {
+    let allocation = match &facts.allocation {
+        Ok(allocation) => allocation,
+        Err(why) => {
+            let fix = why.fix().map(str::to_owned);
+            return (State::Absent, why.to_string(), fix);
+        }
+    };
+    let unit = match allocation.unit {
+        BandwidthUnit::Percent => "%",
+        BandwidthUnit::MebibytesPerSecond => "MiB/s",
+        BandwidthUnit::EighthsOfGigabytes => "eighths of GB/s",
+    };
+    let scope = if allocation.is_per_thread {
+        ""
+    } else {
+        "; threads that share a core have the smaller bound"
+    };
+    works(format!(
+        "{} caches, {} groups, steps of {} {unit}{scope}; a steward uses it only if asked to, and it was never run on hardware with MBA",
+        allocation.domains.len(),
+        allocation.groups,
+        allocation.step
+    ))
 }
 
 /// Whether the kernel moves memory and threads as well.

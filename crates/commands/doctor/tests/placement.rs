@@ -239,3 +239,22 @@ fn one_node_needs_nothing() {
         assert_eq!((policy.state, &policy.fix), (wanted, &None), "{policy:?}");
     }
 }
+
+#[test]
+fn bandwidth_allocation_says_what_it_can_or_what_lacks() {
+    let machine = Machine::new();
+    std::fs::remove_dir_all(machine.0.path().join("sys/fs/resctrl")).unwrap();
+    let says = |state, words: &[&str]| machine.says(&root(), "bandwidth_allocation", state, words);
+    says(State::Absent, &["no resctrl"]);
+    machine.file("sys/fs/resctrl/.keep", "");
+    says(State::Absent, &["not mounted", "mount -t resctrl"]);
+    machine.file("sys/fs/resctrl/schemata", "    L3:0=7ff\n");
+    says(State::Absent, &["no bandwidth allocation"]);
+    let machine = Machine::new();
+    machine.says(
+        &root(),
+        "bandwidth_allocation",
+        State::Works,
+        &["2 caches, 8 groups, steps of 10 %", "share a core"],
+    );
+}

@@ -1,19 +1,18 @@
-//! The affinity journal: which masks were applied to threads, and the original ones. It is a file, so that it survives
+//! The journal: which masks were applied to threads, with the original ones, and which threads were put into a group with
+//! less bandwidth. It is a file, so that it survives
 //! its writer.
 //!
-//! A line is written before its mask is applied, so the file lists at least every applied mask. The file is locked
+//! A line is written before what it says is done, so the file lists at least everything that was done. The file is locked
 //! while its writer lives, and the lock ends with the process. So an unlocked file with lines was left by a steward
 //! that was killed, and its threads are restored first.
 
 use std::fs::{File, TryLockError};
-use std::io::{self, BufRead, BufReader, Seek, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use egeria_proc::masks::AppliedMask;
 use serde::{Deserialize, Serialize};
-
-use crate::restore;
 
 /// More lines than this are not a journal.
 const MAX_LINES: usize = 1 << 20;
@@ -44,20 +43,25 @@ struct Head {
     log: PathBuf,
 }
 
-/// The file, locked.
-#[derive(Debug)]
+/// The file, locked. Copies write into the same file.
+#[derive(Clone, Debug)]
 pub struct Journal {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
 }
 
 impl Journal {
-    /// Locks the file, and undoes what a killed steward left in it. Returns also how many threads were restored. `log`
-    /// is where this process writes its decisions; it is reported to a process that finds the journal in use.
+    /// Locks the file, lets `undo` undo what a killed steward left in it, and begins it. `undo` gets the lines that were
+    /// left, and writes lines of its own behind them; it returns how many threads it restored, as this does. `log` is
+    /// where this process writes its decisions.
     ///
     /// # Errors
     /// When its writer is still running, or the file cannot be opened, locked or written.
-    pub fn open(path: &Path, log: &Path) -> Result<(Journal, usize), JournalError> {
+    pub(crate) fn open_with(
+        path: &Path,
+        log: &Path,
+        undo: impl FnOnce(&[String], &dyn Fn(&str)) -> usize,
+    ) -> Result<(Journal, usize), JournalError> {
         let failed = |what| {
             let path = path.to_owned();
             move |error| JournalError::File { what, path, error }
@@ -76,14 +80,22 @@ impl Journal {
                 log: head.map_or_else(PathBuf::new, |head| head.log),
             });
         }
-        let left = read(&file).1;
-        let restored = restore::restore(&left, &left);
+        let (_, left) = read(&file);
+        // Behind the last line: this process may be killed as well.
+        let end = (&file).seek(SeekFrom::End(0));
+        end.map_err(failed("read"))?;
+        let restored = undo(&left, &|line| {
+            let _ = (&file).write_all(format!("{line}\n").as_bytes());
+        });
         let head = Head {
             steward: std::process::id(),
             log: log.to_owned(),
         };
         let path = path.to_owned();
-        let mut journal = Journal { file, path };
+        let journal = Journal {
+            file: Arc::new(file),
+            path,
+        };
         let begun = journal.begin(&head);
         begun.map_err(|error| JournalError::File {
             what: "write",
@@ -93,16 +105,16 @@ impl Journal {
         Ok((journal, restored))
     }
 
-    /// Records a mask that is about to be applied.
-    pub(crate) fn add(&mut self, mask: &AppliedMask) -> io::Result<()> {
-        write_line(&mut self.file, mask)
+    /// Records what is about to be done: a mask, or a change of a group.
+    pub(crate) fn add(&self, line: &impl Serialize) -> io::Result<()> {
+        write_line(&self.file, line)
     }
 
     /// Empties the file: no mask is applied.
-    fn begin(&mut self, head: &Head) -> io::Result<()> {
+    fn begin(&self, head: &Head) -> io::Result<()> {
         self.file.set_len(0)?;
-        self.file.rewind()?;
-        write_line(&mut self.file, head)
+        (&*self.file).rewind()?;
+        write_line(&self.file, head)
     }
 
     /// Removes the file: nothing is left to undo.
@@ -127,13 +139,14 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// One write per line: a kill leaves only whole lines.
-fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
+fn write_line(mut file: &File, line: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_string(line)?;
     text.push('\n');
     file.write_all(text.as_bytes())
 }
 
-fn read(file: &File) -> (Option<Head>, Vec<AppliedMask>) {
+/// The first line, and the others.
+fn read(file: &File) -> (Option<Head>, Vec<String>) {
     let mut lines = BufReader::new(file)
         .lines()
         .take(MAX_LINES)
@@ -141,8 +154,7 @@ fn read(file: &File) -> (Option<Head>, Vec<AppliedMask>) {
     let head = lines
         .next()
         .and_then(|line| serde_json::from_str(&line).ok());
-    let masks = lines.filter_map(|line| serde_json::from_str(&line).ok());
-    (head, masks.collect())
+    (head, lines.collect())
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {

@@ -112,7 +112,7 @@ impl ThreadAffinity {
     /// Journals, applies and verifies a mask.
     fn set(&mut self, mask: &AppliedMask) -> io::Result<()> {
         let thread = mask.thread;
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = &self.journal {
             // The next steward must know of it before it is applied.
             journal.add(mask)?;
         }

@@ -7,6 +7,7 @@ use egeria_machine::{Machine, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::asymsched::{MemoryStep, NodeMove};
+use crate::mba::MbaPlan;
 use crate::planner::{Decision, DelegationPlan, Limit, Relocate, RelocationStep};
 use crate::{ActionKind, Expectation, Move, Subject, asymsched};
 
@@ -30,6 +31,8 @@ pub enum Action {
     LiftLimit { node: NodeId },
     /// Which accesses are delegated from now on.
     SetDelegation { plan: DelegationPlan },
+    /// Which programs that do not ask for admission get a share of their bandwidth from now on.
+    SetMba { plan: MbaPlan },
     /// A file's data goes to another node, or is copied there.
     Relocate(RelocationStep),
 }
@@ -43,6 +46,7 @@ impl Action {
             Action::MigrateMemory(_) => ActionKind::MemoryMigration,
             Action::SetLimit(_) | Action::LiftLimit { .. } => ActionKind::AdmissionLimit,
             Action::SetDelegation { .. } => ActionKind::Delegation,
+            Action::SetMba { .. } => ActionKind::Mba,
             Action::Relocate(_) => ActionKind::Relocation,
         }
     }
@@ -63,6 +67,7 @@ impl Action {
             Action::SetLimit(limit) => Subject::Limit { node: limit.node },
             Action::LiftLimit { node } => Subject::Limit { node: *node },
             Action::SetDelegation { .. } => Subject::Delegation,
+            Action::SetMba { .. } => Subject::Mba,
             Action::Relocate(step) => Subject::File {
                 file: step.file,
                 to: match step.action {
@@ -94,6 +99,7 @@ impl fmt::Display for Action {
                 write!(formatter, "memory of node {}: no limit any more", node.0)
             }
             Action::SetDelegation { plan } => plan.fmt(formatter),
+            Action::SetMba { plan } => plan.fmt(formatter),
             Action::Relocate(step) => step.fmt(formatter),
         }
     }
@@ -178,8 +184,8 @@ impl ActionResult {
 }
 
 impl Decision {
-    /// What is to be done, in this order: threads, processes, their memory, limits, delegation, files. Limits and
-    /// delegation only as far as they are others than in the decision before.
+    /// What is to be done, in this order: threads, processes, their memory, limits, delegation, bounds, files. Limits,
+    /// delegation and bounds only as far as they are others than in the decision before.
     pub fn actions(&self, previous: &Decision) -> Vec<Action> {
         let mut actions: Vec<Action> = Vec::new();
         actions.extend(
@@ -212,6 +218,10 @@ impl Decision {
         if !self.delegation.is_like(&previous.delegation) {
             let plan = self.delegation;
             actions.push(Action::SetDelegation { plan });
+        }
+        if !self.mba.is_like(&previous.mba) {
+            let plan = self.mba.clone();
+            actions.push(Action::SetMba { plan });
         }
         actions.extend(self.relocations.iter().cloned().map(Action::Relocate));
         actions

@@ -18,17 +18,20 @@ pub enum ActionKind {
     AdmissionLimit,
     /// [`crate::Action::SetDelegation`].
     Delegation,
+    /// [`crate::Action::SetMba`].
+    Mba,
     /// [`crate::Action::Relocate`].
     Relocation,
 }
 
 impl ActionKind {
-    pub const ALL: [ActionKind; 6] = [
+    pub const ALL: [ActionKind; 7] = [
         ActionKind::ThreadMigration,
         ActionKind::ProcessMigration,
         ActionKind::MemoryMigration,
         ActionKind::AdmissionLimit,
         ActionKind::Delegation,
+        ActionKind::Mba,
         ActionKind::Relocation,
     ];
 }
@@ -41,6 +44,7 @@ impl fmt::Display for ActionKind {
             ActionKind::MemoryMigration => "migration of memory",
             ActionKind::AdmissionLimit => "admission limits",
             ActionKind::Delegation => "delegation",
+            ActionKind::Mba => "bandwidth allocation of the CPU",
             ActionKind::Relocation => "relocation of files",
         })
     }

@@ -25,6 +25,8 @@ pub enum Measure {
     PmBytesPerSecond,
     /// Bytes/s that go through the node's DRAM.
     DramBytesPerSecond,
+    /// Bytes/s that go through the node's memory of programs.
+    MemoryBytesPerSecond,
     /// Share of the bytes read of the file that are read on their own node, 0 to 1.
     FileLocalShare,
     /// Bytes/s read of the file.
@@ -47,6 +49,7 @@ impl Measure {
             | Measure::PathBandwidth
             | Measure::PmBytesPerSecond
             | Measure::DramBytesPerSecond
+            | Measure::MemoryBytesPerSecond
             | Measure::FileReadBytesPerSecond => format_bandwidth(value),
         }
     }
@@ -62,6 +65,7 @@ impl Measure {
             Measure::LocalAccesses => "of its accesses local",
             Measure::PmBytesPerSecond => "through the node's persistent memory",
             Measure::DramBytesPerSecond => "through the node's DRAM",
+            Measure::MemoryBytesPerSecond => "through the node's memory",
             Measure::FileLocalShare => "of the file's reads local",
             Measure::FileReadBytesPerSecond => "read of the file",
             Measure::FileShareOnNode => "of the file on the node",

@@ -17,10 +17,11 @@
 //! because they got less, because the planner measures these; and what a setting alone orders.
 
 use egeria_facts::{AccessWindow, Facts, FileFacts, ProcessAccesses, ProcessKey, ThreadFacts};
-use egeria_machine::{AccessKind, Machine, Medium, NodeId};
+use egeria_machine::{Machine, NodeId};
 
 use crate::asymsched::{MemoryAction, MemoryStep};
-use crate::media::dram_in_use;
+use crate::mba::MbaPlan;
+use crate::media::{dram_in_use, gives_bytes_s};
 use crate::pats::{self, Because};
 use crate::planner::{
     Decision, DelegatedBecause, DelegationPlan, Limit, Relocate, RelocationReason, RelocationStep,
@@ -58,6 +59,7 @@ impl Expectation {
             Action::SetLimit(limit) => of_limit(limit, basis),
             Action::LiftLimit { .. } => None,
             Action::SetDelegation { plan } => of_delegation(plan, basis),
+            Action::SetMba { plan } => of_mba(plan, basis),
             Action::Relocate(step) => of_relocation(step, basis),
         }
     }
@@ -243,21 +245,6 @@ fn of_crowd(basis: &Basis<'_>, node: NodeId, (from, to): (u32, u32)) -> Option<E
     ))
 }
 
-/// What this number of threads gets of a medium at most; `None` if its curve is not known.
-fn gives_bytes_s(medium: &Medium<'_>, write_share: f64, threads: u32) -> Option<f64> {
-    if threads == 0 || (medium.read.curve.is_empty() && medium.write.curve.is_empty()) {
-        return None;
-    }
-    let of = |kind: AccessKind| {
-        let alone_bytes_s = medium.side(kind).stream_bytes_s * f64::from(threads);
-        medium
-            .capacity_bytes_s(kind, false, threads)
-            .min(alone_bytes_s)
-    };
-    let per_byte = (1.0 - write_share) / of(AccessKind::Read) + write_share / of(AccessKind::Write);
-    Some(1.0 / per_byte).filter(|bytes_s| bytes_s.is_finite() && *bytes_s > 0.0)
-}
-
 fn of_delegation(plan: &DelegationPlan, basis: &Basis<'_>) -> Option<Expectation> {
     let DelegationPlan::On { because, .. } = plan else {
         return None;
@@ -291,6 +278,21 @@ fn of_delegation(plan: &DelegationPlan, basis: &Basis<'_>) -> Option<Expectation
         | DelegatedBecause::Long { .. }
         | DelegatedBecause::Rests { .. } => None,
     }
+}
+
+/// Bounds that begin; what changes later is not judged by itself.
+fn of_mba(plan: &MbaPlan, basis: &Basis<'_>) -> Option<Expectation> {
+    let MbaPlan::On { because, .. } = plan else {
+        return None;
+    };
+    let begins = matches!(basis.previous.mba, MbaPlan::Off { .. });
+    begins.then(|| {
+        Expectation::next(
+            Measure::MemoryBytesPerSecond,
+            because.traffic_bytes_s,
+            because.expected_bytes_s,
+        )
+    })
 }
 
 /// Times as long as a local read a read from another node takes.

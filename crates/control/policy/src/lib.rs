@@ -8,6 +8,7 @@
 //! * [`pats`]: not too many threads on persistent memory at once (PATS, Wang, Cao, Lu, Jiang, Dong).
 //! * [`asymsched`]: clusters of threads and their memory go where links carry most (AsymSched, Lepers, Quéma,
 //!   Fedorova). Its facts and plans are its own: accesses to memory, and whole nodes that move.
+//! * [`mba`]: programs that do not ask for admission get a share of their bandwidth where memory gives less to many.
 //! * [`planner`]: all of these and what is beyond them (delegation, data that moves) as one decision.
 //!
 //! A [`Plan`] says which threads go where ([`Move`], each with its [`Reason`]), which stay
@@ -31,6 +32,7 @@ mod expectation;
 mod expected;
 mod kept_process;
 mod kind_fate;
+pub mod mba;
 mod measured;
 mod measures;
 mod media;

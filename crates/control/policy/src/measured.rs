@@ -4,6 +4,8 @@ use egeria_facts::{Facts, FileFacts, Measured, ProcessAccesses};
 use egeria_machine::{Machine, NodeId};
 
 use crate::expected::total_bytes_s;
+use crate::mba::MbaPlan;
+use crate::media::of_programs;
 use crate::planner::{DelegatedBecause, DelegationPlan, Relocate};
 use crate::{Action, Expectation, Measure, measures};
 
@@ -40,6 +42,7 @@ impl Expectation {
                 Some(medium(action, facts)?.pm_bytes_s).filter(is_some_rate)
             }
             Measure::DramBytesPerSecond => medium(action, facts)?.dram_bytes_s.filter(is_some_rate),
+            Measure::MemoryBytesPerSecond => memory_bytes_s(action, machine, facts),
             Measure::FileLocalShare => measures::local_share_of_file(file(action, facts)?),
             Measure::FileReadBytesPerSecond => {
                 let read = measures::read_of(file(action, facts)?);
@@ -79,6 +82,20 @@ fn medium<'f>(action: &Action, facts: &'f Facts) -> Option<&'f Measured> {
         _ => return None,
     };
     measures::medium(facts, node).map(|medium| &medium.measured)
+}
+
+/// Traffic of the memory that bounds are about.
+fn memory_bytes_s(action: &Action, machine: &Machine, facts: &Facts) -> Option<f64> {
+    let Action::SetMba {
+        plan: MbaPlan::On { because, .. },
+    } = action
+    else {
+        return None;
+    };
+    let (kind, _) = of_programs(machine, machine.index_of(because.node)?)?;
+    let mut memories = facts.memories.iter();
+    let traffic = memories.find(|each| each.node == because.node && each.kind == kind)?;
+    Some(traffic.read_bytes_s + traffic.written_bytes_s).filter(is_some_rate)
 }
 
 fn file<'f>(action: &Action, facts: &'f Facts) -> Option<&'f FileFacts> {

@@ -1,7 +1,7 @@
 //! How fast the memory is that holds a node's files, as far as the machine says.
 
 use egeria_facts::{Facts, MAX_COUNTER, Measured};
-use egeria_machine::{Machine, MemoryKind, NEARLY_ALL, Node};
+use egeria_machine::{AccessKind, Machine, Medium, Memory, MemoryKind, NEARLY_ALL, Node};
 
 /// DRAM that moves less than this share of what persistent memory moves is idle: even where slow accesses hold it up to
 /// the utmost it keeps more (PATS Fig. 1: a twentieth of what it can).
@@ -41,6 +41,29 @@ pub(crate) fn bears(machine: &Machine, index: usize, write_share: f64) -> Option
     } else {
         of(medium.read.curve)
     }
+}
+
+/// What this number of threads gets of a medium at most; `None` if its curve is not known.
+pub(crate) fn gives_bytes_s(medium: &Medium<'_>, write_share: f64, threads: u32) -> Option<f64> {
+    if threads == 0 || (medium.read.curve.is_empty() && medium.write.curve.is_empty()) {
+        return None;
+    }
+    let of = |kind: AccessKind| {
+        let alone_bytes_s = medium.side(kind).stream_bytes_s * f64::from(threads);
+        medium
+            .capacity_bytes_s(kind, false, threads)
+            .min(alone_bytes_s)
+    };
+    let per_byte = (1.0 - write_share) / of(AccessKind::Read) + write_share / of(AccessKind::Write);
+    Some(1.0 / per_byte).filter(|bytes_s| bytes_s.is_finite() && *bytes_s > 0.0)
+}
+
+/// The volatile memory of a node that programs use, as declared.
+pub(crate) fn of_programs(machine: &Machine, index: usize) -> Option<(MemoryKind, Medium<'_>)> {
+    let node = machine.nodes.get(index)?;
+    let mut memories = node.hardware.memories.iter();
+    let memory = memories.find(|memory| memory.kind != MemoryKind::Persistent)?;
+    Some((memory.kind, Memory::medium(memory)))
 }
 
 /// The kind of memory that a node's pool lies on.

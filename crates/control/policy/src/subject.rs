@@ -29,6 +29,8 @@ pub enum Subject {
         node: NodeId,
     },
     Delegation,
+    /// Bounds of programs that do not ask.
+    Mba,
     /// A file's data on a node.
     File {
         file: FileKey,
@@ -49,6 +51,7 @@ impl fmt::Display for Subject {
                 write!(formatter, "limit of the memory of node {}", node.0)
             }
             Subject::Delegation => formatter.write_str("delegation"),
+            Subject::Mba => formatter.write_str("bounds of programs' bandwidth"),
             Subject::File { file, to } => {
                 write!(formatter, "relocation of {file} to node {}", to.0)
             }

@@ -16,6 +16,7 @@ mod equations;
 mod falling_curves;
 mod feedback;
 mod judging;
+mod mba;
 #[path = "common/memory.rs"]
 mod memory;
 mod paper;

@@ -12,6 +12,7 @@ use egeria_actuators::GatherProgress;
 use egeria_facts::{MemoryTraffic, ThreadKey};
 use egeria_machine::NodeId;
 use egeria_policy::KeptProcess;
+use egeria_policy::mba::UnboundBecause;
 use egeria_policy::planner::{Resting, Settings, Unavailable};
 use egeria_policy::{Action, ActionRecord, ActionResult, Kept, Move};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub enum Record {
         /// Stages of the policy that are off because there is no actuator for what they order.
         #[serde(default)]
         unavailable: Vec<Unavailable>,
+        /// The same in words, each with what it needs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        off: Vec<String>,
         settings: Box<Settings>,
         /// ns of machine time.
         window_ns: u64,
@@ -97,6 +101,9 @@ pub struct WindowRecord {
     /// Short-lived processes by parent, and what comes of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindLine>,
+    /// Why programs that use a memory with too many threads are not bounded (MBA).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unbound: Option<UnboundBecause>,
     /// Memory on its way to its threads that went on in this window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arriving: Vec<ArrivingLine>,
@@ -376,6 +383,7 @@ mod tests {
             emulated: false,
             policy: "full".to_owned(),
             unavailable: Vec::new(),
+            off: Vec::new(),
             settings: Box::default(),
             window_ns: 1,
             time_unix_ns: 1,

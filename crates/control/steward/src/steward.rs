@@ -13,6 +13,7 @@ use egeria_actuators::{Departures, GatherProgress, Journal, MemoryMigration, Thr
 use egeria_facts::{Facts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
+use egeria_policy::mba::UnboundBecause;
 use egeria_policy::planner::{Place, System};
 use egeria_policy::{Action, KeptBecause};
 use egeria_proc::LiveSource;
@@ -30,7 +31,7 @@ use crate::pace::{self, Pace};
 use crate::place;
 use crate::pulse::Pulse;
 use crate::seen;
-use crate::summary::{MAX_WINDOWS, NodeRates, Summary, WindowSummary};
+use crate::summary::{NodeRates, Summary, WindowSummary};
 use crate::target::Target;
 
 const MIN_WINDOW_NS: u64 = 1_000_000;
@@ -150,6 +151,8 @@ struct Work {
     kept_processes: KeptProcesses,
     /// Short-lived processes of the last window.
     known_kinds: KnownKinds,
+    /// Why programs that overload a memory were not bounded in the last window.
+    unbound: Option<UnboundBecause>,
     summary: Arc<Mutex<Summary>>,
     pulse: Pulse,
 }
@@ -190,9 +193,11 @@ impl Work {
         let (mut source, accesses, files) = (source.facts, source.accesses, source.files);
         let machine = &options.machine;
         let mut sources = Vec::new();
-        if options.settings.nthread.stages.pm && !machine.is_emulated() {
+        let stages = &options.settings.stages;
+        if (options.settings.nthread.stages.pm || stages.mba) && !machine.is_emulated() {
             source = memories::counted(source, machine, (&mut sources, &mut unseen));
         }
+        let bounds = target.bounds(&options, source.members(), &journal);
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
         if let Some(accesses) = accesses {
@@ -203,6 +208,9 @@ impl Work {
         }
         let mut of_data = target.actuators(&options);
         of_data.extend(of_files);
+        let no_bounds = bounds
+            .map(|bounds| of_data.extend(bounds.map(|bounds| Box::new(bounds) as _)))
+            .err();
         let mut kinds = affinity.kinds().to_vec();
         kinds.extend(memory.iter().flat_map(Actuator::kinds));
         kinds.extend(of_data.iter().flat_map(|actuator| actuator.kinds()));
@@ -212,7 +220,9 @@ impl Work {
         let control = ControlLoop::new(machine, policy.make(), settings.clone(), &kinds);
         let unavailable = control.unavailable();
         let off = unavailable.iter();
-        let off: Vec<String> = off.map(|off| target.why_off(off, &options)).collect();
+        let off: Vec<String> = off
+            .map(|off| target.why_off(off, &options, no_bounds.as_deref()))
+            .collect();
         let acting = settings.without(unavailable);
         let idle = |name: &String| acting.check_acts(name, Place::Live).err();
         if let Some(setting) = options.given.iter().find_map(idle) {
@@ -234,6 +244,7 @@ impl Work {
             emulated: machine.is_emulated(),
             policy: options.policy.clone(),
             unavailable: unavailable.to_vec(),
+            off: summary.unavailable.clone(),
             settings: Box::new(options.settings.clone()),
             window_ns: options.window_ns,
             time_unix_ns: unix_ns(),
@@ -258,6 +269,7 @@ impl Work {
             kept: HashMap::new(),
             kept_processes: KeptProcesses::default(),
             known_kinds: KnownKinds::default(),
+            unbound: None,
             summary: Arc::new(Mutex::new(summary)),
             pulse: Pulse::new(Instant::now()),
         })
@@ -360,10 +372,13 @@ impl Work {
         let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && is_idle;
         let machine = self.control.machine();
         let kinds = KindLine::of_window(machine, &facts, Some(&turn.decision));
+        let unbound = turn.decision.mba.unmet();
         let are_news = [
             self.kept_processes.is_news(&turn.decision.placement.kept),
             self.known_kinds.is_news(&kinds),
+            unbound.is_some() != self.unbound.is_some(),
         ];
+        self.unbound = unbound;
         if !is_quiet || are_news.contains(&true) || !self.arriving().is_empty() {
             let record = WindowRecord {
                 kinds,
@@ -427,11 +442,7 @@ impl Work {
             }
             moves += 1;
             *self.moved.entry(step.thread).or_default() += 1;
-            let name = step.reason.name();
-            match summary.reasons.iter_mut().find(|(known, _)| known == name) {
-                Some((_, count)) => *count += 1,
-                None => summary.reasons.push((name.to_owned(), 1)),
-            }
+            summary.count_reason(step.reason.name());
         }
         for kept in turn
             .into_iter()
@@ -471,9 +482,6 @@ impl Work {
         summary.moves += moves;
         summary.moved_threads = self.moved.len() as u64;
         summary.max_moves_per_thread = self.moved.values().copied().max().unwrap_or(0);
-        if summary.series.len() >= MAX_WINDOWS {
-            summary.series.remove(0);
-        }
         let plan = turn.map(|turn| turn.decision.threads.clone());
         let nodes = seen::nodes(self.control.machine(), window, &plan.unwrap_or_default());
         let rates = nodes.iter().map(|node| NodeRates {
@@ -482,7 +490,7 @@ impl Work {
             written_bytes_s: node.written_bytes_s,
             cpu_share: node.cpu_share,
         });
-        summary.series.push(WindowSummary {
+        summary.add_window(WindowSummary {
             start_ns: window.start_ns,
             duration_ns: window.duration_ns,
             moves: u32::try_from(moves).unwrap_or(u32::MAX),
@@ -501,6 +509,7 @@ impl Work {
             time_unix_ns: unix_ns(),
             resting: turn.decision.resting.clone(),
             kept_processes,
+            unbound: self.unbound,
             arriving: (self.arriving().iter())
                 .map(|progress| ArrivingLine::new(progress.clone()))
                 .collect(),
@@ -539,9 +548,9 @@ impl Work {
         if let Some(trace) = self.trace.take() {
             let _ = trace.finish();
         }
-        let restored = self.affinity.undo() as u64;
-        // Each actuator undoes its changes.
+        // Each actuator undoes its changes; the last removes the journal.
         self.of_data.clear();
+        let restored = self.affinity.undo() as u64;
         let mut summary = lock(&self.summary).clone();
         summary.restored = restored;
         summary.no_moves_because = self.no_moves_because(&summary);
@@ -565,33 +574,17 @@ impl Work {
         if !migrates || summary.moves > 0 || summary.process_moves > 0 {
             return None;
         }
-        let window_ms = self.options.window_ns / 1_000_000;
-        let host_ms = (window_ms as f64 * self.source.dilation()).round();
-        let shares = || {
-            summary
-                .series
-                .iter()
-                .filter_map(|window| window.local_share)
-        };
-        let often = self.kept.values().max_by_key(|(count, _)| *count);
-        Some(if summary.windows < 2 {
-            format!(
+        if summary.windows < 2 {
+            let window_ms = self.options.window_ns / 1_000_000;
+            let host_ms = (window_ms as f64 * self.source.dilation()).round();
+            return Some(format!(
                 "it ended before a second window was over ({window_ms} ms of the machine's time, {host_ms} ms here); choose a shorter --window"
-            )
-        } else if let Some(words) = self.kept_processes.first() {
-            words.to_owned()
-        } else if let Some(because) = &self.placement {
-            because.clone()
-        } else if shares().next().is_none() {
-            "no thread of the volume read or wrote".to_owned()
-        } else if let Some((_, words)) = often {
-            format!("most often, of a thread that stayed: {words}")
-        } else {
-            let share = shares().sum::<f64>() / shares().count() as f64;
-            format!(
-                "{:.0} % of the bytes were local, and no node was contended",
-                share * 100.0
-            )
-        })
+            ));
+        }
+        let of_threads = self.kept.values().max_by_key(|(count, _)| *count);
+        Some(summary.no_moves_because(
+            self.kept_processes.first().or(self.placement.as_deref()),
+            of_threads.map(|(_, words)| &**words),
+        ))
     }
 }

@@ -1,6 +1,7 @@
 //! What a steward did, for reports.
 
 use egeria_machine::NodeId;
+use egeria_policy::mba::MbaPlan;
 use egeria_policy::planner::{Balance, DelegationPlan};
 use egeria_policy::{Action, ActionRecord};
 use serde::Serialize;
@@ -88,6 +89,44 @@ pub struct ActionCount {
 }
 
 impl Summary {
+    /// One more migration of a thread.
+    pub(crate) fn count_reason(&mut self, name: &str) {
+        match self.reasons.iter_mut().find(|(known, _)| known == name) {
+            Some((_, count)) => *count += 1,
+            None => self.reasons.push((name.to_owned(), 1)),
+        }
+    }
+
+    /// One more window; the oldest is forgotten if there are too many.
+    pub(crate) fn add_window(&mut self, window: WindowSummary) {
+        if self.series.len() >= MAX_WINDOWS {
+            self.series.remove(0);
+        }
+        self.series.push(window);
+    }
+
+    /// Why no thread was migrated: what is said of a whole process, else what is said most often of threads.
+    pub(crate) fn no_moves_because(
+        &self,
+        of_process: Option<&str>,
+        of_threads: Option<&str>,
+    ) -> String {
+        let shares = || self.series.iter().filter_map(|window| window.local_share);
+        if let Some(words) = of_process {
+            words.to_owned()
+        } else if shares().next().is_none() {
+            "no thread of the volume read or wrote".to_owned()
+        } else if let Some(words) = of_threads {
+            format!("most often, of a thread that stayed: {words}")
+        } else {
+            let share = shares().sum::<f64>() / shares().count() as f64;
+            format!(
+                "{:.0} % of the bytes were local, and no node was contended",
+                share * 100.0
+            )
+        }
+    }
+
     /// One more action.
     pub(crate) fn count_action(&mut self, record: &ActionRecord) {
         let (action, reason) = (kind(&record.action), reason(&record.action));
@@ -133,6 +172,10 @@ fn reason(action: &Action) -> String {
         Action::SetDelegation { plan } => match plan {
             DelegationPlan::Off { because } => kind(because),
             DelegationPlan::On { because, .. } => kind(because),
+        },
+        Action::SetMba { plan } => match plan {
+            MbaPlan::Off { because } => kind(because),
+            MbaPlan::On { .. } => "crowded".to_owned(),
         },
         Action::Relocate(step) => kind(&step.why),
     }

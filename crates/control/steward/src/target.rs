@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egeria_actuators::{
-    AccessDelegation, AdmissionLimits, Departures, FileRelocation, JoinedVolumes, MemoryMigration,
-    VolumeActuators,
+    AccessDelegation, AdmissionLimits, BandwidthAllocation, Departures, FileRelocation,
+    JoinedVolumes, Journal, MemoryMigration, VolumeActuators,
 };
 use egeria_bpf::FileCounter;
 use egeria_engine::Volume;
@@ -18,10 +18,10 @@ use egeria_policy::ActionKind;
 use egeria_policy::control::Actuator;
 use egeria_policy::pats::Controller;
 use egeria_policy::planner::{Stage, Unavailable};
-use egeria_proc::LiveSource;
 use egeria_proc::file_systems::FileSystems;
 use egeria_proc::migration_times::MigrationTimes;
 use egeria_proc::processes::ProcessSource;
+use egeria_proc::{LiveSource, Membership};
 use egeria_session::SessionSource;
 use uuid::Uuid;
 
@@ -156,12 +156,46 @@ impl Target {
         actuators
     }
 
+    /// What bounds programs that do not ask, if the policy does that.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) fn bounds(
+        &self,
+        options: &StewardOptions,
+        members: Arc<dyn Membership>,
+        journal: &Journal,
+    ) -> std::result::Result<Option<BandwidthAllocation>, String> {
+        if !options.settings.stages.mba {
+            return Ok(None);
+        }
+        if let Target::Volume(_) = self {
+            return Err(
+                "it bounds programs, which a steward of processes does (--pid, --cgroup or --all)"
+                    .to_owned(),
+            );
+        }
+        let (root, machine) = (Path::new("/"), &options.machine);
+        let name = "processes";
+        let bounds = BandwidthAllocation::begin(root, machine, name, members, journal.clone());
+        // It was asked for by name.
+        let bounds = bounds.inspect_err(|why| tracing::warn!("programs are not bounded: {why}"));
+        bounds.map(Some)
+    }
+
     /// A stage that is off, and what would have it.
-    pub(crate) fn why_off(&self, off: &Unavailable, options: &StewardOptions) -> String {
+    /// `no_bounds` says why programs cannot be bounded.
+    pub(crate) fn why_off(
+        &self,
+        off: &Unavailable,
+        options: &StewardOptions,
+        no_bounds: Option<&str>,
+    ) -> String {
         let machine = &options.machine;
         let has_one_node = machine.nodes.len() == 1;
         let why = match (self, off.stage) {
             (_, Stage::Threads) => "nothing moves threads here",
+            (_, Stage::Mba) => no_bounds.unwrap_or("nothing bounds programs here"),
             (Target::Volume(_), Stage::Clusters) => {
                 "it moves whole processes, which a steward of processes does (--pid, --cgroup or --all)"
             }

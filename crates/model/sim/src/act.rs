@@ -6,6 +6,7 @@ use egeria_machine::costs::Pattern;
 use egeria_machine::{AccessKind, NodeId};
 use egeria_policy::asymsched::{MAX_DYNAMIC_BYTES, MemoryAction, MemoryStep, TierMove};
 use egeria_policy::control::Actuator;
+use egeria_policy::mba::MbaPlan;
 use egeria_policy::planner::{DelegationPlan, Relocate, RelocationStep};
 use egeria_policy::{Action, ActionKind, ActionOutcome};
 
@@ -112,6 +113,10 @@ impl Actuator for ModelActuator<'_> {
                     self.report_once("delegation".to_owned(), plan.to_string());
                 }
             }
+            Action::SetMba { plan } => {
+                self.bound(plan);
+                self.steps.push(plan.to_string());
+            }
             Action::Relocate(step) => {
                 self.acts.relocate(self.model, self.state, step);
                 self.steps.push(step.to_string());
@@ -141,6 +146,24 @@ impl ModelActuator<'_> {
                 to,
                 why: why.to_owned(),
             });
+        }
+    }
+
+    /// Lets only these groups of threads have only these shares.
+    fn bound(&mut self, plan: &MbaPlan) {
+        self.state.bounds.clear();
+        let MbaPlan::On {
+            processes, shares, ..
+        } = plan
+        else {
+            return;
+        };
+        for group in processes.iter().filter_map(|process| group_index(*process)) {
+            for each in shares {
+                if let Some(node) = self.model.machine.index_of(each.node) {
+                    self.state.bounds.insert((group, node), each.share);
+                }
+            }
         }
     }
 
@@ -315,6 +338,7 @@ impl Acts {
                 working_set_bytes: 0.0,
                 delegates_reads: false,
                 delegates_writes: false,
+                bound: 1.0,
                 takes_turns: false,
             }
         };

@@ -8,7 +8,7 @@ use egeria_facts::{
     AccessWindow, MAX_REGIONS, MigrationCost, NodeAccesses, ProcessAccesses, ProcessKey,
     RegionAccesses,
 };
-use egeria_facts::{Facts, FileFacts, MediumFacts};
+use egeria_facts::{Facts, FileFacts, MediumFacts, MemoryTraffic, TrafficOrigin};
 use egeria_facts::{FileKey, FileUse, NodeFacts, ThreadFacts, Window};
 use egeria_machine::{AccessKind, LINE_BYTES, MemoryKind};
 use egeria_policy::pats::Tally;
@@ -46,22 +46,49 @@ impl Span {
     }
 }
 
-/// The facts of a window in which so much passed.
+/// The facts of a window in which so much passed. The traffic of memories is among them if hardware `counts` it.
 pub(crate) fn facts(
     model: &Model,
     state: &State,
     passed: &Passed,
     span: &Span,
     migrated: &Migrated,
+    counts: bool,
 ) -> Facts {
     Facts {
         window: window(model, state, span),
         accesses: accesses(model, state, span, migrated),
         media: media(model, state, passed, span),
         files: files(model, state),
-        memories: Vec::new(),
         kinds: Vec::new(),
+        memories: if counts {
+            memories(model, passed, span)
+        } else {
+            Vec::new()
+        },
     }
+}
+
+/// Traffic of all memories.
+fn memories(model: &Model, passed: &Passed, span: &Span) -> Vec<MemoryTraffic> {
+    let places = model.costs.places.iter().enumerate();
+    let traffic = places.map(|(index, place)| MemoryTraffic {
+        node: model.machine.nodes[place.node].id,
+        kind: place.memory.kind,
+        read_bytes_s: passed.read_bytes[index] / span.seconds(),
+        written_bytes_s: passed.written_bytes[index] / span.seconds(),
+        origin: TrafficOrigin::MemoryController,
+    });
+    let mut all: Vec<MemoryTraffic> = Vec::new();
+    for each in traffic {
+        if !all
+            .iter()
+            .any(|other| (other.node, other.kind) == (each.node, each.kind))
+        {
+            all.push(each);
+        }
+    }
+    all
 }
 
 /// A file as policies know it.
@@ -289,7 +316,9 @@ fn media(model: &Model, state: &State, passed: &Passed, span: &Span) -> Vec<Medi
     let medium = |place: usize| {
         let mut tally = Tally::default();
         let mut demand = 0;
-        for thread in &state.threads {
+        // Threads of memory that is no file ask for no admission.
+        let asks = |thread: &&Thread| state.files[thread.file].medium == MediumKind::Storage;
+        for thread in state.threads.iter().filter(asks) {
             let moved = thread.read_bytes[place] + thread.written_bytes[place];
             if moved <= 0.0 {
                 continue;

@@ -115,8 +115,17 @@ impl FactSource for Run<'_> {
         }
         let (span, sum) = self.window();
         let is_last = span.begin_s + self.window_s() >= self.workload.seconds;
-        let facts =
-            (!is_last).then(|| facts(&self.model, &self.state, &sum, &span, &self.acts.migrated));
+        let facts = (!is_last).then(|| {
+            let counts = self.options.planner.stages.mba;
+            facts(
+                &self.model,
+                &self.state,
+                &sum,
+                &span,
+                &self.acts.migrated,
+                counts,
+            )
+        });
         self.state.begin_window();
         Ok(facts)
     }

@@ -98,6 +98,8 @@ pub(crate) struct State {
     pub(crate) allowed: CpuSet,
     /// CPUs of each node, for threads that their owner bound.
     pub(crate) cpus: Vec<CpuSet>,
+    /// The share of their requests that the CPU lets threads of a group make on a node (MBA).
+    pub(crate) bounds: HashMap<(usize, usize), f64>,
 }
 
 impl State {
@@ -112,6 +114,7 @@ impl State {
             allocation,
             allowed: all.copied().collect(),
             cpus,
+            bounds: HashMap::new(),
         };
         let mut crowd = vec![0; model.node_count()];
         let mut made: HashMap<&str, Range<usize>> = HashMap::new();
@@ -227,11 +230,18 @@ impl State {
                 working_set_bytes: sets[thread.node],
                 delegates_reads: is_striped && bytes >= thresholds.min_read_bytes,
                 delegates_writes: is_striped && bytes >= thresholds.min_write_bytes,
+                bound: self.bound_of(thread),
                 takes_turns: is_storage && bytes > thresholds.bypass_bytes,
             }
         };
         let demands = running.iter().map(demand).collect();
         (running, demands)
+    }
+
+    /// The share of its requests that the CPU lets a thread make.
+    fn bound_of(&self, thread: &Thread) -> f64 {
+        let bound = self.bounds.get(&(thread.group, thread.node));
+        bound.copied().unwrap_or(1.0)
     }
 
     /// Share of what a thread writes that goes to each memory.

@@ -1,9 +1,10 @@
 //! Each setting changes what comes of some run with the stages that it says it acts with.
 
 use crate::common::*;
+use crate::falling_curves;
 use crate::memories::{lopsided, over_two};
 use crate::tiers;
-use egeria_machine::{Machine, NodeId};
+use egeria_machine::{Machine, MemoryKind, NodeId};
 use egeria_policy::planner::{Place, Settings, System};
 use egeria_sim::workload::MediumKind;
 use egeria_sim::{Allocation, Options, Outcome, Workload};
@@ -101,6 +102,14 @@ fn scenes() -> Vec<Scene> {
         set: &[("asymsched.budget", "0.9")],
         ..apart(1e9, 1, 8_000_000_000, System::Asymsched)
     };
+    // Memory that gives less to many, used without asking by many, then by few.
+    let mut unasked = falling_curves::writers(20);
+    (unasked.seconds, unasked.warm_up_seconds) = (30.0, 1.0);
+    unasked.files[0].medium = MediumKind::Memory;
+    let mut few = unasked.threads[0].phases[0];
+    few.think_ns = 1e6;
+    unasked.threads[0].phases[0].seconds = Some(10.0);
+    unasked.threads[0].phases.push(few);
     let declared = &[
         ("dimm_read_bytes_s", "3e8"),
         ("dimm_write_bytes_s", "1e8"),
@@ -185,6 +194,12 @@ fn scenes() -> Vec<Scene> {
             workload: tiers::changing(),
             system: System::All,
             set: &[],
+        },
+        Scene {
+            machine: falling_curves::machine(MemoryKind::Dram, true),
+            workload: unasked,
+            system: System::Off,
+            set: &[("stages.mba", "on")],
         },
         // Those that take longest.
         scene("odin-8s", workload_of(hot, 40.0), System::All, &[]),

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use egeria_engine::Volume;
-use egeria_machine::{CpuId, Machine};
+use egeria_machine::Machine;
+use egeria_machine::resctrl::{RESCTRL, nodes_of_cache};
 
-const RESCTRL: &str = "/sys/fs/resctrl";
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// The source of the counts.
@@ -35,7 +35,7 @@ impl DramCounters {
         if volume.emulation().is_configured() {
             return DramCounters::Emulation;
         }
-        match Monitoring::found(machine, Path::new(RESCTRL), Path::new(CPUS)) {
+        match Monitoring::found(machine, &Path::new("/").join(RESCTRL), Path::new(CPUS)) {
             Some(monitoring) => DramCounters::Monitoring(monitoring),
             None => DramCounters::Nobody,
         }
@@ -93,7 +93,8 @@ impl Monitoring {
         for entry in fs::read_dir(resctrl.join("mon_data")).ok()?.flatten() {
             let name = entry.file_name();
             let id = name.to_str()?.strip_prefix("mon_L3_")?.parse::<u32>();
-            let node = node_of_cache(machine, cpus, id.ok()?)?;
+            let nodes = nodes_of_cache(machine, cpus, id.ok()?);
+            let node = machine.index_of(*nodes.first()?)?;
             let directory = entry.path();
             bytes_in(&directory.join("mbm_local_bytes"))?;
             domains.push(Domain { directory, node });
@@ -129,21 +130,10 @@ fn bytes_in(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The node of the CPUs that share this last-level cache.
-fn node_of_cache(machine: &Machine, cpus: &Path, id: u32) -> Option<usize> {
-    let is_behind = |cpu: &CpuId| {
-        let path = cpus.join(format!("cpu{}/cache/index3/id", cpu.0));
-        bytes_in(&path) == Some(id.into())
-    };
-    let nodes = machine.nodes.iter();
-    let mut with_cache = nodes
-        .enumerate()
-        .filter(|(_, node)| node.cpus.iter().any(is_behind));
-    with_cache.next().map(|(position, _)| position)
-}
-
 #[cfg(test)]
 mod tests {
+    use egeria_machine::CpuId;
+
     use super::*;
 
     /// Two nodes of one CPU each, with the caches 7 and 9.

@@ -28,6 +28,16 @@ impl Machine {
             machine.file(&format!("{directory}/meminfo"), &meminfo);
         }
         machine.file("sys/devices/system/cpu/online", "0-3\n");
+        machine.file("sys/fs/resctrl/schemata", "    MB:0=100;1=100\n");
+        for (name, text) in [
+            ("min_bandwidth", "10\n"),
+            ("bandwidth_gran", "10\n"),
+            ("num_closids", "8\n"),
+            ("delay_linear", "1\n"),
+            ("thread_throttle_mode", "max\n"),
+        ] {
+            machine.file(&format!("sys/fs/resctrl/info/MB/{name}"), text);
+        }
         machine.file("sys/kernel/btf/vmlinux", "");
         machine.file(
             "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",

@@ -97,6 +97,7 @@ const SOME_DELEGATION: Needs = (
     |all| all.stages.delegation && !all.delegation.always,
     "stages.delegation and delegation.always=off",
 );
+const MBA: Needs = (|all| all.stages.mba, "stages.mba");
 const BUDGET: Needs = (
     |all| all.stages.budget && all.moves(),
     "stages.budget and something that moves",
@@ -128,13 +129,14 @@ const fn in_model(name: &'static str, needs: Needs) -> Acts {
 
 /// All settings. Live, every thread asks for admission by the engine's own rule (256 bytes), files have their own stripes, and
 /// neither volumes nor the page cache keep copies of files.
-const ALL: [Acts; 73] = [
+const ALL: [Acts; 75] = [
     acts("stages.together", NOTHING),
     acts("stages.clusters", NOTHING),
     acts("stages.bandwidth", THREADS),
     acts("stages.relocation", NOTHING),
     acts("stages.limits", NOTHING),
     acts("stages.delegation", NOTHING),
+    acts("stages.mba", NOTHING),
     acts("stages.budget", MOVES),
     acts("stages.feedback", ANY_STAGE),
     acts("nthread.remote", NOTHING),
@@ -200,6 +202,7 @@ const ALL: [Acts; 73] = [
         ..acts("relocation.replicas", RELOCATION)
     },
     acts("relocation.rest_windows", RELOCATION),
+    acts("mba.rest_windows", MBA),
     acts("budget.share", BUDGET),
     acts("budget.thread_move_ns", BUDGET),
     acts("feedback.rest_windows", FEEDBACK),
@@ -210,7 +213,7 @@ const ALL: [Acts; 73] = [
 impl Settings {
     /// Whether any stage decides something.
     fn decides(&self) -> bool {
-        self.moves() || self.stages.limits || self.stages.delegation
+        self.moves() || self.stages.limits || self.stages.delegation || self.stages.mba
     }
 
     /// Whether anything may move.
@@ -278,7 +281,11 @@ mod tests {
     #[test]
     fn all_settings_of_all_act_and_none_of_off() {
         let mut all = Settings::default();
-        for (name, value) in [("pats.controller", "learned"), ("dimm_read_bytes_s", "1e9")] {
+        for (name, value) in [
+            ("pats.controller", "learned"),
+            ("dimm_read_bytes_s", "1e9"),
+            ("stages.mba", "on"),
+        ] {
             all.set(name, value).unwrap();
         }
         for acts in &ALL {

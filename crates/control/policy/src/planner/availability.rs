@@ -24,16 +24,19 @@ pub enum Stage {
     Limits,
     /// Delegation (OdinFS).
     Delegation,
+    /// Bounds of programs that do not ask (ours).
+    Mba,
 }
 
 impl Stage {
-    const ALL: [Stage; 6] = [
+    const ALL: [Stage; 7] = [
         Stage::Together,
         Stage::Clusters,
         Stage::Threads,
         Stage::Relocation,
         Stage::Limits,
         Stage::Delegation,
+        Stage::Mba,
     ];
 
     fn is_on(self, settings: &Settings) -> bool {
@@ -44,6 +47,7 @@ impl Stage {
             Stage::Relocation => settings.stages.relocation,
             Stage::Limits => settings.stages.limits,
             Stage::Delegation => settings.stages.delegation,
+            Stage::Mba => settings.stages.mba,
         }
     }
 
@@ -60,6 +64,7 @@ impl Stage {
             Stage::Relocation => vec![ActionKind::Relocation],
             Stage::Limits => vec![ActionKind::AdmissionLimit],
             Stage::Delegation => vec![ActionKind::Delegation],
+            Stage::Mba => vec![ActionKind::Mba],
         }
     }
 
@@ -71,6 +76,7 @@ impl Stage {
             Stage::Relocation => settings.stages.relocation = false,
             Stage::Limits => settings.stages.limits = false,
             Stage::Delegation => settings.stages.delegation = false,
+            Stage::Mba => settings.stages.mba = false,
         }
     }
 }
@@ -84,6 +90,7 @@ impl fmt::Display for Stage {
             Stage::Relocation => "relocation of files",
             Stage::Limits => "admission limits (PATS)",
             Stage::Delegation => "delegation (OdinFS)",
+            Stage::Mba => "bandwidth allocation (MBA)",
         })
     }
 }

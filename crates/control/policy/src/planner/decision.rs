@@ -5,6 +5,7 @@ use egeria_machine::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::availability::Unavailable;
+use crate::mba::MbaPlan;
 use crate::{Expectation, Plan, Subject, asymsched, pats};
 
 /// Everything that should be done about one window, each step with its reason. Every step can be written as one line.
@@ -21,6 +22,9 @@ pub struct Decision {
     pub limits: Vec<Limit>,
     /// Which accesses are delegated.
     pub delegation: DelegationPlan,
+    /// Which programs that do not ask for admission are bounded.
+    #[serde(default)]
+    pub mba: MbaPlan,
     /// Which files go where, the most worthwhile first; each file at most once.
     pub relocations: Vec<RelocationStep>,
     /// Stages that the settings ask for, and that are off because no actuator takes their actions.
@@ -57,6 +61,7 @@ impl Decision {
             delegation: DelegationPlan::Off {
                 because: DirectBecause::Stage,
             },
+            mba: MbaPlan::default(),
             relocations: Vec::new(),
             unavailable: Vec::new(),
             resting: Vec::new(),

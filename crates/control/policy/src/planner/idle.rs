@@ -4,6 +4,7 @@ use egeria_machine::{Machine, format_bandwidth};
 
 use super::decision::{Decision, DelegationPlan};
 use super::settings::Settings;
+use crate::mba::MbaPlan;
 use crate::{Kept, nthread};
 
 impl Decision {
@@ -30,6 +31,9 @@ impl Decision {
         }
         if stages.delegation && matches!(self.delegation, DelegationPlan::Off { .. }) {
             lines.push(self.delegation.to_string());
+        }
+        if stages.mba && matches!(self.mba, MbaPlan::Off { .. }) {
+            lines.push(self.mba.to_string());
         }
         if stages.relocation && self.relocations.is_empty() {
             lines.push("no file moves: none is read so much that a copy is repaid".to_owned());

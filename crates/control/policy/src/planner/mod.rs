@@ -9,6 +9,7 @@
 //!   relocation    hot data that is read moves or is copied where that is repaid (ours)            relocation
 //!   limits        PATS: how many threads at persistent memory                                     limits.rs
 //!   delegation    OdinFS; no limit is below the delegates                                         delegation.rs
+//!   mba           programs that do not ask, where a memory has too many threads    (ours)         bounds.rs
 //!   budget        what all of it costs, in one account per process                                ledger.rs
 //!   feedback      what brought too little is undone, or not done again      (ours)                experiments
 //! ```
@@ -18,6 +19,7 @@
 
 mod acts;
 mod availability;
+mod bounds;
 mod decision;
 mod delegation;
 mod display;
@@ -58,7 +60,7 @@ use limits::{Limiters, admit_delegates};
 use owners::Owners;
 use relocation::Relocations;
 
-use crate::{ActionKind, ActionResult, Plan, media, together};
+use crate::{ActionKind, ActionResult, Plan, mba, media, together};
 
 /// Decides one window after the other. Its state: displaced threads, processes with memory that follows, limits,
 /// copies under way, budgets spent, experiments. It uses no clock and no I/O: the same facts in the same order give the
@@ -77,6 +79,7 @@ pub struct Planner {
     limits: Limiters,
     delegates: Delegates,
     relocations: Relocations,
+    mba: mba::State,
     experiments: Experiments,
     /// Stages that the settings ask for, but whose actions have no actuator.
     unavailable: Vec<Unavailable>,
@@ -96,6 +99,7 @@ impl Planner {
             limits: Limiters::default(),
             delegates: Delegates::default(),
             relocations: Relocations::default(),
+            mba: mba::State::default(),
             experiments: Experiments::default(),
             unavailable: Vec::new(),
         }
@@ -175,6 +179,7 @@ impl Planner {
             );
         }
         admit_delegates(&mut limits, &mut delegation, &self.settings.delegation);
+        let mba = self.bound(machine, facts, &limits);
         if !self.experiments.is_for_one_window() {
             self.threads = Some(threads.clone());
         }
@@ -184,6 +189,7 @@ impl Planner {
             placement,
             limits,
             delegation,
+            mba,
             relocations,
             unavailable: self.unavailable.clone(),
             resting: self.experiments.setbacks.end_window(),

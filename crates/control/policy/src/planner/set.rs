@@ -12,13 +12,14 @@ const PART: &str = "a number from 0.001 to 1";
 const RATE: &str = "bytes per second, 0 to 1e15";
 const WINDOWS: &str = "windows, a whole number from 1 to 100000";
 
-const STAGES: [Entry<Stages>; 8] = [
+const STAGES: [Entry<Stages>; 9] = [
     entry!([together], SWITCH, on_or_off, switch),
     entry!([clusters], SWITCH, on_or_off, switch),
     entry!([bandwidth], SWITCH, on_or_off, switch),
     entry!([relocation], SWITCH, on_or_off, switch),
     entry!([limits], SWITCH, on_or_off, switch),
     entry!([delegation], SWITCH, on_or_off, switch),
+    entry!([mba], SWITCH, on_or_off, switch),
     entry!([budget], SWITCH, on_or_off, switch),
     entry!([feedback], SWITCH, on_or_off, switch),
 ];
@@ -94,7 +95,7 @@ by_name!(Relocation, RELOCATION);
 by_name!(Budget, BUDGET);
 
 /// What names begin with.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "stages.…",
     "nthread.…",
     "pats.…",
@@ -103,6 +104,7 @@ const PARTS: [&str; 10] = [
     "limits.…",
     "delegation.…",
     "relocation.…",
+    "mba.…",
     "budget.…",
     "feedback.…",
 ];
@@ -123,6 +125,7 @@ impl Settings {
         add("limits", &mut Limits::names());
         add("delegation", &mut Delegation::names());
         add("relocation", &mut Relocation::names());
+        add("mba", &mut crate::mba::Settings::names());
         add("budget", &mut Budget::names());
         add("feedback", &mut Feedback::names());
         all
@@ -142,6 +145,7 @@ impl Settings {
         add("limits", &mut self.limits.values());
         add("delegation", &mut self.delegation.values());
         add("relocation", &mut self.relocation.values());
+        add("mba", &mut self.mba.values());
         add("budget", &mut self.budget.values());
         add("feedback", &mut self.feedback.values());
         all
@@ -163,6 +167,7 @@ impl Settings {
             "limits" => self.limits.set(own, value),
             "delegation" => self.delegation.set(own, value),
             "relocation" => self.relocation.set(own, value),
+            "mba" => self.mba.set(own, value),
             "budget" => self.budget.set(own, value),
             "feedback" => self.feedback.set(own, value),
             _ => Err(SettingError::unknown(name, &PARTS)),

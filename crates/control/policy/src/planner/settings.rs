@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::nthread::Configuration;
-use crate::{asymsched, nthread, pats, together};
+use crate::{asymsched, mba, nthread, pats, together};
 
 /// The planner's own stages, each on or off. NThread's (targets, contention for persistent memory and CPUs, sharing)
 /// are switched in [`nthread::Settings::stages`].
@@ -23,6 +23,9 @@ pub struct Stages {
     pub limits: bool,
     /// Long accesses are delegated (OdinFS).
     pub delegation: bool,
+    /// Programs that do not ask for admission get a share of their bandwidth where a memory has too many threads (ours;
+    /// off, also in `all`: the CPU slows programs down for others).
+    pub mba: bool,
     /// All moves are paid from one budget (ours; off: only AsymSched has its own).
     pub budget: bool,
     /// An action that brought less than half of what was expected is not repeated for a while (ours).
@@ -46,6 +49,8 @@ pub struct Settings {
     pub limits: Limits,
     pub delegation: Delegation,
     pub relocation: Relocation,
+    /// When programs that do not ask are bounded.
+    pub mba: mba::Settings,
     /// The budget of all moves.
     pub budget: Budget,
     /// Actions that brought too little.
@@ -64,12 +69,13 @@ impl Settings {
             limits: Limits::default(),
             delegation: Delegation::default(),
             relocation: Relocation::default(),
+            mba: mba::Settings::default(),
             budget: Budget::default(),
             feedback: Feedback::default(),
         }
     }
 
-    /// Every stage is on; limits and delegation are set where they are expected to help.
+    /// Every stage is on but `mba`, which is to be asked for; limits and delegation are set where they are expected to help.
     pub fn everything() -> Settings {
         let mut settings = Settings {
             stages: Stages {
@@ -79,6 +85,7 @@ impl Settings {
                 relocation: true,
                 limits: true,
                 delegation: true,
+                mba: false,
                 budget: true,
                 feedback: true,
             },

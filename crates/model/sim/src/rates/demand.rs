@@ -41,6 +41,8 @@ pub(crate) struct Demand {
     pub(crate) delegates_writes: bool,
     /// Its accesses of persistent memory wait for their turn.
     pub(crate) takes_turns: bool,
+    /// Requests that it makes in the time of as many without a bound, above 0 and at most 1: the CPU delays them (MBA).
+    pub(crate) bound: f64,
 }
 
 impl Demand {
@@ -368,7 +370,10 @@ impl Operation {
         if demand.at_once {
             self.pass_each_other();
         }
-        self.busy_ns += self.at_memory_ns;
+        // Delays pass on the core, and not at a memory.
+        let direct = self.at.iter().filter(|at| !at.is_delegated());
+        let unwaited_ns: f64 = direct.map(|at| at.unwaited_ns).sum();
+        self.busy_ns += self.at_memory_ns + unwaited_ns * (1.0 / demand.bound - 1.0);
         let core = model.core_resource(demand.home);
         self.uses(core, self.busy_ns / NS_PER_S);
         if let Some(lock) = demand.lock {

@@ -93,6 +93,11 @@ impl Setbacks {
         self.resting_on(&Subject::Limit { node }).is_some()
     }
 
+    /// Whether programs that do not ask are not bounded now.
+    pub(in crate::planner) fn keep_unbounded(&self) -> bool {
+        self.resting_on(&Subject::Mba).is_some()
+    }
+
     /// All actions that are not repeated now, except migrations of threads: the plan has their reasons. The window is
     /// over then.
     pub(in crate::planner) fn end_window(&mut self) -> Vec<Resting> {

@@ -63,7 +63,12 @@ fn heading(document: &Document) -> String {
             head.machine
         ));
     }
-    for each in &head.unavailable {
+    if head.off.is_empty() {
+        for each in &head.unavailable {
+            text.push_str(&format!("Note: {each}.\n"));
+        }
+    }
+    for each in &head.off {
         text.push_str(&format!("Note: {each}.\n"));
     }
     if let Some(older) = &document.older_part {
@@ -248,6 +253,9 @@ fn summary(summary: &Summary) -> String {
     }
     for line in &summary.kinds {
         text.push_str(&format!("{}.\n", capital(&line.sentence)));
+    }
+    if let Some(why) = &summary.unbound {
+        text.push_str(&format!("Programs are not bounded: {why}.\n"));
     }
     for resting in &summary.resting {
         text.push_str(&format!("{}.\n", capital(&resting.to_string())));

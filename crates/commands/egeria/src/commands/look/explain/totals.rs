@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use egeria_facts::ProcessKey;
 use egeria_facts::ThreadKey;
 use egeria_machine::NodeId;
+use egeria_policy::mba::UnboundBecause;
 use egeria_policy::planner::Resting;
 use egeria_policy::{Contention, KeptBecause, Reason};
 use egeria_steward::{ActionLine, ArrivingLine, KeptLine, KindLine, ThreadRecord, WindowRecord};
@@ -45,6 +46,8 @@ pub(crate) struct Summary {
     pub(crate) kept_processes: Vec<KeptLine>,
     /// Short-lived processes by parent, of the last window that had some.
     pub(crate) kinds: Vec<KindLine>,
+    /// Why programs that use a memory with too many threads are not bounded.
+    pub(crate) unbound: Option<UnboundBecause>,
     /// Memory that goes or went to its threads, by process.
     pub(crate) arriving: Vec<ArrivingLine>,
 }
@@ -166,6 +169,7 @@ pub(crate) struct Totals {
     resting: Vec<Resting>,
     kept_processes: Vec<KeptLine>,
     kinds: Vec<KindLine>,
+    unbound: Option<UnboundBecause>,
     arriving: BTreeMap<ProcessKey, ArrivingLine>,
 }
 
@@ -205,6 +209,7 @@ impl Totals {
         if !decision.kinds.is_empty() {
             self.kinds.clone_from(&decision.kinds);
         }
+        self.unbound = decision.unbound;
         for line in &decision.arriving {
             self.arriving.insert(line.progress.process, line.clone());
         }
@@ -312,6 +317,7 @@ impl Totals {
             resting: self.resting.clone(),
             kept_processes: self.kept_processes.clone(),
             kinds: self.kinds.clone(),
+            unbound: self.unbound,
             arriving: self.arriving.values().cloned().collect(),
             displaced: displaced
                 // One that the log does not name may well be at work.
