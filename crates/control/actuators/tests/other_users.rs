@@ -155,7 +155,7 @@ fn the_next_start_undoes_what_a_killed_steward_did() {
         match Journal::open(&left.path().join("journal"), left.path()) {
             Ok((_, restored)) => break restored,
             // A program that another test starts has the journal's lock until it runs.
-            Err(error) if begun.elapsed() > Duration::from_secs(10) => panic!("{error}"),
+            Err(error) if begun.elapsed() > Duration::from_secs(60) => panic!("{error}"),
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     };

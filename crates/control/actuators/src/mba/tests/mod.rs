@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use egeria_facts::{Facts, ProcessKey, ThreadKey, Window};
 use egeria_machine::resctrl::{BandwidthAllocation as Allocation, BandwidthDomain, BandwidthUnit};
@@ -82,7 +83,15 @@ impl Machinery {
     /// A new steward; it undoes what one before it left.
     fn start(&mut self) {
         let (path, log) = (self.journal(), self.folder.path().join("log"));
-        let (journal, _) = Journal::open_on(&self.fake, &path, &log).unwrap();
+        let begun = Instant::now();
+        let journal = loop {
+            match Journal::open_on(&self.fake, &path, &log) {
+                Ok((journal, _)) => break journal,
+                // A program that another test starts has the journal's lock until it runs.
+                Err(error) if begun.elapsed() > Duration::from_secs(60) => panic!("{error}"),
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
         let domain = |cache| BandwidthDomain {
             cache,
             nodes: vec![NodeId(cache as u16)],
