@@ -42,7 +42,7 @@ struct Machinery {
     home: BTreeMap<u32, Place>,
     /// The values that another gave our group, if it did.
     taken: Option<String>,
-    /// Threads that were between two groups when a steward was killed, and where they belonged then.
+    /// Threads that may have been on their way to their monitoring groups when a steward was killed, and these.
     half_way: BTreeMap<u32, Place>,
 }
 
@@ -122,7 +122,8 @@ impl Machinery {
     fn kill(&mut self) {
         for (id, thread) in &self.fake.state().threads {
             let home = &self.home[id];
-            if thread.place == Place::default() && *home != thread.place {
+            let is_there = thread.place == Place::default() || thread.place == *home;
+            if is_there && *home != Place::default() {
                 self.half_way.insert(*id, home.clone());
             }
         }
