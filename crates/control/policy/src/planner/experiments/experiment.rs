@@ -64,9 +64,6 @@ impl<T> Experiment<T> {
         swing: &Swing,
         min_speed: f64,
     ) -> Option<Judged> {
-        if self.still_windows == 0 {
-            return None;
-        }
         let before = self.before.like(progress).cloned();
         let speed = self.judge(progress)?;
         self.doubtful_ln.push(speed.ln());
