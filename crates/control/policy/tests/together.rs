@@ -291,6 +291,28 @@ fn threads_that_do_not_stay_are_placed_ever_more_rarely() {
     assert!(pauses[1..].is_sorted() && pauses[1] >= 10, "{placed_in:?}");
 }
 
+/// Memory comes to a free thread, and the scheduler moves the thread away during that: it is brought back once, bound.
+#[test]
+fn threads_are_brought_back_to_memory_on_its_way() {
+    let mut machine = plain(3);
+    // Node 0 has memory alone, so no thread can go to it.
+    machine.nodes[0].cpus.clear();
+    let mut planner = planner(&machine);
+    let mut plans = Vec::new();
+    for (number, node) in [2, 1, 1, 1].into_iter().enumerate() {
+        let resident_mb = [1000 - 100 * number as u64, 0, 100 * number as u64];
+        let each = process(&machine, 1, &[On(node, 1, &[1e8, 0.0, 0.0])], &resident_mb);
+        let facts = facts(&machine, number as u64, vec![each]);
+        plans.push(planner.decide(&machine, &facts).placement);
+    }
+    assert_eq!(copies(&plans[0]), [(1, 0, 2, 1000)]);
+    assert_eq!(ends(&plans[1].moves), [(1, 1, 2)]);
+    assert_eq!(plans[1].decision, Decision::ThreadsBack);
+    // Its owner keeps it away: the order is void, and memory comes to where the thread is.
+    assert_eq!(ends(&plans[2].moves), []);
+    assert_eq!(copies(&plans[3]).last().map(|copy| copy.2), Some(1));
+}
+
 /// Programs that get less done after a placement go back to where they were.
 #[test]
 fn a_placement_that_brought_a_loss_is_taken_back() {

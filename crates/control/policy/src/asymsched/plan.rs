@@ -106,6 +106,8 @@ pub enum Decision {
     Tiers,
     /// Programs got less done since the last placement, so it is taken back (stage `together`).
     TakenBack,
+    /// Threads that left the node that their memory is on its way to go back there (stage `together`).
+    ThreadsBack,
     /// A better placement would take one process over its budget (Step 4), so no thread moves.
     OverBudget {
         /// The process whose budget it is.
@@ -249,7 +251,10 @@ impl PlacementPlan {
     pub(crate) fn is_of_together(&self) -> bool {
         matches!(
             self.decision,
-            Decision::Together { .. } | Decision::Tiers | Decision::TakenBack
+            Decision::Together { .. }
+                | Decision::Tiers
+                | Decision::TakenBack
+                | Decision::ThreadsBack
         )
     }
 
@@ -468,6 +473,8 @@ impl fmt::Display for Decision {
             ),
             Decision::TakenBack => formatter
                 .write_str("the last placement is taken back: programs got less done since"),
+            Decision::ThreadsBack => formatter
+                .write_str("threads go back to the node that their memory is on its way to"),
             Decision::Together {
                 remote_now,
                 remote_then,

@@ -65,6 +65,11 @@ impl Orders {
         if self.judge(basis, &scene, &mut plan) {
             return plan;
         }
+        plan.moves = self.bring_back(basis);
+        if !plan.moves.is_empty() {
+            plan.decision = Decision::ThreadsBack;
+            return plan;
+        }
         let is_on_trial = self.trial.is_some();
         let held: Vec<bool> = scene
             .programs

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use egeria_facts::{ProcessAccesses, ProcessKey};
+use egeria_facts::{NodeAccesses, ProcessAccesses, ProcessKey};
 use egeria_machine::NodeId;
 
 use super::basis::Basis;
 use super::memory::SMALL_BYTES;
 use super::tiers::Tiers;
 use super::trial::Trial;
+use crate::asymsched::NodeMove;
 
 /// Memory has arrived when no more than one part in this number is left of what was ordered.
 const DONE: u64 = 50;
@@ -64,6 +65,8 @@ struct Order {
     nodes: Vec<NodeId>,
     /// Windows in which they ran elsewhere.
     elsewhere_windows: u32,
+    /// Whether they were brought back after that: it is tried once.
+    were_brought_back: bool,
     still_windows: u32,
     /// Windows for which it is not placed again after memory arrived.
     rest_windows: u32,
@@ -124,6 +127,7 @@ impl Orders {
             advance_ns,
             nodes,
             elsewhere_windows: 0,
+            were_brought_back: false,
             still_windows: 0,
             rest_windows,
             whole_rest_windows: rest_windows,
@@ -148,6 +152,7 @@ impl Orders {
             advance_ns,
             nodes: Vec::new(),
             elsewhere_windows: 0,
+            were_brought_back: false,
             still_windows: 0,
             rest_windows,
             whole_rest_windows: rest_windows,
@@ -175,6 +180,38 @@ impl Orders {
             is_own: false,
         };
         self.before.entry(process).or_insert(first).since_windows = 0;
+    }
+
+    /// Threads that the scheduler moved away from the node that their memory is on its way to, as moves back: else
+    /// the memory would arrive where no thread is.
+    pub(super) fn bring_back(&mut self, basis: &Basis<'_>) -> Vec<NodeMove> {
+        let mut moves = Vec::new();
+        for facts in &basis.window.processes {
+            let process = facts.process;
+            let order = self.by_process.get_mut(&process);
+            let Some(order) = order.filter(|order| order.elsewhere_windows > 0) else {
+                continue;
+            };
+            let [to] = order.nodes[..] else { continue };
+            if order.copies.is_empty() || order.were_brought_back {
+                continue;
+            }
+            let away = facts.nodes.iter();
+            let away = away.filter(|each| each.threads > 0 && each.node != to);
+            let away: Vec<&NodeAccesses> = away.collect();
+            if away.iter().any(|each| each.pinned) {
+                continue;
+            }
+            (order.were_brought_back, order.elsewhere_windows) = (true, 0);
+            moves.extend(away.into_iter().map(|each| NodeMove {
+                process,
+                threads: each.threads,
+                from: each.node,
+                to,
+                resident_bytes: 0,
+            }));
+        }
+        moves
     }
 
     /// A placement was taken back: its processes rest longer.
