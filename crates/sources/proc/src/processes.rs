@@ -15,13 +15,14 @@ use crate::kinds::Kinds;
 use crate::live::{LiveSource, Membership};
 use crate::masks::SharedMasks;
 use crate::nodes::CpuTimes;
-use crate::scope::Scope;
+use crate::scope::{Parents, Scope};
 use crate::task::{self, CpuUse};
 
 /// The watched processes: those in scope.
 pub struct ProcessSource {
     machine: Machine,
     members: Arc<InScope>,
+    parents: Parents,
     masks: SharedMasks,
     /// By process and thread.
     known: BTreeMap<(u32, u32), Known>,
@@ -165,6 +166,7 @@ impl ProcessSource {
         let mut source = ProcessSource {
             machine,
             members: Arc::new(InScope { scope, reach }),
+            parents: Parents::default(),
             masks: SharedMasks::default(),
             known: BTreeMap::new(),
             kinds: Kinds::default(),
@@ -247,12 +249,11 @@ impl ProcessSource {
         kinds
     }
 
-    fn processes_in_scope(&self) -> Vec<u32> {
+    fn processes_in_scope(&mut self) -> Vec<u32> {
         let own = std::process::id();
-        let mut processes = task::processes();
-        processes.retain(|process| *process != own);
-        self.members.scope.retain(&mut processes);
-        processes
+        let mut processes = task::listed();
+        processes.retain(|listed| listed.number != own);
+        self.parents.in_scope(&self.members.scope, &processes)
     }
 
     /// The threads of a process. Listing them takes as long as all other work. So while the known ones live and there

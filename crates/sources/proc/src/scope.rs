@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use egeria_facts::ProcessKey;
 
+use crate::task::Listed;
 use crate::{living, task};
 
 /// Where the hierarchy of control groups (version 2) is mounted: alone, or next to that of version 1.
@@ -27,17 +28,6 @@ impl Scope {
     /// Whether a process is among them.
     pub fn holds(&self, process_id: u32) -> bool {
         self.holds_by(process_id, task::parent)
-    }
-
-    /// Keeps only the processes in scope; each parent is looked up once.
-    pub fn retain(&self, processes: &mut Vec<u32>) {
-        let mut parents = HashMap::new();
-        let mut parent = |process| {
-            *parents
-                .entry(process)
-                .or_insert_with(|| task::parent(process))
-        };
-        processes.retain(|process| self.holds_by(*process, &mut parent));
     }
 
     fn holds_by(&self, process_id: u32, parent: impl FnMut(u32) -> Option<u32>) -> bool {
@@ -65,6 +55,32 @@ impl Scope {
             }
             Scope::ControlGroup(path) => control_group(Path::new(path)).is_some(),
         }
+    }
+}
+
+/// Parents of processes, so that not each look reads those of all processes of the machine.
+#[derive(Debug, Default)]
+pub(crate) struct Parents {
+    /// By process: the inode of its directory in /proc, which another process of the same number does not have, and its
+    /// parent when it was first met. One whose parent ended since then is found in no tree, as the parent is not.
+    known: HashMap<u32, (u64, Option<u32>)>,
+}
+
+impl Parents {
+    /// Those of all processes that are in scope.
+    pub(crate) fn in_scope(&mut self, scope: &Scope, processes: &[Listed]) -> Vec<u32> {
+        let inodes = processes.iter().map(|listed| (listed.number, listed.inode));
+        let inodes: HashMap<u32, u64> = inodes.collect();
+        let known = &mut self.known;
+        known.retain(|process, (inode, _)| inodes.get(process) == Some(inode));
+        let mut parent = |process| {
+            let inode = inodes.get(&process).copied().unwrap_or(0);
+            let of = || (inode, task::parent(process));
+            known.entry(process).or_insert_with(of).1
+        };
+        let all = processes.iter().map(|listed| listed.number);
+        all.filter(|process| scope.holds_by(*process, &mut parent))
+            .collect()
     }
 }
 
@@ -158,12 +174,33 @@ mod tests {
         let began = task::began(parent).unwrap();
         let both = trees(&[(u32::MAX, 1), (parent, began)]);
         assert!(both.holds(own) && both.is_there());
-        let mut processes = vec![own, parent, 1, u32::MAX];
-        both.retain(&mut processes);
+        let listed = [own, parent, 1, u32::MAX].map(|number| Listed { number, inode: 1 });
+        let processes = Parents::default().in_scope(&both, &listed);
         assert_eq!(processes[..2], [own, parent]);
         assert!(!processes[2..].contains(&u32::MAX));
         assert!(!trees(&[(u32::MAX, 1)]).holds(own));
         assert!(!trees(&[]).holds(own));
+    }
+
+    #[test]
+    fn parents_are_known_until_the_number_is_reused() {
+        let own = std::process::id();
+        let parent = task::parent(own).unwrap();
+        let tree = trees(&[(parent, task::began(parent).unwrap())]);
+        let mut parents = Parents::default();
+        let mut is_in = |inode| {
+            let listed = [Listed { number: own, inode }];
+            !parents.in_scope(&tree, &listed).is_empty()
+        };
+        assert!(is_in(7));
+        // What is known is taken for the same process alone.
+        parents.known.insert(own, (7, Some(1)));
+        let mut is_in = |inode| {
+            let listed = [Listed { number: own, inode }];
+            !parents.in_scope(&tree, &listed).is_empty()
+        };
+        assert!(!is_in(7));
+        assert!(is_in(8));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::DirEntryExt;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -242,6 +243,18 @@ pub fn processes() -> Vec<u32> {
     numbers_in("/proc")
 }
 
+/// A process, and the inode of its directory: another process of the same number has another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listed {
+    pub number: u32,
+    pub inode: u64,
+}
+
+/// All processes that the kernel shows.
+pub fn listed() -> Vec<Listed> {
+    listed_in("/proc").collect()
+}
+
 /// The CPU that a thread runs on or ran on last; `None` when it is gone.
 pub fn last_cpu(process_id: u32, thread_id: u32) -> Option<CpuId> {
     StatLine::of_thread(process_id, thread_id)?.last_cpu()
@@ -253,13 +266,16 @@ pub fn threads(process_id: u32) -> Vec<u32> {
 }
 
 fn numbers_in(directory: &str) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(directory) else {
-        return Vec::new();
-    };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    names
-        .filter_map(|name| name.to_str()?.parse().ok())
-        .collect()
+    listed_in(directory).map(|listed| listed.number).collect()
+}
+
+fn listed_in(directory: &str) -> impl Iterator<Item = Listed> {
+    let entries = std::fs::read_dir(directory).into_iter();
+    entries.flatten().flatten().filter_map(|entry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let inode = entry.ino();
+        Some(Listed { number, inode })
+    })
 }
 
 /// A thread's CPU time, from a file kept open: one read per look.

@@ -247,7 +247,7 @@ fn in_cache(
         found: NodeBytes::default(),
     };
     pages.sampled = look.stride > 1;
-    if let Err(error) = look.divide(&all) {
+    if let Err(error) = look.divide(&all, cached) {
         pages.problem = Some(format!("the kernel does not tell nodes: {error}"));
     }
     if look.counter.is_cut() {
@@ -297,9 +297,9 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Leaves out parts of which nothing is cached, and locates the pages of the others.
-    fn divide(&mut self, range: &Range<u64>) -> io::Result<()> {
-        if self.counter.count(range)?.0 == 0 {
+    /// Leaves out parts of which nothing is cached, and locates the pages of the others. `cached` pages are in the range.
+    fn divide(&mut self, range: &Range<u64>, cached: u64) -> io::Result<()> {
+        if cached == 0 {
             return Ok(());
         }
         let length = range.end - range.start;
@@ -315,7 +315,9 @@ impl Look<'_> {
         let mut start = range.start;
         while start < range.end {
             let end = range.end.min(start.saturating_add(part));
-            self.divide(&(start..end))?;
+            let part = start..end;
+            let cached = self.counter.count(&part)?.0;
+            self.divide(&part, cached)?;
             start = end;
         }
         Ok(())
@@ -342,12 +344,19 @@ impl Look<'_> {
         }
         let length = (range.end - range.start) as usize;
         let mapping = Mapping::new(self.file, range.start, length)?;
-        let cached = mapping.cached()?;
         let first_group = range.start / self.page_bytes / GROUP_PAGES;
-        let chosen = |page: usize| is_chosen(first_group + page as u64 / GROUP_PAGES, stride);
-        let cached = cached.iter().enumerate();
-        let pages = cached.filter(|(page, cached)| **cached && chosen(*page));
-        let pages: Vec<usize> = pages.map(|(page, _)| page).collect();
+        let groups = 0..(range.end - range.start).div_ceil(GROUP_PAGES * self.page_bytes);
+        let chosen: Vec<u64> = groups
+            .filter(|group| is_chosen(first_group + group, stride))
+            .collect();
+        let mut pages = Vec::new();
+        // Neighbours are asked about at once.
+        for run in chosen.chunk_by(|one, next| one + 1 == *next) {
+            let first = (run[0] * GROUP_PAGES) as usize;
+            let run = first..first + run.len() * GROUP_PAGES as usize;
+            let cached = mapping.cached_of(run)?.into_iter().enumerate();
+            pages.extend(cached.filter_map(|(page, cached)| cached.then_some(first + page)));
+        }
         if pages.is_empty() {
             return Ok(());
         }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use egeria_bpf::{Counts, FileCounter, FileUse};
 use egeria_facts::{FactSource, Facts, FileKey, MAX_COUNTER, Measured, MediumFacts};
@@ -16,6 +17,7 @@ use egeria_proc::masks::SharedMasks;
 use egeria_proc::{LiveSource, Membership};
 
 use crate::NodeBytes;
+use crate::cpu_time;
 use crate::files::credit::{self, Lies, Used, Users, moved};
 use crate::files::file::{self, Locator};
 use crate::files::found_files::{FoundFile, FoundFiles, identity_of, link_of};
@@ -29,6 +31,11 @@ use crate::room;
 const MAX_FILES_OF_ALL: usize = 64;
 /// Pages located in one window, of all files: some milliseconds.
 const MAX_PAGES: u64 = 1 << 13;
+
+/// Share of a CPU for finding out where files lie that are known already.
+const AGAIN_SHARE: f64 = 0.0005;
+/// Windows after which they are looked at again at the latest, so that moves of their pages are seen.
+const AGAIN_WINDOWS: u32 = 4;
 
 /// Counts what threads read and write of files.
 pub trait FileCounts: Send {
@@ -72,6 +79,9 @@ struct Place {
     found: FoundFile,
     bytes: u64,
     by_node: NodeBytes,
+    /// CPU time of the look, and windows since then.
+    took: Duration,
+    since_windows: u32,
 }
 
 impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
@@ -161,7 +171,7 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
             let moved = uses.iter().map(|each| moved(&each.counted));
             (std::cmp::Reverse(moved.fold(0, u64::saturating_add)), *file)
         });
-        self.find(&by_file);
+        self.find(&by_file, duration_ns);
         let machine = self.inner.machine();
         for (file, uses) in &by_file {
             if let Some(place) = self.places.get(file) {
@@ -189,17 +199,32 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
     }
 
     /// Looks where the files used most are; others are where they were last, if they were looked at.
-    fn find(&mut self, by_file: &[(FileKey, Vec<Used>)]) {
+    fn find(&mut self, by_file: &[(FileKey, Vec<Used>)], duration_ns: u64) {
         let mut before = std::mem::take(&mut self.places);
+        let all_ns = before.values().map(|place| place.took.as_nanos() as f64);
+        let again_windows = all_ns.sum::<f64>() / (AGAIN_SHARE * duration_ns.max(1) as f64);
+        let again_windows = (again_windows.ceil() as u32).clamp(1, AGAIN_WINDOWS);
         let mut locator = Locator::for_many(MAX_PAGES).ok();
         for (index, (file, uses)) in by_file.iter().enumerate() {
-            let locator = locator.as_mut().filter(|_| index < MAX_FILES_OF_ALL);
+            let known = before.remove(file).map(|mut place| {
+                place.since_windows += 1;
+                place
+            });
+            let is_due = known
+                .as_ref()
+                .is_none_or(|place| place.since_windows >= again_windows);
+            let locator = locator
+                .as_mut()
+                .filter(|_| is_due && index < MAX_FILES_OF_ALL);
             let found = locator.and_then(|locator| {
+                let begin = cpu_time::of_thread();
                 let mut tried = uses.iter().filter(|each| each.is_there).take(4);
                 let of_one = tried.find_map(|each| look(&each.counted, locator));
-                of_one.or_else(|| look_for(&uses.first()?.counted, locator))
+                let mut place = of_one.or_else(|| look_for(&uses.first()?.counted, locator))?;
+                place.took = cpu_time::of_thread().saturating_sub(begin);
+                Some(place)
             });
-            if let Some(place) = found.or_else(|| before.remove(file)) {
+            if let Some(place) = found.or(known) {
                 self.places.insert(*file, place);
             }
         }
@@ -261,6 +286,8 @@ fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
         found,
         bytes: pages.size_bytes,
         by_node,
+        took: Duration::ZERO,
+        since_windows: 0,
     })
 }
 

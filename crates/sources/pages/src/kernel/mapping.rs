@@ -6,6 +6,7 @@
 //! that cannot be excluded.
 
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use egeria_machine::NodeId;
@@ -57,12 +58,21 @@ impl Mapping {
     /// # Errors
     /// When the kernel has no memory.
     pub(crate) fn cached(&self) -> io::Result<Vec<bool>> {
-        let mut pages = vec![0_u8; self.length.div_ceil(self.page_bytes)];
+        self.cached_of(0..self.length.div_ceil(self.page_bytes))
+    }
+
+    /// Which pages of a range are cached; there is none after the end of the mapping.
+    ///
+    /// # Errors
+    /// When the kernel has no memory.
+    pub(crate) fn cached_of(&self, range: Range<usize>) -> io::Result<Vec<bool>> {
+        let end = range.end.min(self.length.div_ceil(self.page_bytes));
+        let mut pages = vec![0_u8; end.saturating_sub(range.start)];
         // SAFETY: the range is mapped by this object, and there is a byte for each of its pages.
         let status = unsafe {
             libc::mincore(
-                self.start as *mut libc::c_void,
-                self.length,
+                (self.start + range.start.min(end) * self.page_bytes) as *mut libc::c_void,
+                pages.len() * self.page_bytes,
                 pages.as_mut_ptr(),
             )
         };
