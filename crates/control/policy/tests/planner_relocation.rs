@@ -123,6 +123,31 @@ fn without_figures_files_follow_bound_readers_by_distance() {
     assert_eq!(steps_of_bound_readers(1, &[0]), []);
 }
 
+/// Bound readers of two nodes share a file that is too much for its node: the part that goes to the other fits what both
+/// memories give.
+#[test]
+fn what_is_spread_follows_the_weights_of_memories() {
+    for (gives, part) in [(1.0, 1.0 / 2.0), (0.5, 1.0 / 3.0)] {
+        let worker = |number: usize| Worker {
+            pinned: true,
+            is_shared: true,
+            ..Worker::fio(number as u32, number % 2, 2, 1.0)
+        };
+        let fluid = Fluid::new(machine(2), (0..16).map(worker).collect());
+        let mut world = World::new(fluid, vec![file_on(2, 0, 0.2 * GB)], vec![0; 16]);
+        let emulated = world.fluid.machine.emulated.as_mut().expect("a model");
+        emulated.nodes[1].read_bytes_s *= gives;
+        let decisions = run(&mut world, System::All.settings(), 20);
+        let all = decisions.iter().flat_map(|decision| &decision.relocations);
+        let moved: Vec<&RelocationStep> = all
+            .filter(|step| matches!(step.action, Relocate::Move { .. }))
+            .collect();
+        let first = moved.first().expect("a step");
+        let goes = first.bytes as f64 / (0.2 * GB);
+        assert!((goes - part).abs() < 0.01, "{gives}: {goes} {moved:?}");
+    }
+}
+
 /// What a memory gives decides, not its kind.
 #[test]
 fn data_moves_from_an_overloaded_node_of_dram_too() {

@@ -3,7 +3,8 @@
 //!
 //! Candidates are files with at most `max_written_share` of the used bytes written. Their node is contended for reads,
 //! or they are read mostly from other nodes even after threads have moved. For each file and node, the options are:
-//! all of it goes there (with the threads that would follow, or without), half of it goes, or a copy is made.
+//! all of it goes there (with the threads that would follow, or without), a part of it goes that fits what both memories
+//! give, or a copy is made.
 //!
 //! ```text
 //!   gain    = W now - W afterwards                            threads that need not wait          traffic.rs

@@ -3,9 +3,6 @@
 use super::candidates::{Candidate, GATHERED};
 use super::traffic::{Copying, Traffic, Usage};
 
-/// The part of a file that goes elsewhere to spread its reads.
-const HALF: f64 = 0.5;
-
 /// An option for a file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {
@@ -162,7 +159,7 @@ pub(super) fn choices<'a>(
     // If two are equal, the last is taken.
     let kinds = [
         (before.may_replicate && !candidate.facts.has_replica(to)).then_some(Kind::Replicate),
-        Some(move_of(HALF, false)),
+        Some(move_of(before.now.traffic.spread_part(from, to), false)),
         may_follow.then_some(move_of(1.0, true)),
         Some(move_of(1.0, false)),
     ];

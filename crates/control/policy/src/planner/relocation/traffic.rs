@@ -17,7 +17,7 @@
 //! measure (§III-C1: `BW_N` above `pm_limit` of the maximum), or when that part of its bandwidth with that number of
 //! threads is in use. The same holds for a lane.
 
-use egeria_machine::AccessKind;
+use egeria_machine::{AccessKind, weights};
 
 use super::speeds::Speeds;
 
@@ -97,6 +97,17 @@ pub(super) struct Reader {
 }
 
 impl<'a> Traffic<'a> {
+    /// The part of a file that goes to another node to spread its reads over both: by the weights of what their memories
+    /// give, as for all that is spread; half of it where that is not known.
+    pub(super) fn spread_part(&self, from: usize, to: usize) -> f64 {
+        let gives = [from, to]
+            .map(|node| self.speeds.media[node].map_or(0.0, |medium| medium.read.bytes_s));
+        match weights(&gives)[..] {
+            [stays, goes] => f64::from(goes) / (f64::from(stays) + f64::from(goes)),
+            _ => 0.5,
+        }
+    }
+
     /// The traffic of these readers. `pm_shares` is `BW_N` as a share of the maximum; from `limit` on it is
     /// contention.
     pub(super) fn new(
