@@ -19,7 +19,7 @@
 use egeria_facts::{AccessWindow, Facts, FileFacts, ProcessAccesses, ProcessKey, ThreadFacts};
 use egeria_machine::{Machine, NodeId};
 
-use crate::asymsched::{MemoryAction, MemoryStep};
+use crate::asymsched::{self, MemoryAction, MemoryStep};
 use crate::mba::MbaPlan;
 use crate::media::{dram_in_use, gives_bytes_s};
 use crate::pats::{self, Because};
@@ -131,14 +131,18 @@ fn of_process(process: ProcessKey, basis: &Basis<'_>) -> Option<Expectation> {
     })
 }
 
-/// Threads go to their memory. If memory of the process moves as well, that is judged instead.
+/// Threads go to their memory. If memory of the process moves as well, that is judged instead; threads that come back
+/// are part of a placement that was judged, or is.
 fn together(
     process: ProcessKey,
     accesses: &ProcessAccesses,
     basis: &Basis<'_>,
 ) -> Option<Expectation> {
-    let mut memory = basis.decision.placement.memory.iter();
-    if memory.any(|step| step.process == process) {
+    let placement = &basis.decision.placement;
+    let mut memory = placement.memory.iter();
+    if placement.decision == asymsched::Decision::ThreadsBack
+        || memory.any(|step| step.process == process)
+    {
         return None;
     }
     let alone = AccessWindow {

@@ -275,17 +275,21 @@ fn an_order_is_given_once() {
 fn threads_that_do_not_stay_are_placed_ever_more_rarely() {
     let machine = plain(2);
     let mut planner = planner(&machine);
-    let mut placed_in = Vec::new();
+    let (mut placed_in, mut brought_back) = (Vec::new(), 0);
     for number in 0..60 {
         // Whatever is ordered, the threads are found on node 1.
         let remote = process(&machine, 1, &[On(1, 2, &[1e8, 0.0])], &[1000, 0]);
         let plan = planner
             .decide(&machine, &facts(&machine, number, vec![remote]))
             .placement;
-        if !plan.moves.is_empty() {
-            placed_in.push(number);
+        match plan.decision {
+            Decision::ThreadsBack => brought_back += 1,
+            _ if plan.moves.is_empty() => {}
+            _ => placed_in.push(number),
         }
     }
+    // Once after each placement.
+    assert_eq!(brought_back, placed_in.len());
     let pauses: Vec<u64> = placed_in.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(pauses.len() >= 2 && pauses[0] <= 3, "{placed_in:?}");
     assert!(pauses[1..].is_sorted() && pauses[1] >= 10, "{placed_in:?}");

@@ -106,7 +106,7 @@ pub enum Decision {
     Tiers,
     /// Programs got less done since the last placement, so it is taken back (stage `together`).
     TakenBack,
-    /// Threads that left the node that their memory is on its way to go back there (stage `together`).
+    /// Threads that left the node where they were placed go back there (stage `together`).
     ThreadsBack,
     /// A better placement would take one process over its budget (Step 4), so no thread moves.
     OverBudget {
@@ -473,8 +473,9 @@ impl fmt::Display for Decision {
             ),
             Decision::TakenBack => formatter
                 .write_str("the last placement is taken back: programs got less done since"),
-            Decision::ThreadsBack => formatter
-                .write_str("threads go back to the node that their memory is on its way to"),
+            Decision::ThreadsBack => {
+                formatter.write_str("threads go back to the node where they were placed")
+            }
             Decision::Together {
                 remote_now,
                 remote_then,

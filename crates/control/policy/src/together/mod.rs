@@ -134,7 +134,7 @@ impl Orders {
             }
             let nodes = own.groups.iter().map(|group| scene.groups[*group].node);
             let nodes = nodes.map(|node| scene.machine.nodes[node].id);
-            self.begin(basis, process, &[], nodes.collect(), 0);
+            self.begin_rest(basis, process, nodes.collect());
         }
     }
 

@@ -63,6 +63,8 @@ struct Order {
     advance_ns: u64,
     /// The nodes that its threads should run on; empty where that is not said.
     nodes: Vec<NodeId>,
+    /// Whether threads or memory moved; else it rests because others did.
+    changes: bool,
     /// Windows in which they ran elsewhere.
     elsewhere_windows: u32,
     /// Whether they were brought back after that: it is tried once.
@@ -126,6 +128,7 @@ impl Orders {
             copies,
             advance_ns,
             nodes,
+            changes: true,
             elsewhere_windows: 0,
             were_brought_back: false,
             still_windows: 0,
@@ -133,6 +136,19 @@ impl Orders {
             whole_rest_windows: rest_windows,
         };
         self.by_process.insert(process, order);
+    }
+
+    /// A process rests where it is, because others were placed.
+    pub(super) fn begin_rest(
+        &mut self,
+        basis: &Basis<'_>,
+        process: ProcessKey,
+        nodes: Vec<NodeId>,
+    ) {
+        self.begin(basis, process, &[], nodes, 0);
+        if let Some(order) = self.by_process.get_mut(&process) {
+            order.changes = false;
+        }
     }
 
     /// More memory of a process goes; its rest stays as it was.
@@ -151,6 +167,7 @@ impl Orders {
             left_bytes: 0,
             advance_ns,
             nodes: Vec::new(),
+            changes: true,
             elsewhere_windows: 0,
             were_brought_back: false,
             still_windows: 0,
@@ -159,6 +176,7 @@ impl Orders {
         });
         (order.left_bytes, order.still_windows) = (all_bytes(&copies), 0);
         order.copies = copies;
+        order.changes = true;
         order.advance_ns = order.advance_ns.max(advance_ns);
     }
 
@@ -182,8 +200,9 @@ impl Orders {
         self.before.entry(process).or_insert(first).since_windows = 0;
     }
 
-    /// Threads that the scheduler moved away from the node that their memory is on its way to, as moves back: else
-    /// the memory would arrive where no thread is.
+    /// Threads that the scheduler moved away from the only node that their process was placed on, as moves back: else
+    /// memory on its way would arrive where no thread is, or threads would leave what they have just come to. The
+    /// processes are those whose order is [`Order::changes`].
     pub(super) fn bring_back(&mut self, basis: &Basis<'_>) -> Vec<NodeMove> {
         let mut moves = Vec::new();
         for facts in &basis.window.processes {
@@ -193,7 +212,7 @@ impl Orders {
                 continue;
             };
             let [to] = order.nodes[..] else { continue };
-            if order.copies.is_empty() || order.were_brought_back {
+            if !order.changes || order.were_brought_back {
                 continue;
             }
             let away = facts.nodes.iter();

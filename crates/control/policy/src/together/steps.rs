@@ -27,8 +27,15 @@ impl Steps<'_> {
         steps
     }
 
+    /// Threads of which it is not known what they use come together or stay: what one of them would gain elsewhere is
+    /// not known either.
     fn move_groups(&self, from: &State, program: usize, held: &[bool], steps: &mut Vec<State>) {
         let own = self.units(program, from);
+        if !self.scene.programs[program].is_known {
+            let nodes = 0..self.scene.machine.nodes.len();
+            steps.extend(nodes.filter_map(|node| self.all_on(from, program, node)));
+            return;
+        }
         for unit in &own {
             for node in self.places(unit[0], from) {
                 let mut state = from.clone();

@@ -34,7 +34,7 @@ const MAX_PAGES: u64 = 1 << 13;
 
 /// Share of a CPU for finding out where files lie that are known already.
 const AGAIN_SHARE: f64 = 0.0005;
-/// Windows after which they are looked at again at the latest, so that moves of their pages are seen.
+/// Windows after which they are looked at again at the latest. Files that this process moves are looked at in each.
 const AGAIN_WINDOWS: u32 = 4;
 
 /// Counts what threads read and write of files.
@@ -212,7 +212,8 @@ impl<I: LiveSource, C: FileCounts> CountedFiles<I, C> {
             });
             let is_due = known
                 .as_ref()
-                .is_none_or(|place| place.since_windows >= again_windows);
+                .is_none_or(|place| place.since_windows >= again_windows)
+                || self.found.was_opened(*file);
             let locator = locator
                 .as_mut()
                 .filter(|_| is_due && index < MAX_FILES_OF_ALL);
@@ -281,6 +282,7 @@ fn look(each: &FileUse, locator: &mut Locator) -> Option<Place> {
         inode: each.inode,
         identity: identity_of(&opened).ok()?,
         age: 0,
+        was_opened: false,
     };
     (by_node.total() > 0).then_some(Place {
         found,
@@ -331,6 +333,49 @@ mod tests {
         let mut sleep = std::process::Command::new("sleep");
         let standard_input = file.try_clone().unwrap();
         sleep.arg("1000").stdin(standard_input).spawn().unwrap()
+    }
+
+    #[test]
+    fn opened_files_are_looked_at_again_at_once() {
+        let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        let grow = |to: usize| std::fs::write(file.path(), vec![1; to]).unwrap();
+        grow(1 << 20);
+        let metadata = file.as_file().metadata().unwrap();
+        let mut child = child_with(file.as_file());
+        let used = FileUse {
+            process_id: child.id(),
+            thread_id: child.id(),
+            device: (libc::major(metadata.dev()), libc::minor(metadata.dev())),
+            inode: metadata.ino(),
+            read_bytes: 1000,
+            ..FileUse::default()
+        };
+        let counts = Counts {
+            counted: Duration::from_millis(50),
+            uses: vec![used],
+            is_full: false,
+        };
+        let processes = ProcessSource::begin(Machine::detect().unwrap(), Scope::Tree(child.id()));
+        let recorded = Recorded(std::iter::repeat_n(counts, 9).collect());
+        let mut source = CountedFiles::new(processes, recorded);
+        // Each look seems to have taken so long that the next one waits.
+        let mut bytes = || {
+            let facts = source.next_facts().unwrap().unwrap();
+            let places = source.places.values_mut();
+            places.for_each(|place| place.took = Duration::from_secs(1));
+            (facts.files[0].bytes, source.files(), facts.files[0].file)
+        };
+        let (known, files, key) = bytes();
+        grow(2 << 20);
+        let later: Vec<u64> = (0..AGAIN_WINDOWS).map(|_| bytes().0).collect();
+        grow(3 << 20);
+        let waited = bytes().0;
+        files.open(key).unwrap();
+        let opened = bytes().0;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((known, later[0], later[3]), (1 << 20, 1 << 20, 2 << 20));
+        assert_eq!((waited, opened), (2 << 20, 3 << 20));
     }
 
     #[test]

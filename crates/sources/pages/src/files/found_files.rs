@@ -36,6 +36,8 @@ pub(crate) struct FoundFile {
     pub(crate) identity: (u64, u64),
     /// Windows since it was found last.
     pub(crate) age: u32,
+    /// Opened since it was found last, so its pages may have moved.
+    pub(crate) was_opened: bool,
 }
 
 /// Windows for which a file is remembered: not every window sees all processes.
@@ -58,7 +60,11 @@ impl FoundFiles {
     /// `ENOENT` when it was not found, or when the descriptor is another file by now; errors of opening.
     pub fn open(&self, file: FileKey) -> io::Result<File> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
-        let found = self.all().get(&file).cloned().ok_or_else(gone)?;
+        let found = self.all().get_mut(&file).map(|found| {
+            found.was_opened = true;
+            found.clone()
+        });
+        let found = found.ok_or_else(gone)?;
         found.open().or_else(|_| {
             let opener = relatives::opener(&found.ancestors, found.inode);
             let (process_id, descriptor) = opener.ok_or_else(gone)?;
@@ -71,6 +77,11 @@ impl FoundFiles {
             self.all().insert(file, found);
             Ok(opened)
         })
+    }
+
+    /// Whether a file was opened since it was found last.
+    pub(crate) fn was_opened(&self, file: FileKey) -> bool {
+        self.all().get(&file).is_some_and(|found| found.was_opened)
     }
 
     /// Keeps the files of a window; files of earlier windows are kept for a while.
@@ -129,6 +140,7 @@ mod tests {
             inode: 1,
             identity: (0, 1),
             age: 0,
+            was_opened: false,
         };
         let (files, key) = (FoundFiles::default(), FileKey::default());
         let seen = || HashMap::from([(key, found.clone())]);
