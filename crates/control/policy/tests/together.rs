@@ -295,6 +295,30 @@ fn threads_that_do_not_stay_are_placed_ever_more_rarely() {
     assert!(pauses[1..].is_sorted() && pauses[1] >= 10, "{placed_in:?}");
 }
 
+/// A free thread that uses memory of one node and then of the other is followed each time: nothing but it moves.
+#[test]
+fn threads_follow_work_that_changes_again_and_again() {
+    let machine = plain(2);
+    let mut planner = planner(&machine);
+    let (mut node, mut local) = (1, 0);
+    for number in 0..120 {
+        let used = (number / 8 % 2) as usize;
+        let accesses: &[f64] = [&[1e8, 0.0][..], &[0.0, 1e8][..]][used];
+        let mut both = process(&machine, 1, &[On(node, 1, &[])], &[500, 500]);
+        both.nodes[usize::from(node)].accesses_s = accesses.to_vec();
+        let plan = planner
+            .decide(&machine, &facts(&machine, number, vec![both]))
+            .placement;
+        assert_eq!(copies(&plan), []);
+        local += usize::from(usize::from(node) == used);
+        if let Some(step) = plan.moves.first() {
+            node = step.to.0;
+        }
+    }
+    // Each of the 15 times one window without a look, and some until it is certain.
+    assert!(local >= 120 - 15 * 4, "{local}");
+}
+
 /// Memory comes to a free thread, and the scheduler moves the thread away during that: it is brought back once, bound.
 #[test]
 fn threads_are_brought_back_to_memory_on_its_way() {

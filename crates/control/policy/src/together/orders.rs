@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use egeria_facts::{NodeAccesses, ProcessAccesses, ProcessKey};
-use egeria_machine::NodeId;
+use egeria_machine::{Machine, NodeId};
 
 use super::basis::Basis;
 use super::memory::SMALL_BYTES;
 use super::tiers::Tiers;
 use super::trial::Trial;
 use crate::asymsched::NodeMove;
+use crate::measures;
 
 /// Memory has arrived when no more than one part in this number is left of what was ordered.
 const DONE: u64 = 50;
@@ -32,6 +33,11 @@ const CALM_WINDOWS: u32 = 30;
 /// them, and the placement is void.
 const ELSEWHERE_WINDOWS: u32 = 2;
 
+/// A placement has come right when this share of the accesses is local, and what the process does has changed
+/// when no more than the other share is.
+const RIGHT: f64 = 0.9;
+const CHANGED: f64 = 0.5;
+
 /// Of all processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orders {
@@ -51,6 +57,8 @@ struct Before {
     since_windows: u32,
     /// Whether it was a placement by this stage; another's move of threads makes the next rest longer, too.
     is_own: bool,
+    /// Whether threads came right by it, and no other stage moved them since: the next rest is no longer then.
+    came_right: bool,
 }
 
 /// One process that was placed.
@@ -65,7 +73,9 @@ struct Order {
     nodes: Vec<NodeId>,
     /// Whether threads or memory moved; else it rests because others did.
     changes: bool,
-    /// Windows in which they ran elsewhere.
+    /// Whether nearly all accesses were local since.
+    came_right: bool,
+    /// Windows in which they ran elsewhere, or in which their work had changed.
     elsewhere_windows: u32,
     /// Whether they were brought back after that: it is tried once.
     were_brought_back: bool,
@@ -120,7 +130,9 @@ impl Orders {
         nodes.dedup();
         let copies = leaving(basis, process, copies);
         let last = self.before.remove(&process);
-        let last = last.map_or(0, |last| last.rest_windows);
+        // Work that changes is followed by threads, as often as it changes; memory follows ever more rarely.
+        let counts = |last: &Before| !last.came_right || !copies.is_empty();
+        let last = last.filter(counts).map_or(0, |last| last.rest_windows);
         let first = basis.settings.rest_windows;
         let rest_windows = first.max(last.saturating_mul(REST_TIMES).min(LONGEST_REST));
         let order = Order {
@@ -129,6 +141,7 @@ impl Orders {
             advance_ns,
             nodes,
             changes: true,
+            came_right: false,
             elsewhere_windows: 0,
             were_brought_back: false,
             still_windows: 0,
@@ -168,6 +181,7 @@ impl Orders {
             advance_ns,
             nodes: Vec::new(),
             changes: true,
+            came_right: false,
             elsewhere_windows: 0,
             were_brought_back: false,
             still_windows: 0,
@@ -196,8 +210,10 @@ impl Orders {
             rest_windows: basis.settings.rest_windows,
             since_windows: 0,
             is_own: false,
+            came_right: false,
         };
-        self.before.entry(process).or_insert(first).since_windows = 0;
+        let before = self.before.entry(process).or_insert(first);
+        (before.since_windows, before.came_right) = (0, false);
     }
 
     /// Threads that the scheduler moved away from the only node that their process was placed on, as moves back: else
@@ -218,7 +234,7 @@ impl Orders {
             let away = facts.nodes.iter();
             let away = away.filter(|each| each.threads > 0 && each.node != to);
             let away: Vec<&NodeAccesses> = away.collect();
-            if away.iter().any(|each| each.pinned) {
+            if away.is_empty() || away.iter().any(|each| each.pinned) {
                 continue;
             }
             (order.were_brought_back, order.elsewhere_windows) = (true, 0);
@@ -253,7 +269,7 @@ impl Orders {
             processes.find(|facts| facts.process == process)
         };
         self.by_process.retain(|process, order| {
-            if facts(*process).is_some_and(|facts| order.is_void(facts)) {
+            if facts(*process).is_some_and(|facts| order.is_void(facts, basis.machine)) {
                 // Another may follow at once, but not again and again.
                 if order.whole_rest_windows <= basis.settings.rest_windows {
                     before.insert(*process, order.as_before());
@@ -287,16 +303,23 @@ impl Order {
             rest_windows: self.whole_rest_windows,
             since_windows: 0,
             is_own: true,
+            came_right: self.came_right,
         }
     }
 
-    /// Whether the threads of the process do not run where it was placed.
-    fn is_void(&mut self, facts: &ProcessAccesses) -> bool {
+    /// Whether the threads of the process do not run where it was placed, or came right there and use memory of other
+    /// nodes now.
+    fn is_void(&mut self, facts: &ProcessAccesses, machine: &Machine) -> bool {
         let with_threads = facts.nodes.iter().filter(|each| each.threads > 0);
         let mut nodes: Vec<NodeId> = with_threads.map(|each| each.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
         let is_elsewhere = !self.nodes.is_empty() && nodes != self.nodes;
+        let local = measures::local_share(machine, facts, |node| node);
+        let moved_threads = self.changes && !self.nodes.is_empty() && self.copies.is_empty();
+        self.came_right |= moved_threads && local.is_some_and(|local| local >= RIGHT);
+        let is_other_work = self.came_right && local.is_some_and(|local| local <= CHANGED);
+        let is_elsewhere = is_elsewhere || is_other_work;
         self.elsewhere_windows = if is_elsewhere {
             self.elsewhere_windows + 1
         } else {
