@@ -35,6 +35,9 @@ pub struct PlacementPlan {
     /// Processes that use memory heavily and are left as they are.
     #[serde(default)]
     pub kept: Vec<KeptProcess>,
+    /// By what part processes that change are expected to become faster, where that was estimated (stage `together`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gains: Vec<(ProcessKey, f64)>,
 }
 
 /// Threads of a process that share data (§4.2, Step 1).
@@ -242,7 +245,14 @@ impl PlacementPlan {
             search: Search::default(),
             following: Vec::new(),
             kept: Vec::new(),
+            gains: Vec::new(),
         }
+    }
+
+    /// By what part a process is expected to become faster, where that was estimated.
+    pub fn gain(&self, process: ProcessKey) -> Option<f64> {
+        let gain = self.gains.iter().find(|(other, _)| *other == process);
+        gain.map(|(_, gain)| *gain)
     }
 
     /// Whether it is of the stage `together`: threads and memory move as they are ordered, each by itself.
@@ -259,7 +269,7 @@ impl PlacementPlan {
     }
 
     /// Whether anything of a process moves by it.
-    pub(crate) fn changes_process(&self, process: ProcessKey) -> bool {
+    pub fn changes_process(&self, process: ProcessKey) -> bool {
         self.moves.iter().any(|step| step.process == process)
             || self.memory.iter().any(|step| step.process == process)
             || (self.single.iter()).any(|step| step.thread.process_id == process.process_id)
