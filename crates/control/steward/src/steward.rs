@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use egeria_actuators::{Departures, GatherProgress, Journal, MemoryMigration, ThreadAffinity};
-use egeria_facts::{Facts, ThreadKey, printable_path};
+use egeria_facts::{Facts, ThreadKey, Window, printable_path};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
 use egeria_policy::mba::UnboundBecause;
@@ -26,6 +26,7 @@ use crate::kept::{self, KeptProcesses};
 use crate::kinds::{KindLine, KnownKinds};
 use crate::log::*;
 use crate::memories;
+use crate::mounts::MountWatch;
 use crate::options::StewardOptions;
 use crate::pace::{self, Pace};
 use crate::place;
@@ -38,6 +39,14 @@ const MIN_WINDOW_NS: u64 = 1_000_000;
 const MAX_WINDOW_NS: u64 = 3_600_000_000_000;
 /// Most notes that are kept.
 const MAX_NOTES: usize = 64;
+/// A node counts as busy from this share of its CPUs on.
+const BUSY_SHARE: f64 = 0.1;
+/// A busy machine is shown after this time at the latest, ns of machine time.
+const SHOWN_AGAIN_NS: u64 = 5_000_000_000;
+
+fn end_ns(window: &Window) -> u64 {
+    window.start_ns.saturating_add(window.duration_ns)
+}
 
 /// A running steward, on a thread of its own. Dropping it stops it like [`Steward::stop`].
 pub struct Steward {
@@ -153,6 +162,10 @@ struct Work {
     known_kinds: KnownKinds,
     /// Why programs that overload a memory were not bounded in the last window.
     unbound: Option<UnboundBecause>,
+    /// Mounts whose process may be killed.
+    mounts: Option<MountWatch>,
+    /// End of the last window that was logged, ns.
+    logged_ns: Option<u64>,
     summary: Arc<Mutex<Summary>>,
     pulse: Pulse,
 }
@@ -270,6 +283,8 @@ impl Work {
             kept_processes: KeptProcesses::default(),
             known_kinds: KnownKinds::default(),
             unbound: None,
+            mounts: target.mounts(),
+            logged_ns: None,
             summary: Arc::new(Mutex::new(summary)),
             pulse: Pulse::new(Instant::now()),
         })
@@ -333,6 +348,7 @@ impl Work {
         self.kept.clear();
         self.kept_processes = KeptProcesses::default();
         self.known_kinds = KnownKinds::default();
+        self.logged_ns = None;
         let mut summary = lock(&self.summary);
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
@@ -367,6 +383,9 @@ impl Work {
                 result.action
             );
         }
+        for line in self.mounts.iter_mut().flat_map(MountWatch::pass) {
+            tracing::warn!("{line}");
+        }
         self.count(&facts, Some(&turn));
         let is_idle = facts.moved_total() == 0;
         let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && is_idle;
@@ -379,7 +398,9 @@ impl Work {
             unbound.is_some() != self.unbound.is_some(),
         ];
         self.unbound = unbound;
-        if !is_quiet || are_news.contains(&true) || !self.arriving().is_empty() {
+        let is_shown = self.is_due(&facts.window);
+        if !is_quiet || are_news.contains(&true) || !self.arriving().is_empty() || is_shown {
+            self.logged_ns = Some(end_ns(&facts.window));
             let record = WindowRecord {
                 kinds,
                 ..self.window_record(&facts, turn)
@@ -390,6 +411,21 @@ impl Work {
             Cow::Owned(credited) => credited,
             Cow::Borrowed(_) => facts,
         });
+    }
+
+    /// Whether a window in which nothing was read or written is logged: CPUs are in use, and the log said nothing for long.
+    fn is_due(&self, window: &Window) -> bool {
+        let machine = self.control.machine();
+        let nodes = machine.nodes.iter().zip(&window.nodes);
+        let is_busy = nodes.into_iter().any(|(node, facts)| {
+            let all_ns = machine.core_count(node) as f64 * window.duration_ns as f64;
+            facts.busy_ns as f64 > BUSY_SHARE * all_ns
+        });
+        let since_ns = |logged_ns| end_ns(window).saturating_sub(logged_ns);
+        is_busy
+            && self
+                .logged_ns
+                .is_none_or(|logged_ns| since_ns(logged_ns) >= SHOWN_AGAIN_NS)
     }
 
     /// Memory of processes that went on in this window.

@@ -26,6 +26,7 @@ use egeria_session::SessionSource;
 use uuid::Uuid;
 
 use crate::error::{Result, StewardError};
+use crate::mounts::MountWatch;
 use crate::options::StewardOptions;
 use crate::rivals;
 use crate::volumes::{Following, WithVolumes};
@@ -48,6 +49,15 @@ impl Target {
         match self {
             Target::Volume(volume) => Some(volume.uuid()),
             Target::Processes | Target::Machine => None,
+        }
+    }
+
+    /// The mounts that may die while it works; `None` where no volume is looked after.
+    pub(crate) fn mounts(&self) -> Option<MountWatch> {
+        match self {
+            Target::Volume(volume) => Some(MountWatch::of(Some(volume.pool_paths()))),
+            Target::Machine => Some(MountWatch::of(None)),
+            Target::Processes => None,
         }
     }
 
