@@ -149,9 +149,10 @@ impl Program {
                 None => "what that costs is not estimated".to_owned(),
             });
         }
-        match parts.is_empty() {
-            true => "nothing was seen of its memory".to_owned(),
-            false => parts.join("; "),
+        if parts.is_empty() {
+            "nothing was seen of its memory".to_owned()
+        } else {
+            parts.join("; ")
         }
     }
 }

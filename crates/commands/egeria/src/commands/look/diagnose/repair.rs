@@ -58,7 +58,7 @@ impl Repairs<'_> {
     /// The lines; none where nothing is wrong.
     pub(super) fn lines(&self) -> Vec<Repair> {
         let finding = self.finding;
-        let lines = match finding.verdict {
+        match finding.verdict {
             Verdict::Apart => self.apart(),
             Verdict::PageCacheElsewhere => self.page_cache(),
             Verdict::Crowded | Verdict::NarrowLinks => vec![self.steward()],
@@ -78,8 +78,7 @@ impl Repairs<'_> {
             | Verdict::Shared
             | Verdict::Local
             | Verdict::Quiet => Vec::new(),
-        };
-        lines
+        }
     }
 
     fn id(&self) -> u32 {

@@ -78,7 +78,7 @@ fn command(arguments: &[u8]) -> String {
     let whole = whole.collect::<Vec<String>>().join(" ");
     let is_plain = !whole.chars().any(char::is_control);
     match words.first() {
-        Some(program) if program.is_empty() => "COMMAND".to_owned(),
+        Some(&"") => "COMMAND".to_owned(),
         Some(_) if whole.len() <= MAX_COMMAND_BYTES && is_plain => whole,
         Some(program) => format!("{} ARGUMENTS", quote(program)),
         None => "COMMAND".to_owned(),
