@@ -121,6 +121,46 @@ fn the_heaviest_programs_are_shown_without_an_argument() {
 }
 
 #[test]
+fn the_programs_of_a_unit_are_found_by_its_name() {
+    if !can_look() {
+        return;
+    }
+    let Some(hierarchy) = egeria_proc::hierarchy() else {
+        skip("control groups of version 2 are not mounted here");
+        return;
+    };
+    let name = format!("egeria-test-{}.service", std::process::id());
+    let group = hierarchy.join(&name);
+    if let Err(error) = std::fs::create_dir(&group) {
+        skip(format_args!("no control group can be made here: {error}"));
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let machine = two_nodes(&sandbox);
+    let program = writer(&sandbox, 1);
+    std::fs::write(group.join("cgroup.procs"), program.id().to_string()).unwrap();
+    let asked = [
+        ["--unit", &name],
+        ["--unit", name.trim_end_matches(".service")],
+        ["--cgroup", group.to_str().unwrap()],
+    ];
+    let documents = asked.map(|asked| diagnose(&machine, &[&asked[..], &["--json"]].concat()));
+    drop(program);
+    eventually("an empty group", || std::fs::remove_dir(&group).is_ok());
+    for ended in documents {
+        let document = ended.json();
+        let programs = document["programs"].as_array().unwrap();
+        assert_eq!(programs.len(), 1, "{document}");
+        assert_eq!(programs[0]["unit"], *name);
+        let next = programs[0]["repairs"][1]["line"].as_str().unwrap();
+        assert!(
+            next.contains(&format!("/etc/systemd/system/{name}.d")),
+            "{next}"
+        );
+    }
+}
+
+#[test]
 fn a_machine_of_one_node_gets_one_line() {
     let sandbox = Sandbox::new();
     let one = sandbox.file(

@@ -6,12 +6,12 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use egeria_facts::Facts;
-use egeria_machine::{Machine, printable};
+use egeria_machine::{KernelWeights, Machine, printable};
 use egeria_pages::accesses::Way;
 use egeria_policy::diagnosis::{Finding, Verdict};
 use egeria_policy::{Action, ActionRecord};
@@ -192,6 +192,7 @@ fn program(
         subject: &subject,
         finding,
         path,
+        has_weights: KernelWeights::read(Path::new("/")).is_some() && machine.weights().is_some(),
         as_root: owner::is_root(),
     };
     let lines = |records: &[ActionRecord]| {

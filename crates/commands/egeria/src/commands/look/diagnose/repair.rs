@@ -50,6 +50,8 @@ pub(super) struct Repairs<'a> {
     pub(super) finding: &'a Finding,
     /// The path of a file.
     pub(super) path: &'a dyn Fn(FileKey) -> Option<PathBuf>,
+    /// The kernel has weights of nodes, and it is known what memories give.
+    pub(super) has_weights: bool,
     /// Root starts the command.
     pub(super) as_root: bool,
 }
@@ -142,15 +144,19 @@ impl Repairs<'_> {
         })
     }
 
-    /// New memory over all nodes in turn.
+    /// New memory over all nodes: by what they give where the kernel can, else in turn.
     fn over_all_nodes(&self) -> Repair {
         let nodes = self.machine.nodes.iter();
         let with_memory = nodes.filter(|node| node.memory() != Some(0));
         let nodes = with_memory.map(|node| node.id.0.to_string());
         let nodes = nodes.collect::<Vec<String>>().join(",");
+        let command = &self.subject.command;
         let line = match &self.subject.unit {
             Some(unit) => drop_in(unit, &format!("NUMAPolicy=interleave\\nNUMAMask={nodes}")),
-            None => format!("numactl --interleave={nodes} {}", self.subject.command),
+            None if self.has_weights => format!(
+                "sudo egeria weights set && numactl --weighted-interleave={nodes} {command}"
+            ),
+            None => format!("numactl --interleave={nodes} {command}"),
         };
         Repair {
             when: When::NextStart,

@@ -114,11 +114,21 @@ fn subject(unit: Option<&str>) -> Subject {
 }
 
 fn lines(machine: &Machine, subject: &Subject, finding: &Finding) -> Vec<(When, String)> {
+    lines_with(machine, subject, finding, false)
+}
+
+fn lines_with(
+    machine: &Machine,
+    subject: &Subject,
+    finding: &Finding,
+    has_weights: bool,
+) -> Vec<(When, String)> {
     let repairs = Repairs {
         machine,
         subject,
         finding,
         path: &|file| (file == FILE).then(|| PathBuf::from("/srv/my data.db")),
+        has_weights,
         as_root: true,
     };
     let lines = repairs.lines().into_iter();
@@ -238,6 +248,9 @@ fn outgrown_memory_is_spread() {
             (When::NextStart, "numactl --interleave=0,1 ./server --fast"),
         ],
     );
+    let weighted = lines_with(&machine, &subject(None), &finding, true);
+    let line = "sudo egeria weights set && numactl --weighted-interleave=0,1 ./server --fast";
+    assert_eq!(weighted[1].1, line);
 }
 
 #[test]
