@@ -198,6 +198,50 @@ fn what_cannot_be_looked_at_is_refused_in_a_line() {
 }
 
 #[test]
+fn without_rights_reads_of_files_are_unknown() {
+    if !can_look() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let machine = two_nodes(&sandbox);
+    let script =
+        "for (;;) { open(my $file, '<', '/proc/self/exe'); sysread($file, my $data, 4096); }";
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "perl",
+        "-e",
+        script,
+    ]);
+    let program = Background::start(&mut command);
+    let id = program.id().to_string();
+    eventually("another user", || {
+        std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "perl\n")
+    });
+    let (machine, id) = (machine.to_str().unwrap(), id.as_str());
+    let ended = finish(as_nobody(["diagnose", "--json", id, "--machine", machine]));
+    let document = ended.json();
+    assert!(
+        document["programs"][0]["read_bytes_s"].is_null(),
+        "{document}"
+    );
+    let unseen = document["unseen"].as_array().unwrap();
+    assert!(
+        unseen
+            .iter()
+            .any(|line| line.as_str().unwrap().contains("run as root")),
+        "{unseen:?}"
+    );
+    let root = run(["diagnose", "--json", id, "--machine", machine]).json();
+    assert!(
+        root["programs"][0]["read_bytes_s"].is_number()
+            || root["unseen"] != Value::Array(Vec::new())
+    );
+}
+
+#[test]
 fn a_process_id_that_is_none_is_refused_everywhere() {
     for command in ["steward", "top", "move"] {
         run([command, "--pid", "-1"]).refused(2, &["\"-1\" is no process id", "ps"]);

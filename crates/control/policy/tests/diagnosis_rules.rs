@@ -197,6 +197,13 @@ fn files_read_from_another_node_are_elsewhere() {
     let finding = &found(&machine, &facts)[0];
     assert_eq!(finding.verdict, Verdict::PageCacheElsewhere);
     assert!(!finding.would_do.is_empty());
+    // Threads that may not go there get their file, which has a cost in time.
+    let bound = &mut facts.window.threads[0];
+    (bound.pinned, bound.allowed_cpus) = (true, (4..8).map(CpuId).collect());
+    let bound = &found(&machine, &facts)[0];
+    assert_eq!(kinds(bound), [ActionKind::Relocation]);
+    let gain = bound.gain.expect("an estimate");
+    assert!((0.001..=9.0).contains(&gain), "{gain}");
 }
 
 #[test]

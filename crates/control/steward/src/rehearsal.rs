@@ -103,9 +103,14 @@ impl Rehearsal {
         self.files.as_ref()?.path(file)
     }
 
+    /// Whether the kernel counts what is read and written of files.
+    pub fn counts_files(&self) -> bool {
+        self.files.is_some()
+    }
+
     /// Whether accesses to memory, or to files, are seen at all.
     pub fn sees_anything(&self) -> bool {
-        self.files.is_some() || self.kinds.contains(&ActionKind::MemoryMigration)
+        self.counts_files() || self.kinds.contains(&ActionKind::MemoryMigration)
     }
 
     /// The machine that is looked at.

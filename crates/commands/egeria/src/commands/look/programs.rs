@@ -39,8 +39,9 @@ pub(super) struct ProgramRow {
     pub(super) mapped: Option<Held>,
     /// What the page cache has of its open files.
     pub(super) page_cache: Option<Held>,
-    pub(super) read_bytes_s: f64,
-    pub(super) written_bytes_s: f64,
+    /// `None` where nothing counts what is read and written of files.
+    pub(super) read_bytes_s: Option<f64>,
+    pub(super) written_bytes_s: Option<f64>,
     /// Share of the bytes read and written that is on the thread's own node.
     pub(super) files_local_share: Option<f64>,
 }
@@ -191,8 +192,8 @@ impl ProgramRow {
             heap,
             mapped,
             page_cache: found.page_cache.as_ref().map(held),
-            read_bytes_s: window.rate_bytes_s(read),
-            written_bytes_s: window.rate_bytes_s(written),
+            read_bytes_s: Some(window.rate_bytes_s(read)),
+            written_bytes_s: Some(window.rate_bytes_s(written)),
             files_local_share: (moved > 0).then(|| local / moved as f64),
             threads: (threads.by_node.iter())
                 .map(|(node, on)| ThreadsOfNode {
@@ -220,6 +221,16 @@ pub(super) const PROGRAM_HEADERS: [&str; 10] = [
 ];
 
 impl ProgramRow {
+    /// The same where nothing counts what is read and written of files.
+    pub(super) fn without_files(self) -> ProgramRow {
+        ProgramRow {
+            read_bytes_s: None,
+            written_bytes_s: None,
+            files_local_share: None,
+            ..self
+        }
+    }
+
     /// Its cells, as the headers say.
     pub(super) fn cells(&self) -> Vec<String> {
         let [heap, page_cache] = [&self.heap, &self.page_cache].map(|held| {
@@ -237,7 +248,10 @@ impl ProgramRow {
         ];
         cells.extend(heap);
         cells.extend(page_cache);
-        cells.push(format_bandwidth(self.read_bytes_s + self.written_bytes_s));
+        let moved_bytes_s = self.read_bytes_s.zip(self.written_bytes_s);
+        cells.push(moved_bytes_s.map_or("?".to_owned(), |(read, written)| {
+            format_bandwidth(read + written)
+        }));
         cells.push(percent(self.files_local_share));
         cells
     }

@@ -110,10 +110,10 @@ impl Program {
         text += &format!("  {}\n", capital(&self.sentence));
         text += &format!("  {}\n", self.cost());
         for line in self.would_do.iter().take(SHOWN_ACTIONS) {
-            text += &format!("  a steward would do: {}\n", line.sentence);
+            text += &format!("  a steward would do: {}\n", told(line));
         }
         for line in self.if_it_could.iter().take(SHOWN_ACTIONS) {
-            text += &format!("  it would do, if it could: {}\n", line.sentence);
+            text += &format!("  it would do, if it could: {}\n", told(line));
         }
         if let Some(kept) = &self.kept {
             text += &format!("  {}\n", kept.sentence);
@@ -155,6 +155,13 @@ impl Program {
             parts.join("; ")
         }
     }
+}
+
+/// An action, and what is expected of it.
+fn told(line: &ActionLine) -> String {
+    let expected = line.record.expected;
+    let expected = expected.map_or(String::new(), |expected| format!("; expected: {expected}"));
+    format!("{}{expected}", line.sentence)
 }
 
 /// As `heap 1.00 GiB on nodes 0: 90 %, 1: 10 %`.

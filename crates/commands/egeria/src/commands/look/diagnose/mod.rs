@@ -165,6 +165,11 @@ fn document(rehearsal: &Rehearsal, facts: &Facts, named: Option<u32>) -> Documen
     let programs = rows.into_iter().filter_map(|row| {
         let mut findings = findings.iter();
         let finding = findings.find(|found| found.process.process_id == row.process_id)?;
+        let row = if rehearsal.counts_files() {
+            row
+        } else {
+            row.without_files()
+        };
         let path = |file| rehearsal.path(file);
         Some(program(machine, facts, row, finding, &path))
     });

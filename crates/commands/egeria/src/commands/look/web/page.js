@@ -355,7 +355,7 @@ const PROGRAM_CELLS = [
   (program) => percent(program.heap?.local_share),
   (program) => held(program.page_cache),
   (program) => percent(program.page_cache?.local_share),
-  (program) => bytes(program.read_bytes_s + program.written_bytes_s),
+  (program) => (program.read_bytes_s === null ? "?" : bytes(program.read_bytes_s + program.written_bytes_s)),
   (program) => percent(program.files_local_share),
 ];
 
