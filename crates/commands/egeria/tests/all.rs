@@ -18,6 +18,7 @@ mod metrics;
 mod mounting;
 mod move_pages;
 mod odd_processes;
+mod one_node;
 mod prometheus;
 mod recordings;
 mod replay;

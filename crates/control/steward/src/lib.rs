@@ -27,6 +27,7 @@ mod pulse;
 mod rehearsal;
 mod rivals;
 mod seen;
+mod sign;
 mod steward;
 mod summary;
 mod target;

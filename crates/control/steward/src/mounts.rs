@@ -12,7 +12,7 @@ const WINDOWS: u32 = 8;
 
 /// The mounts of this user that a steward looks at.
 pub(crate) struct MountWatch {
-    /// The pools of the volume that is looked after; `None`: every volume's.
+    /// The pools of the volumes that are looked after; `None`: every volume's.
     pools: Option<Vec<PathBuf>>,
     /// Windows since the last look.
     windows: u32,
@@ -32,10 +32,14 @@ impl MountWatch {
         }
     }
 
-    /// A window has passed. Returns a line for each mount whose process was killed since the last look.
-    pub(crate) fn pass(&mut self) -> Vec<String> {
+    /// A window has passed. Logs a line for each mount whose process was killed since the last look.
+    pub(crate) fn pass(&mut self) {
         if let Some(asking) = self.asking.take_if(|asking| asking.is_finished()) {
-            return self.news(asking.join().unwrap_or_default());
+            let news = self.news(asking.join().unwrap_or_default());
+            news.iter().for_each(|line| tracing::warn!("{line}"));
+        }
+        if self.pools.as_ref().is_some_and(Vec::is_empty) {
+            return;
         }
         self.windows += 1;
         if self.windows >= WINDOWS && self.asking.is_none() {
@@ -44,7 +48,6 @@ impl MountWatch {
             let thread = std::thread::Builder::new().name("egeria-mounts".to_owned());
             self.asking = thread.spawn(move || dead_mounts(pools.as_deref())).ok();
         }
-        Vec::new()
     }
 
     /// The lines for what is dead now and was not before.

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use egeria_actuators::{Departures, GatherProgress, Journal, MemoryMigration, ThreadAffinity};
-use egeria_facts::{Facts, ThreadKey, Window, printable_path};
+use egeria_facts::{Facts, ThreadKey, printable_path};
 use egeria_pages::found_files::FoundFiles;
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
 use egeria_policy::mba::UnboundBecause;
@@ -32,6 +32,7 @@ use crate::pace::{self, Pace};
 use crate::place;
 use crate::pulse::Pulse;
 use crate::seen;
+use crate::sign::SignOfLife;
 use crate::summary::{NodeRates, Summary, WindowSummary};
 use crate::target::Target;
 
@@ -39,14 +40,6 @@ const MIN_WINDOW_NS: u64 = 1_000_000;
 const MAX_WINDOW_NS: u64 = 3_600_000_000_000;
 /// Most notes that are kept.
 const MAX_NOTES: usize = 64;
-/// A node counts as busy from this share of its CPUs on.
-const BUSY_SHARE: f64 = 0.1;
-/// A busy machine is shown after this time at the latest, ns of machine time.
-const SHOWN_AGAIN_NS: u64 = 5_000_000_000;
-
-fn end_ns(window: &Window) -> u64 {
-    window.start_ns.saturating_add(window.duration_ns)
-}
 
 /// A running steward, on a thread of its own. Dropping it stops it like [`Steward::stop`].
 pub struct Steward {
@@ -162,10 +155,8 @@ struct Work {
     known_kinds: KnownKinds,
     /// Why programs that overload a memory were not bounded in the last window.
     unbound: Option<UnboundBecause>,
-    /// Mounts whose process may be killed.
-    mounts: Option<MountWatch>,
-    /// End of the last window that was logged, ns.
-    logged_ns: Option<u64>,
+    mounts: MountWatch,
+    sign: SignOfLife,
     summary: Arc<Mutex<Summary>>,
     pulse: Pulse,
 }
@@ -284,7 +275,7 @@ impl Work {
             known_kinds: KnownKinds::default(),
             unbound: None,
             mounts: target.mounts(),
-            logged_ns: None,
+            sign: SignOfLife::default(),
             summary: Arc::new(Mutex::new(summary)),
             pulse: Pulse::new(Instant::now()),
         })
@@ -348,7 +339,7 @@ impl Work {
         self.kept.clear();
         self.kept_processes = KeptProcesses::default();
         self.known_kinds = KnownKinds::default();
-        self.logged_ns = None;
+        self.sign = SignOfLife::default();
         let mut summary = lock(&self.summary);
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
@@ -383,9 +374,7 @@ impl Work {
                 result.action
             );
         }
-        for line in self.mounts.iter_mut().flat_map(MountWatch::pass) {
-            tracing::warn!("{line}");
-        }
+        self.mounts.pass();
         self.count(&facts, Some(&turn));
         let is_idle = facts.moved_total() == 0;
         let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && is_idle;
@@ -396,11 +385,11 @@ impl Work {
             self.kept_processes.is_news(&turn.decision.placement.kept),
             self.known_kinds.is_news(&kinds),
             unbound.is_some() != self.unbound.is_some(),
+            self.sign.is_due(machine, &facts.window),
         ];
         self.unbound = unbound;
-        let is_shown = self.is_due(&facts.window);
-        if !is_quiet || are_news.contains(&true) || !self.arriving().is_empty() || is_shown {
-            self.logged_ns = Some(end_ns(&facts.window));
+        if !is_quiet || are_news.contains(&true) || !self.arriving().is_empty() {
+            self.sign.logged(&facts.window);
             let record = WindowRecord {
                 kinds,
                 ..self.window_record(&facts, turn)
@@ -411,21 +400,6 @@ impl Work {
             Cow::Owned(credited) => credited,
             Cow::Borrowed(_) => facts,
         });
-    }
-
-    /// Whether a window in which nothing was read or written is logged: CPUs are in use, and the log said nothing for long.
-    fn is_due(&self, window: &Window) -> bool {
-        let machine = self.control.machine();
-        let nodes = machine.nodes.iter().zip(&window.nodes);
-        let is_busy = nodes.into_iter().any(|(node, facts)| {
-            let all_ns = machine.core_count(node) as f64 * window.duration_ns as f64;
-            facts.busy_ns as f64 > BUSY_SHARE * all_ns
-        });
-        let since_ns = |logged_ns| end_ns(window).saturating_sub(logged_ns);
-        is_busy
-            && self
-                .logged_ns
-                .is_none_or(|logged_ns| since_ns(logged_ns) >= SHOWN_AGAIN_NS)
     }
 
     /// Memory of processes that went on in this window.

@@ -52,13 +52,13 @@ impl Target {
         }
     }
 
-    /// The mounts that may die while it works; `None` where no volume is looked after.
-    pub(crate) fn mounts(&self) -> Option<MountWatch> {
-        match self {
-            Target::Volume(volume) => Some(MountWatch::of(Some(volume.pool_paths()))),
-            Target::Machine => Some(MountWatch::of(None)),
-            Target::Processes => None,
-        }
+    /// The mounts that may die while it works.
+    pub(crate) fn mounts(&self) -> MountWatch {
+        MountWatch::of(match self {
+            Target::Volume(volume) => Some(volume.pool_paths()),
+            Target::Machine => None,
+            Target::Processes => Some(Vec::new()),
+        })
     }
 
     /// What cannot be seen is added to `unseen`; decisions go to `log`.

@@ -249,12 +249,6 @@ impl PlacementPlan {
         }
     }
 
-    /// By what part a process is expected to become faster, where that was estimated.
-    pub fn gain(&self, process: ProcessKey) -> Option<f64> {
-        let gain = self.gains.iter().find(|(other, _)| *other == process);
-        gain.map(|(_, gain)| *gain)
-    }
-
     /// Whether it is of the stage `together`: threads and memory move as they are ordered, each by itself.
     pub(crate) fn is_of_together(&self) -> bool {
         matches!(
@@ -269,7 +263,7 @@ impl PlacementPlan {
     }
 
     /// Whether anything of a process moves by it.
-    pub fn changes_process(&self, process: ProcessKey) -> bool {
+    pub(crate) fn changes_process(&self, process: ProcessKey) -> bool {
         self.moves.iter().any(|step| step.process == process)
             || self.memory.iter().any(|step| step.process == process)
             || (self.single.iter()).any(|step| step.thread.process_id == process.process_id)

@@ -67,7 +67,7 @@ pub fn diagnose(look: &Look<'_>) -> Vec<Finding> {
         if let Some(facts) = what_if {
             let turn = decide(look, &facts);
             finding.if_it_could = actions_of(&facts, &turn, *process);
-            finding.gain = turn.decision.placement.gain(*process);
+            finding.gain = gain_of_memory(&turn, *process);
         }
         finding
     });
@@ -90,7 +90,7 @@ impl Finding {
         let mut finding = Finding {
             process,
             verdict: Verdict::Quiet,
-            gain: placement.gain(process),
+            gain: gain_of_memory(turn, process),
             remote_share: local.map(|local| 1.0 - local),
             files_remote_share: files_remote_share(look, process),
             would_do: actions_of(look.facts, turn, process),
@@ -172,6 +172,13 @@ fn files_remote_share(look: &Look<'_>, process: ProcessKey) -> Option<f64> {
         all += moved;
     }
     (all > 0.0).then(|| remote / all)
+}
+
+/// By what part a process becomes faster with its threads and its memory as the planner says.
+fn gain_of_memory(turn: &Turn, process: ProcessKey) -> Option<f64> {
+    let mut gains = turn.decision.placement.gains.iter();
+    let gain = gains.find(|(other, _)| *other == process);
+    gain.map(|(_, gain)| *gain)
 }
 
 /// By what part a process becomes faster if its files go where the planner says: what its threads need not wait, by
