@@ -138,11 +138,15 @@ fn programs_are_shown_with_heap_and_page_cache() {
     eventually("its heap", || sandbox.path("cached.ready").exists());
     let process = program.id().to_string();
     let command = ["top", "--window", "300", "--pid", &process];
-    let document = run(command.into_iter().chain(["--json"])).ok().json();
-    let found = &document["programs"][0];
-    assert_eq!(found["process_id"], program.id(), "{document}");
+    // Reads are counted for a part of the window, in which a busy machine may not let the program run.
+    let mut found = serde_json::Value::Null;
+    eventually("its reads are counted", || {
+        let document = run(command.into_iter().chain(["--json"])).ok().json();
+        found = document["programs"][0].clone();
+        found["read_bytes_s"].as_f64() > Some(0.0)
+    });
+    assert_eq!(found["process_id"], program.id(), "{found}");
     assert!(found["cpu_share"].as_f64() > Some(0.0), "{found}");
-    assert!(found["read_bytes_s"].as_f64() > Some(0.0), "{found}");
     let text = run(command.into_iter().chain(["--once"])).ok().stdout;
     assert!(
         text.contains("page cache") && text.contains("heap"),
