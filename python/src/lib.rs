@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::RwLock;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 /// An `OSError` of the class that the errno has: `FileNotFoundError` and its kin.
 fn os_error(error: Error) -> PyErr {
@@ -47,9 +47,29 @@ fn status(found: &Metadata) -> Status {
     )
 }
 
-/// An attached volume; `None` when it was closed.
+/// An attached volume.
 #[pyclass(frozen, module = "egeria._egeria")]
-struct NativeVolume(RwLock<Option<egeria_client::Volume>>);
+struct NativeVolume(RwLock<Attached>);
+
+/// What a volume holds until it is closed.
+#[derive(Default)]
+struct Attached {
+    volume: Option<egeria_client::Volume>,
+    /// Its files: they are closed with it.
+    files: Vec<Weak<RwLock<Opened>>>,
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn volume_was_closed() -> PyErr {
+    PyValueError::new_err("the volume was closed")
+}
 
 impl NativeVolume {
     /// Without Python's lock.
@@ -58,16 +78,22 @@ impl NativeVolume {
         py: Python<'_>,
         body: impl FnOnce(&egeria_client::Volume) -> egeria_client::Result<T> + Send,
     ) -> PyResult<T> {
-        // A handle of its own, so that a long call keeps nobody from closing.
-        let volume = py.detach(|| {
-            let volume = self
-                .0
-                .read()
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            volume.clone()
-        });
-        let volume = volume.ok_or_else(|| PyValueError::new_err("the volume was closed"))?;
+        // A handle of its own, so that a long call keeps no other thread from closing.
+        let volume = py.detach(|| read(&self.0).volume.clone());
+        let volume = volume.ok_or_else(volume_was_closed)?;
         py.detach(move || body(&volume)).map_err(os_error)
+    }
+
+    /// A file that is closed with the volume.
+    fn keep(&self, file: egeria_client::File) -> PyResult<NativeFile> {
+        let mut attached = write(&self.0);
+        if attached.volume.is_none() {
+            return Err(volume_was_closed());
+        }
+        let file = Arc::new(RwLock::new(Opened::File(file)));
+        attached.files.retain(|file| file.strong_count() > 0);
+        attached.files.push(Arc::downgrade(&file));
+        Ok(NativeFile(file))
     }
 }
 
@@ -81,7 +107,10 @@ egeria_client::Volume::attach_read_only(pool)
 egeria_client::Volume::attach(pool)
 });
         let volume = attached.map_err(os_error)?;
-        Ok(NativeVolume(RwLock::new(Some(volume))))
+        Ok(NativeVolume(RwLock::new(Attached {
+            volume: Some(volume),
+            files: Vec::new(),
+        })))
     }
 
     /// Whether it is open, and this process attached it.
@@ -90,13 +119,16 @@ egeria_client::Volume::attach(pool)
             .unwrap_or(false)
     }
 
+    /// Closes its files as well, and waits for calls of other threads on them.
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
-            let mut volume = self
-                .0
-                .write()
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            volume.take();
+            let attached = std::mem::take(&mut *write(&self.0));
+            for file in attached.files.iter().filter_map(Weak::upgrade) {
+                let mut file = write(&file);
+                if matches!(*file, Opened::File(_)) {
+                    *file = Opened::VolumeClosed;
+                }
+            }
         });
     }
 
@@ -122,7 +154,7 @@ egeria_client::Volume::attach(pool)
             .truncate(has('t'))
             .mode(mode);
         let file = self.with(py, move |volume| volume.open(path, &options))?;
-        Ok(NativeFile(RwLock::new(Some(file))))
+        py.detach(|| self.keep(file))
     }
 
     fn stat(&self, py: Python<'_>, path: PathBuf, follow: bool) -> PyResult<Status> {
@@ -159,14 +191,60 @@ volume.symlink_metadata(path)
         self.with(py, |volume| volume.rename(from, to))
     }
 
+    fn exists(&self, py: Python<'_>, path: PathBuf) -> PyResult<bool> {
+        self.with(py, |volume| volume.exists(path))
+    }
+
+    fn symlink(&self, py: Python<'_>, target: PathBuf, path: PathBuf) -> PyResult<()> {
+        self.with(py, |volume| volume.symlink(target, path))
+    }
+
+    fn link(&self, py: Python<'_>, existing: PathBuf, path: PathBuf) -> PyResult<()> {
+        self.with(py, |volume| volume.hard_link(existing, path))
+    }
+
+    fn readlink(&self, py: Python<'_>, path: PathBuf) -> PyResult<OsString> {
+        let target = self.with(py, |volume| volume.read_link(path))?;
+        Ok(target.into_os_string())
+    }
+
+    fn get_xattr<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        name: OsString,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let value = self.with(py, |volume| volume.xattr(path, name))?;
+        Ok(PyBytes::new(py, &value))
+    }
+
+    fn list_xattr(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<OsString>> {
+        self.with(py, |volume| volume.xattr_names(path))
+    }
+
+    fn set_xattr(&self, py: Python<'_>, path: PathBuf, name: OsString, value: Vec<u8>) -> PyResult<()> {
+        self.with(py, move |volume| volume.set_xattr(path, name, &value))
+    }
+
+    fn remove_xattr(&self, py: Python<'_>, path: PathBuf, name: OsString) -> PyResult<()> {
+        self.with(py, |volume| volume.remove_xattr(path, name))
+    }
+
     fn locate(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<Place>> {
         self.with(py, |volume| volume.locate(path)).map(places)
     }
 }
 
-/// An open file; `None` when it was closed. A reader of the lock is never kept waiting for Python's own.
+/// An open file. A reader of the lock is never kept waiting for Python's own.
 #[pyclass(frozen, module = "egeria._egeria")]
-struct NativeFile(RwLock<Option<egeria_client::File>>);
+struct NativeFile(Arc<RwLock<Opened>>);
+
+enum Opened {
+    File(egeria_client::File),
+    Closed,
+    /// It was open when its volume was closed.
+    VolumeClosed,
+}
 
 impl NativeFile {
     /// Without Python's lock.
@@ -175,16 +253,12 @@ impl NativeFile {
         py: Python<'_>,
         body: impl FnOnce(&egeria_client::File) -> egeria_client::Result<T> + Send,
     ) -> PyResult<T> {
-        py.detach(|| {
-            let file = self
-                .0
-                .read()
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            let file = file.as_ref();
-            file.map(body)
-        })
-        .ok_or_else(|| PyValueError::new_err("I/O operation on closed file"))?
-        .map_err(os_error)
+        let done = py.detach(|| match &*read(&self.0) {
+            Opened::File(file) => Ok(body(file)),
+            Opened::Closed => Err("I/O operation on closed file"),
+            Opened::VolumeClosed => Err("I/O operation on a file whose volume was closed"),
+        });
+        done.map_err(PyValueError::new_err)?.map_err(os_error)
     }
 }
 
@@ -307,13 +381,7 @@ Ok(read)
 
     /// Waits for calls of other threads on it.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| {
-            let mut file = self
-                .0
-                .write()
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            file.take();
-        });
+        py.detach(|| *write(&self.0) = Opened::Closed);
     }
 }
 

@@ -110,3 +110,60 @@ def test_open_files_are_not_pickled_and_volumes_are(volume):
             pickle.dumps(file)
     again = pickle.loads(pickle.dumps(volume))
     assert again.list("/") == [("file", "file")]
+
+
+def test_files_are_closed_with_their_volume(pool):
+    volume = egeria.Volume(pool)
+    file = volume.open("/file", "w+b")
+    file.write(b"kept")
+    volume.close()
+    for used in [lambda: file.read_at(1, 0), lambda: file.write(b"x"), lambda: file.stat(), lambda: file.truncate(0)]:
+        with pytest.raises(ValueError, match="whose volume was closed"):
+            used()
+    with pytest.raises(ValueError, match="the volume was closed"):
+        volume.open("/file")
+    volume.close()
+    file.close()
+    with pytest.raises(ValueError, match="closed file"):
+        file.read(1)
+    with egeria.Volume(pool) as again, again.open("/file") as file:
+        assert file.read() == b"kept"
+
+
+def test_links_and_names(volume):
+    volume.open("/file", "wb").close()
+    volume.symlink("file", "/soft")
+    volume.link("/file", "/hard")
+    assert volume.readlink("/soft") == "file"
+    assert volume.stat("/hard").inode == volume.stat("/soft").inode
+    assert volume.exists("/soft") and volume.exists("/") and not volume.exists("/none")
+    assert not volume.exists("/file/below")
+    volume.unlink("/file")
+    assert not volume.exists("/soft") and volume.exists("/hard")
+    with pytest.raises(FileExistsError):
+        volume.symlink("x", "/hard")
+    with pytest.raises(OSError) as refused:
+        volume.readlink("/hard")
+    assert refused.value.errno == errno.EINVAL
+
+
+def test_extended_attributes(volume):
+    volume.mkdir("/summed")
+    volume.setxattr("/summed", "user.egeria.checksum", b"crc32c")
+    volume.mkdir("/striped")
+    volume.setxattr("/striped", "user.egeria.layout", b"striped")
+    for directory, name in [("/summed", "user.egeria.checksum"), ("/striped", "user.egeria.layout")]:
+        with volume.open(f"{directory}/file", "wb") as file:
+            file.write(b"x")
+        assert volume.getxattr(f"{directory}/file", name).startswith(volume.getxattr(directory, name)[:6])
+    volume.setxattr("/summed/file", "user.one", bytearray(b"1"))
+    assert "user.one" in volume.listxattr("/summed/file")
+    volume.removexattr("/summed/file", "user.one")
+    with pytest.raises(OSError) as missing:
+        volume.getxattr("/summed/file", "user.one")
+    assert missing.value.errno == errno.ENODATA
+    with pytest.raises(OSError) as refused:
+        volume.setxattr("/summed/file", "trusted.one", b"1")
+    assert refused.value.errno == errno.EOPNOTSUPP
+    with pytest.raises(TypeError):
+        volume.setxattr("/summed/file", "user.one", 5)

@@ -295,6 +295,73 @@ ssize_t egeria_where(const egeria_volume *volume,
                      size_t room);
 
 /*
+ Make a symbolic link at a path, which leads to the target.
+
+ What the caller sees to: The handle is NULL or valid; the target and the path are NULL or strings.
+ */
+int egeria_symlink(const egeria_volume *volume, const char *target, const char *path);
+
+/*
+ Give a file another name. A symbolic link at the end of `existing` gets the name itself.
+
+ What the caller sees to: The handle is NULL or valid; the paths are NULL or strings.
+ */
+int egeria_link(const egeria_volume *volume, const char *existing, const char *path);
+
+/*
+ Where a symbolic link leads: writes up to `room` characters, without a zero behind them, and returns how many there
+ are. `target` may be NULL when `room` is 0.
+
+ What the caller sees to: The handle is NULL or valid; the path is NULL or a string; `target` has room for `room` characters.
+ */
+ssize_t egeria_readlink(const egeria_volume *volume,
+                        const char *path,
+                        char *target,
+                        size_t room);
+
+/*
+ The value of an extended attribute; symbolic links are followed. Returns how many bytes it has; ERANGE if `room` is
+ less, but for a `room` of 0, which only asks.
+
+ What the caller sees to: The handle is NULL or valid; path and name are NULL or strings; `value` has room for `room` bytes.
+ */
+ssize_t egeria_getxattr(const egeria_volume *volume,
+                        const char *path,
+                        const char *name,
+                        void *value,
+                        size_t room);
+
+/*
+ The names of all extended attributes, each with a zero behind it; symbolic links are followed. Returns how many
+ characters that are; ERANGE if `room` is less, but for a `room` of 0, which only asks.
+
+ What the caller sees to: The handle is NULL or valid; the path is NULL or a string; `names` has room for `room` characters.
+ */
+ssize_t egeria_listxattr(const egeria_volume *volume,
+                         const char *path,
+                         char *names,
+                         size_t room);
+
+/*
+ Set an extended attribute of the namespace `user`; symbolic links are followed. `user.egeria.layout` and
+ `user.egeria.checksum` of a directory are for what is created in it.
+
+ What the caller sees to: The handle is NULL or valid; path and name are NULL or strings; `value` has `bytes` bytes.
+ */
+int egeria_setxattr(const egeria_volume *volume,
+                    const char *path,
+                    const char *name,
+                    const void *value,
+                    size_t bytes);
+
+/*
+ Remove an extended attribute of the namespace `user`; symbolic links are followed.
+
+ What the caller sees to: The handle is NULL or valid; path and name are NULL or strings.
+ */
+int egeria_removexattr(const egeria_volume *volume, const char *path, const char *name);
+
+/*
  Read the names of a directory, without `.` and `..`. NULL: it failed.
 
  What the caller sees to: The handle is NULL or valid; the path is NULL or a string.

@@ -195,7 +195,7 @@ class Volume:
         return f"egeria.Volume({self.pool!r}{', read_only=True' if self.read_only else ''})"
 
     def close(self):
-        """Give the volume back. Files that are open stay usable; with the last of them the volume is detached."""
+        """Give the volume back. Its files are closed with it: what they are asked after that is a ``ValueError``."""
         self._native.close()
 
     def __enter__(self):
@@ -243,6 +243,41 @@ class Volume:
 
     def rename(self, source, target):
         self._native.rename(source, target)
+
+    def exists(self, path):
+        """Whether a path leads to something; links are followed. A link to nothing does not."""
+        try:
+            return self._native.exists(path)
+        except NotADirectoryError:
+            return False
+
+    def symlink(self, target, path):
+        """Make a symbolic link at ``path`` that leads to ``target``."""
+        self._native.symlink(target, path)
+
+    def link(self, existing, path):
+        """Give a file another name."""
+        self._native.link(existing, path)
+
+    def readlink(self, path):
+        """Where a symbolic link leads, as it was made."""
+        return self._native.readlink(path)
+
+    def getxattr(self, path, name):
+        """The value of an extended attribute. ``user.egeria.layout`` and ``user.egeria.checksum`` say how a file is stored."""
+        return self._native.get_xattr(path, name)
+
+    def listxattr(self, path):
+        """The names of all extended attributes."""
+        return self._native.list_xattr(path)
+
+    def setxattr(self, path, name, value):
+        """Set an extended attribute of the namespace ``user``; those of Egeria on a directory are for new files in it."""
+        self._native.set_xattr(path, name, bytes(memoryview(value)))
+
+    def removexattr(self, path, name):
+        """Remove an extended attribute of the namespace ``user``."""
+        self._native.remove_xattr(path, name)
 
     def where(self, path):
         """Which node holds which part of a file."""

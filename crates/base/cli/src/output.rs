@@ -4,12 +4,17 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
-use comfy_table::{CellAlignment, Table, TableComponent, presets};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
+};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 pub use crate::stderr::{complain, remark, set_program};
 pub use egeria_machine::{printable, printable_lines};
+
+/// Width of [`page_table`].
+const PAGE_COLUMNS: u16 = 100;
 
 /// Whether `--json` was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +110,23 @@ pub fn write_page(path: &Path, page: &str) -> Outcome {
 
 /// A table with these headers; columns are right-aligned if their header begins with `>`.
 pub fn table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> String {
+    laid_out(headers, rows).trim_fmt()
+}
+
+/// The same for long sentences in the last column: no line is wider than a page, and cells are broken between words.
+pub fn page_table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> String {
+    let mut table = laid_out(headers, rows);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(PAGE_COLUMNS);
+    for column in 0..headers.len().saturating_sub(1) {
+        if let Some(column) = table.column_mut(column) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    table.trim_fmt()
+}
+
+fn laid_out<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_style(TableComponent::HeaderLines, '─');
@@ -122,5 +144,5 @@ pub fn table<H: AsRef<str>>(headers: &[H], rows: Vec<Vec<String>>) -> String {
         }
     }
     table.add_rows(rows);
-    table.trim_fmt()
+    table
 }

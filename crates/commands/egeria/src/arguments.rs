@@ -46,6 +46,8 @@ pub enum Command {
     Stat(commands::volumes::stat::Arguments),
     /// Show what works on this machine, and the commands that make the rest work
     Doctor(commands::look::doctor::Arguments),
+    /// Find misplaced programs: what is wrong, what it costs, and the line that repairs it
+    Diagnose(commands::look::diagnose::Arguments),
     /// Show which nodes hold a file, directory or process on any file system, and who uses it from where
     Where(commands::look::where_is::Arguments),
     /// Bring files into the page cache of chosen nodes

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use egeria_policy::planner::System;
 use serde::{Deserialize, Deserializer};
+use toml::Spanned;
 
 use crate::machine_choice::Allocation;
 use crate::policy_choice;
@@ -35,10 +36,10 @@ pub struct Configuration {
     #[serde(default, rename = "direct")]
     _direct: Option<Direct>,
     /// The steward without a volume.
-    pub steward: Option<ConfiguredSteward>,
+    pub steward: Option<Spanned<ConfiguredSteward>>,
     /// Volumes by name.
     #[serde(default)]
-    pub volumes: BTreeMap<String, ConfiguredVolume>,
+    pub volumes: BTreeMap<String, Spanned<ConfiguredVolume>>,
 }
 
 /// What the steward without a volume looks after: the processes of a control group, or all.
@@ -188,7 +189,7 @@ impl Configuration {
     /// Those of [`Configuration::read`]; a name that is not in the file.
     pub fn volume(path: &Path, name: &str) -> Outcome<ConfiguredVolume> {
         let mut known = Configuration::read(path)?.volumes;
-        known.remove(name).ok_or_else(|| {
+        known.remove(name).map(Spanned::into_inner).ok_or_else(|| {
             let names: Vec<&str> = known.keys().map(String::as_str).collect();
             let has = if names.is_empty() {
                 "none".to_owned()
@@ -207,7 +208,8 @@ impl Configuration {
     /// # Errors
     /// Those of [`Configuration::read`]; a file without such a section.
     pub fn steward(path: &Path) -> Outcome<ConfiguredSteward> {
-        Configuration::read(path)?.steward.ok_or_else(|| {
+        let steward = Configuration::read(path)?.steward.map(Spanned::into_inner);
+        steward.ok_or_else(|| {
             Failure::new(format!(
                 "{} has no [steward]; add it, with cgroup = \"system.slice/NAME.service\" or all = true",
                 path.display()
@@ -222,19 +224,32 @@ impl Configuration {
             let cause: Vec<&str> = error.message().split_whitespace().collect();
             format!("{line}{}", cause.join(" "))
         })?;
-        if let Some(steward) = &configuration.steward
-            && steward.all == steward.cgroup.is_some()
-        {
-            return Err(
-                "steward: say whom it looks after, with cgroup or with all = true".to_owned(),
-            );
+        let line = |span: std::ops::Range<usize>| line_of(text, span.start);
+        if let Some(steward) = &configuration.steward {
+            let checked = steward.get_ref().check();
+            checked.map_err(|cause| format!("line {}: steward: {cause}", line(steward.span())))?;
         }
         for (name, volume) in &configuration.volumes {
-            volume
-                .check(name)
-                .map_err(|cause| format!("volumes.{name}: {cause}"))?;
+            let checked = volume.get_ref().check(name);
+            checked.map_err(|cause| {
+                format!("line {}: volumes.{name}: {cause}", line(volume.span()))
+            })?;
         }
         Ok(configuration)
+    }
+}
+
+impl ConfiguredSteward {
+    fn check(&self) -> Result<(), String> {
+        match (&self.cgroup, self.all) {
+            (Some(_), true) => {
+                Err("it has both cgroup and all = true; leave one of them out".to_owned())
+            }
+            (None, false) => {
+                Err("nothing says what it looks after; add cgroup or all = true".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -299,7 +314,7 @@ mod tests {
                     [volumes.log]\npools = [\"/p/2\"]\ndirectory = \"/srv/log\"\nuser = \"postgres\"\nboot = false\n\
                     page_cache = \"1GiB\"\nalloc = \"node=1\"\nsteward = \"full\"\n";
         let read = Configuration::parse(text).expect("a good file");
-        let [data, log] = ["data", "log"].map(|name| &read.volumes[name]);
+        let [data, log] = ["data", "log"].map(|name| read.volumes[name].get_ref());
         assert_eq!(data.pool(), Path::new("/p/0"));
         assert!(data.boot && !data.allow_other && data.steward.is_none());
         assert_eq!((log.boot, log.page_cache), (false, Some(1 << 30)));
@@ -320,15 +335,20 @@ mod tests {
         let group =
             "[steward]\ncgroup = \"system.slice/a.service\"\npolicy = \"rl\"\nmetrics = 9466\n";
         let group = read(group).expect("a good file").expect("a steward");
+        let group = group.get_ref();
         assert_eq!(group.cgroup, Some("system.slice/a.service".into()));
         assert!(!group.all && group.policy == "rl".parse().ok());
         assert!(
             read("[steward]\nall = true\n")
                 .expect("a good file")
-                .is_some_and(|all| all.all)
+                .is_some_and(|all| all.get_ref().all)
         );
-        assert!(refused("[steward]\n").contains("cgroup or with all"));
-        assert!(refused("[steward]\nall = true\ncgroup = \"a\"\n").contains("cgroup or with all"));
+        assert!(refused("[steward]\n").contains("line 1: steward: nothing says"));
+        let both = refused("# Ours.\n\n[steward]\nall = true\ncgroup = \"a\"\n");
+        assert!(
+            both.contains("line 3: steward: it has both cgroup"),
+            "{both}"
+        );
         assert!(refused("[steward]\nall = true\npid = 3\n").contains("line 3"));
     }
 
@@ -349,7 +369,10 @@ mod tests {
                 .contains("letters")
         );
         assert!(refused("[volumes.a]\npools = [\"p\"]\ndirectory = \"/srv\"\n").contains("root"));
-        assert!(refused("[volumes.a]\npools = []\ndirectory = \"/srv\"\n").contains("empty"));
+        assert!(
+            refused("\n[volumes.a]\npools = []\ndirectory = \"/srv\"\n")
+                .contains("line 2: volumes.a: pools is empty")
+        );
         assert!(
             refused("[volumes.a]\npools = [\"/p\"]\ndirectory = \"/s\\nUser=root\"\n")
                 .contains("root")

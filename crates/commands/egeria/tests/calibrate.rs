@@ -251,7 +251,11 @@ fn senseless_options_are_refused_before_measuring() {
     );
     let both = ["--machine", "optane-2s", "--pool", "0:/dev/shm/pool"];
     refused(&both, 2, &["--pool", "--machine"]);
-    refused(&["--buffer", "4K"], 1, &["caches", "use at least"]);
+    refused(
+        &["--buffer", "4K"],
+        1,
+        &["a buffer of 4.00 KiB", "caches", "use at least", "MiB"],
+    );
     refused(&["--buffer", "1000T"], 1, &["smaller buffer"]);
     refused(&["--pool", "60000:/dev/shm"], 1, &["no node 60000"]);
     refused(&["--pool", "0:/dev/zero"], 1, &["/dev/zero", "device-DAX"]);

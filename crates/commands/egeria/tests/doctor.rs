@@ -58,3 +58,11 @@ fn it_tells_what_works_for_who_starts_it() {
             .contains("only processes of this user")
     );
 }
+
+#[test]
+fn its_lines_fit_on_a_page() {
+    let text = finish(egeria(["doctor"])).stdout;
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}

@@ -193,6 +193,12 @@ fn a_killed_mount_loses_nothing_and_is_taken_away() {
     eventually("the mount is dead", || fs::read_dir(&directory).is_err());
     run(["stat", text(&directory)]).refused(1, &["umount"]);
     run(["mount", text(&pool), text(&directory)]).refused(1, &["umount"]);
+    let listed = run(["df", text(&pool)]);
+    assert_eq!(listed.status, 1);
+    assert!(listed.stdout.contains("(dead)"), "{}", listed.stdout);
+    assert!(listed.stderr.contains("was killed") && listed.stderr.contains("egeria umount"));
+    let document = run(["df", "--json", text(&pool)]).json();
+    assert_eq!(document["volumes"][0]["dead_mounts"][0], text(&directory));
     run(["umount", text(&directory)]).ok();
     mount(&pool, &directory);
     assert_eq!(fs::read(directory.join("file")).unwrap(), vec![9; 1 << 20]);

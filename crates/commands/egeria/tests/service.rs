@@ -287,6 +287,29 @@ fn the_settings_that_the_package_brings_are_understood() {
     assert_eq!(volume["unit"], "egeria-volume@data.service");
     assert_eq!(volume["steward_unit"], "egeria-steward@data.service");
     assert_eq!(volume["user"], "postgres");
+    assert_eq!(listed["steward"]["unit"], "egeria-steward.service");
+}
+
+#[test]
+fn a_steward_without_a_volume_is_listed() {
+    let sandbox = Sandbox::new();
+    let listed = |text: &str| {
+        let settings = sandbox.file("egeria.toml", text);
+        run(["units", "--settings", settings.to_str().unwrap()])
+            .ok()
+            .stdout
+    };
+    let all = listed("[steward]\nall = true\n");
+    assert!(
+        all.contains("steward of all processes, policy all: egeria-steward.service"),
+        "{all}"
+    );
+    assert!(!all.contains("no volume"), "{all}");
+    let group = listed("[steward]\ncgroup = \"system.slice/a.service\"\npolicy = \"rl\"\n");
+    assert!(
+        group.contains("system.slice/a.service, policy rl"),
+        "{group}"
+    );
 }
 
 #[test]

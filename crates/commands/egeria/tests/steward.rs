@@ -181,6 +181,38 @@ fn a_single_steward_works_until_it_is_asked_to_stop() {
     run(["umount", point]).ok();
 }
 
+#[test]
+fn a_steward_says_that_a_mount_was_killed() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (pool, point) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
+    let point = point.to_str().unwrap();
+    let document = run(["mount", "--json", pool.to_str().unwrap(), point])
+        .ok()
+        .json();
+    let mut steward = egeria(["steward", pool.to_str().unwrap(), "--window", "20"]);
+    steward.env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    let log = sandbox.path("stderr");
+    steward.stderr(std::fs::File::create(&log).unwrap());
+    let mut steward = Background(steward.stdout(Stdio::null()).spawn().unwrap());
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+    eventually("a steward", || said().contains("looking after threads"));
+    kill(document["pid"].as_u64().unwrap() as u32, Signal::KILL);
+    eventually("a line", || said().contains("was killed"));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    kill(steward.id(), Signal::INT);
+    steward.0.wait().unwrap();
+    assert_eq!(said().matches("was killed").count(), 1, "{}", said());
+    assert!(
+        said().contains(&format!("egeria umount {point}")),
+        "{}",
+        said()
+    );
+    run(["umount", point]).ok();
+}
+
 /// The records of a decision log.
 fn log_lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -208,6 +240,11 @@ fn a_steward_works_without_a_volume() {
     let stdout = steward.0.stdout.take().unwrap();
     let document: Value = serde_json::from_reader(stdout).unwrap();
     assert_eq!(document["volume"], Value::Null);
+    // It reads and writes nothing, and is seen: its CPU is in use.
+    let mut windows = log_lines(&log).into_iter();
+    let window = windows.find(|line| line["kind"] == "window");
+    let window = window.expect("a window of a busy machine");
+    assert!(window["nodes"][0]["cpu_share"].as_f64().unwrap() > 0.0);
     assert_eq!(log_lines(&log)[0]["policy"], "all");
     assert!(saw(&trace, busy.id()));
     run(["steward", "--pid", "4194303"]).refused(1, &["no process 4194303", "leave --pid out"]);

@@ -9,11 +9,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use common::{Background, Ended, Sandbox, can_mount, egeria, eventually, finish, kill, run, wait};
 use decisions::*;
+use egeria_harness::testing::has_numa_maps;
 use rustix::process::Signal;
 
 #[track_caller]
@@ -123,6 +124,41 @@ fn a_log_without_windows_is_a_frame_too() {
     assert!(text.contains("No file was read or written yet."), "{text}");
     let document = top(&log, &["--json"]).ok().json();
     assert!(document["window"].is_null() && document["nodes"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn programs_are_shown_with_heap_and_page_cache() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("cached", &"x".repeat(1 << 20));
+    let script = "open(my $file, '<', $ARGV[0]); my $heap = 'x' x (32 << 20); \
+        open(my $ready, '>', \"$ARGV[0].ready\"); close($ready); \
+        for (;;) { sysseek($file, 0, 0); sysread($file, my $data, 65536); }";
+    let mut program = Command::new("perl");
+    let program = Background::start(program.args(["-e", script]).arg(&file));
+    eventually("its heap", || sandbox.path("cached.ready").exists());
+    let process = program.id().to_string();
+    let command = ["top", "--window", "300", "--pid", &process];
+    // Reads are counted for a part of the window, in which a busy machine may not let the program run.
+    let mut found = serde_json::Value::Null;
+    eventually("its reads are counted", || {
+        let document = run(command.into_iter().chain(["--json"])).ok().json();
+        found = document["programs"][0].clone();
+        found["read_bytes_s"].as_f64() > Some(0.0)
+    });
+    assert_eq!(found["process_id"], program.id(), "{found}");
+    assert!(found["cpu_share"].as_f64() > Some(0.0), "{found}");
+    let text = run(command.into_iter().chain(["--once"])).ok().stdout;
+    assert!(
+        text.contains("page cache") && text.contains("heap"),
+        "{text}"
+    );
+    if has_numa_maps() {
+        assert!(found["heap"]["bytes"].as_u64() >= Some(32 << 20), "{found}");
+        assert!(
+            found["page_cache"]["bytes"].as_u64() >= Some(1 << 20),
+            "{found}"
+        );
+    }
 }
 
 #[test]

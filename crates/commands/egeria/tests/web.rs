@@ -3,7 +3,7 @@
 use crate::browser;
 use crate::common;
 use crate::decisions;
-use egeria_harness::testing::skip;
+use egeria_harness::testing::{has_numa_maps, skip};
 
 use std::ffi::OsStr;
 use std::fs;
@@ -321,6 +321,36 @@ fn the_page_shows_programs_on_any_file_system_and_their_files() {
         browser.wait_for(HAS_DRAWN);
         let dom = browser.document();
         assert!(dom.contains("Read locally/s"), "{dom}");
+    }
+}
+
+#[test]
+fn a_program_that_only_computes_is_on_the_page() {
+    let sandbox = Sandbox::new();
+    let busy = Background::start(
+        Command::new("perl").args(["-e", "my $h = 'x' x (16 << 20); for (;;) {}"]),
+    );
+    let web = web(["--window", "200", "--pid", &busy.id().to_string()]);
+    let mut state = Value::Null;
+    eventually("a window has the program", || {
+        state = web.document("/state");
+        state["programs"][0]["cpu_share"].as_f64() > Some(0.0)
+    });
+    let program = &state["programs"][0];
+    assert_eq!(program["process_id"], busy.id());
+    if has_numa_maps() {
+        assert!(
+            program["heap"]["bytes"].as_u64().unwrap() >= 16 << 20,
+            "{program}"
+        );
+    }
+    let points = web.document("/history");
+    assert!(points[0]["cpu_share"].as_f64() > Some(0.0), "{points}");
+    if let Some(mut browser) = in_browser(&web, &sandbox) {
+        browser.wait_for(HAS_DRAWN);
+        let dom = browser.document();
+        assert!(dom.contains("of-cpu"), "{dom}");
+        assert!(dom.contains(&format!("perl {}", busy.id())), "{dom}");
     }
 }
 

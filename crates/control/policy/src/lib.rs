@@ -9,6 +9,7 @@
 //! * [`asymsched`]: clusters of threads and their memory go where links carry most (AsymSched, Lepers, Quéma,
 //!   Fedorova). Its facts and plans are its own: accesses to memory, and whole nodes that move.
 //! * [`mba`]: programs that do not ask for admission get a share of their bandwidth where memory gives less to many.
+//! * [`diagnosis`]: what is wrong with the placement of programs, by what the planner would do.
 //! * [`planner`]: all of these and what is beyond them (delegation, data that moves) as one decision.
 //!
 //! A [`Plan`] says which threads go where ([`Move`], each with its [`Reason`]), which stay
@@ -28,6 +29,7 @@ mod action;
 mod action_kind;
 pub mod asymsched;
 pub mod control;
+pub mod diagnosis;
 mod expectation;
 mod expected;
 mod kept_process;

@@ -12,6 +12,7 @@ mod common;
 mod corners;
 #[path = "common/data.rs"]
 mod data;
+mod diagnosis_rules;
 mod equations;
 mod falling_curves;
 mod feedback;

@@ -26,11 +26,13 @@ use crate::kept::{self, KeptProcesses};
 use crate::kinds::{KindLine, KnownKinds};
 use crate::log::*;
 use crate::memories;
+use crate::mounts::MountWatch;
 use crate::options::StewardOptions;
 use crate::pace::{self, Pace};
 use crate::place;
 use crate::pulse::Pulse;
 use crate::seen;
+use crate::sign::SignOfLife;
 use crate::summary::{NodeRates, Summary, WindowSummary};
 use crate::target::Target;
 
@@ -153,6 +155,8 @@ struct Work {
     known_kinds: KnownKinds,
     /// Why programs that overload a memory were not bounded in the last window.
     unbound: Option<UnboundBecause>,
+    mounts: MountWatch,
+    sign: SignOfLife,
     summary: Arc<Mutex<Summary>>,
     pulse: Pulse,
 }
@@ -270,6 +274,8 @@ impl Work {
             kept_processes: KeptProcesses::default(),
             known_kinds: KnownKinds::default(),
             unbound: None,
+            mounts: target.mounts(),
+            sign: SignOfLife::default(),
             summary: Arc::new(Mutex::new(summary)),
             pulse: Pulse::new(Instant::now()),
         })
@@ -333,6 +339,7 @@ impl Work {
         self.kept.clear();
         self.kept_processes = KeptProcesses::default();
         self.known_kinds = KnownKinds::default();
+        self.sign = SignOfLife::default();
         let mut summary = lock(&self.summary);
         *summary = Summary {
             restored_at_start: summary.restored_at_start,
@@ -367,6 +374,7 @@ impl Work {
                 result.action
             );
         }
+        self.mounts.pass();
         self.count(&facts, Some(&turn));
         let is_idle = facts.moved_total() == 0;
         let is_quiet = turn.actions.is_empty() && turn.results.is_empty() && is_idle;
@@ -377,9 +385,11 @@ impl Work {
             self.kept_processes.is_news(&turn.decision.placement.kept),
             self.known_kinds.is_news(&kinds),
             unbound.is_some() != self.unbound.is_some(),
+            self.sign.is_due(machine, &facts.window),
         ];
         self.unbound = unbound;
         if !is_quiet || are_news.contains(&true) || !self.arriving().is_empty() {
+            self.sign.logged(&facts.window);
             let record = WindowRecord {
                 kinds,
                 ..self.window_record(&facts, turn)

@@ -26,6 +26,7 @@ use egeria_session::SessionSource;
 use uuid::Uuid;
 
 use crate::error::{Result, StewardError};
+use crate::mounts::MountWatch;
 use crate::options::StewardOptions;
 use crate::rivals;
 use crate::volumes::{Following, WithVolumes};
@@ -49,6 +50,15 @@ impl Target {
             Target::Volume(volume) => Some(volume.uuid()),
             Target::Processes | Target::Machine => None,
         }
+    }
+
+    /// The mounts that may die while it works.
+    pub(crate) fn mounts(&self) -> MountWatch {
+        MountWatch::of(match self {
+            Target::Volume(volume) => Some(volume.pool_paths()),
+            Target::Machine => None,
+            Target::Processes => Some(Vec::new()),
+        })
     }
 
     /// What cannot be seen is added to `unseen`; decisions go to `log`.

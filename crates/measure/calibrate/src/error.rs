@@ -3,8 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use egeria_machine::NodeId;
+use egeria_machine::{NodeId, format_bytes};
 use egeria_media::emulation::EmulationError;
+
+const MIB: u64 = 1 << 20;
 
 /// Why a machine could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +39,7 @@ pub enum CalibrateError {
     },
     /// The buffer would be served from the cache.
     #[error(
-        "a buffer of {bytes} bytes is not well above the {cache_bytes} of a node's caches; use at least {least}"
+        "a buffer of {} is not well above the {} of a node's caches; use at least {}MiB", format_bytes(*bytes), format_bytes(*cache_bytes), least.div_ceil(MIB)
     )]
     SmallBuffer {
         /// What was asked for.
@@ -48,7 +50,7 @@ pub enum CalibrateError {
     },
     /// There is not enough free memory.
     #[error(
-        "{place} has {free} bytes free and measuring it takes {needed}; free some, or use a smaller buffer"
+        "{place} has {} free and measuring it takes {}; free some, or use a smaller buffer", format_bytes(*free), format_bytes(*needed)
     )]
     Memory {
         /// `node 1`, or the machine.
@@ -57,7 +59,7 @@ pub enum CalibrateError {
         needed: u64,
     },
     /// The kernel would not give memory.
-    #[error("cannot get {bytes} bytes of {place}: {cause}; free memory, or use a smaller buffer")]
+    #[error("cannot get {} of {place}: {cause}; free memory, or use a smaller buffer", format_bytes(*bytes))]
     Map {
         /// `node 1`, or a path.
         place: String,

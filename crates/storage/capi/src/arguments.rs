@@ -70,6 +70,8 @@ argument_types! {
     Destination(*mut c_void);
     /// Memory to write from, which no other thread changes during the call; or a bad address, which is detected.
     Source(*const c_void);
+    /// Memory to read, as many bytes as the accompanying count says; NULL for none.
+    Value(*const c_void);
     /// NULL, or as many buffers as the accompanying count says.
     Buffers(*const iovec);
 }
@@ -173,6 +175,20 @@ impl Source {
     }
 }
 
+impl Value {
+    /// Its bytes.
+    pub(crate) fn bytes(&self, count: usize) -> Answer<&[u8]> {
+        match count {
+            0 => Ok(&[]),
+            _ if self.0.is_null() || count > isize::MAX as usize => {
+                Err(failure(libc::EINVAL, "there is no value of that length"))
+            }
+            // SAFETY: the caller promises `count` bytes.
+            _ => Ok(unsafe { std::slice::from_raw_parts(self.0.cast(), count) }),
+        }
+    }
+}
+
 impl Buffers {
     /// All buffers to be read into, with their lengths.
     pub(crate) fn destinations(
@@ -222,7 +238,7 @@ impl<T> Room<T> {
         room: usize,
     ) -> Answer<isize> {
         if room > 0 && (self.0.is_null() || !self.0.is_aligned()) {
-            return Err(failure(libc::EINVAL, "there is no place for the parts"));
+            return Err(failure(libc::EINVAL, "there is no place for the result"));
         }
         let count = found.len();
         for (at, value) in found.take(room).enumerate() {

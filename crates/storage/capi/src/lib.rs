@@ -16,6 +16,8 @@ mod file;
 
 mod names;
 
+mod links;
+
 mod directory;
 
 pub use arguments::*;

@@ -365,6 +365,22 @@ impl File {
         })
     }
 
+    /// Whether it has no bytes now.
+    ///
+    /// # Errors
+    /// As [`File::len`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Size now, bytes: [`File::size_bytes`] by the name that std has for it.
+    ///
+    /// # Errors
+    /// `EIO` for damage; `ENOTCONN` in a child.
+    pub fn len(&self) -> Result<u64> {
+        self.size_bytes()
+    }
+
     /// What is known of it.
     ///
     /// # Errors

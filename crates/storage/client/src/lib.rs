@@ -44,11 +44,14 @@ mod error;
 mod file;
 mod kinds;
 mod lineage;
+mod links;
 mod names;
 mod path;
+mod stream;
 mod volume;
 
 pub use error::{Error, Result};
 pub use file::{File, OpenOptions};
 pub use kinds::{DirectoryEntry, FileType, Metadata, Part, Space};
+pub use stream::Stream;
 pub use volume::Volume;

@@ -153,3 +153,97 @@ fn the_last_handle_detaches() {
     drop(file);
     check(&mut nothing).unwrap();
 }
+
+#[test]
+fn links_are_made_and_read() {
+    let (_directory, pool) = pool();
+    let volume = Volume::attach(&pool).unwrap();
+    written(&volume, "/file", b"content");
+    volume.symlink("file", "/soft").unwrap();
+    volume.symlink("/etc/passwd", "/out").unwrap();
+    volume.hard_link("/file", "/hard").unwrap();
+    assert_eq!(volume.read_link("/soft").unwrap(), Path::new("file"));
+    assert_eq!(volume.read_link("/out").unwrap(), Path::new("/etc/passwd"));
+    let [file, hard, soft] = ["/file", "/hard", "/soft"].map(|path| volume.metadata(path).unwrap());
+    assert_eq!(
+        (file.links, file.inode, soft.inode),
+        (2, hard.inode, file.inode)
+    );
+    assert!(volume.exists("/soft").unwrap() && !volume.exists("/none").unwrap());
+    volume.remove_file("/file").unwrap();
+    assert!(!volume.exists("/soft").unwrap() && volume.exists("/hard").unwrap());
+    assert_eq!(errno(volume.symlink("x", "/hard")), libc::EEXIST);
+    assert_eq!(errno(volume.symlink("", "/new")), libc::ENOENT);
+    assert_eq!(errno(volume.symlink("x", "/new/")), libc::ENOENT);
+    assert_eq!(errno(volume.hard_link("/none", "/new")), libc::ENOENT);
+    assert_eq!(errno(volume.hard_link("/", "/new")), libc::EPERM);
+    assert_eq!(errno(volume.read_link("/hard")), libc::EINVAL);
+    assert_eq!(errno(volume.exists("/hard/below")), libc::ENOTDIR);
+    let read_only = Volume::attach_read_only(&pool).unwrap();
+    assert_eq!(errno(read_only.symlink("x", "/new")), libc::EROFS);
+}
+
+#[test]
+fn extended_attributes_are_set_listed_and_removed() {
+    let (_directory, pool) = pool();
+    let volume = Volume::attach(&pool).unwrap();
+    volume.create_directory("/d", 0o755).unwrap();
+    volume
+        .set_xattr("/d", "user.egeria.checksum", b"crc32c")
+        .unwrap();
+    written(&volume, "/d/file", b"content");
+    assert_eq!(
+        volume.xattr("/d/file", "user.egeria.checksum").unwrap(),
+        b"crc32c"
+    );
+    volume.set_xattr("/d/file", "user.one", b"1").unwrap();
+    volume.set_xattr("/d/file", "user.one", b"2").unwrap();
+    assert_eq!(volume.xattr("/d/file", "user.one").unwrap(), b"2");
+    assert!(
+        volume
+            .xattr_names("/d/file")
+            .unwrap()
+            .contains(&"user.one".into())
+    );
+    volume.remove_xattr("/d/file", "user.one").unwrap();
+    assert_eq!(errno(volume.xattr("/d/file", "user.one")), libc::ENODATA);
+    assert_eq!(
+        errno(volume.remove_xattr("/d/file", "user.one")),
+        libc::ENODATA
+    );
+    assert_eq!(
+        errno(volume.set_xattr("/d/file", "security.capability", b"")),
+        libc::EOPNOTSUPP
+    );
+    assert_eq!(
+        errno(volume.set_xattr("/d", "user.egeria.checksum", b"md5")),
+        libc::EINVAL
+    );
+    assert_eq!(errno(volume.xattr("/none", "user.one")), libc::ENOENT);
+}
+
+#[test]
+fn a_stream_reads_writes_and_seeks() {
+    use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+    let (_directory, pool) = pool();
+    let volume = Volume::attach(&pool).unwrap();
+    let file = written(&volume, "/file", b"");
+    assert!(file.is_empty().unwrap());
+    let mut stream = egeria_client::Stream::from(file);
+    writeln!(stream, "one\ntwo").unwrap();
+    stream.flush().unwrap();
+    assert_eq!(stream.file().len().unwrap(), 8);
+    assert_eq!(stream.seek(SeekFrom::End(-4)).unwrap(), 4);
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert_eq!(
+        (rest.as_str(), stream.stream_position().unwrap()),
+        ("two\n", 8)
+    );
+    let before = stream.seek(SeekFrom::Current(-9)).unwrap_err();
+    assert_eq!(before.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(stream.seek(SeekFrom::Start(u64::MAX)).is_err());
+    stream.rewind().unwrap();
+    let lines: Vec<String> = BufReader::new(stream).lines().map(Result::unwrap).collect();
+    assert_eq!(lines, ["one", "two"]);
+}

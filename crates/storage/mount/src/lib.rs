@@ -25,6 +25,6 @@ pub use options::{LeaseTiming, MountOptions};
 pub use point::endpoint::mount_point;
 pub use point::error::{Holder, MountError};
 pub use point::mountinfo::{Mounted, mounts};
-pub use point::unmount::{answers, unmount, unmount_lazily};
+pub use point::unmount::{answers, is_dead, unmount, unmount_lazily};
 pub use replies::request_counts::{LATENCY_BOUNDS_NS, Latencies, RequestCounts};
 pub use session::{MountHandle, serve, serve_counted, serve_socket, spawn};

@@ -5,6 +5,7 @@ pub mod control;
 pub mod look;
 pub mod machines;
 pub mod man;
+mod one_node;
 mod scope;
 pub mod volumes;
 
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use control::{move_pages, replay, steward, trace, warm, weights};
-use look::{doctor, explain, top, web, where_is};
+use look::{diagnose, doctor, explain, top, web, where_is};
 use machines::{machine, sim};
 use volumes::{check, df, mkfs, mount, run, scrub, stat, umount, units};
 
@@ -30,6 +31,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Machine(machine) => return machine::run(&machine, format),
         Command::Mount(mount) => return mount::run(mount, format),
         Command::Df(df) => return df::run(&df, format),
+        Command::Diagnose(diagnose) => return diagnose::run(&diagnose, format),
         Command::Doctor(doctor) => return doctor::run(&doctor, format),
         Command::Move(moved) => return move_pages::run(&moved, format),
         Command::Warm(warm) => return warm::run(&warm, format),

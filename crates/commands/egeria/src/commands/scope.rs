@@ -13,7 +13,7 @@ use egeria_steward::Scope;
 #[derive(Args, Clone, Debug, Default)]
 pub struct ScopeArguments {
     /// These processes and their descendants
-    #[arg(long, value_name = "PID", num_args = 1..)]
+    #[arg(long, value_name = "PID", num_args = 1.., value_parser = process_id, allow_negative_numbers = true)]
     pid: Vec<u32>,
     /// The processes of this control group and of those below
     #[arg(long, value_name = "PATH", conflicts_with_all = ["pid", "pool"])]
@@ -21,6 +21,12 @@ pub struct ScopeArguments {
     /// All processes; where something is done to them, only yours, but root's steward has those of all users
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "pool"])]
     all: bool,
+}
+
+/// Reads a process id.
+pub(super) fn process_id(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("{text:?} is no process id; write a number as `ps` shows it"))
 }
 
 impl ScopeArguments {
@@ -43,8 +49,17 @@ impl ScopeArguments {
         }
     }
 
-    /// Refuses what a steward of this user would leave alone: programs of others, but for root's.
-    pub(super) fn check_own(&self) -> Outcome {
+    /// The arguments that mean a process and its descendants.
+    pub(super) fn of_process(process_id: u32) -> ScopeArguments {
+        ScopeArguments {
+            pid: vec![process_id],
+            ..ScopeArguments::default()
+        }
+    }
+
+    /// Refuses what a steward of this user would leave alone: programs of others, but for root's. `command` is the one
+    /// that is typed.
+    pub(super) fn check_own(&self, command: &str) -> Outcome {
         let own = egeria_files::user();
         if reaches_all_users() {
             return Ok(());
@@ -56,7 +71,7 @@ impl ScopeArguments {
             };
             let other = users.into_iter().find(|user| *user != own).unwrap_or(own);
             return Err(Failure::new(format!(
-                "process {process} has rights of another user (uid {other}), and is left alone; run as that user: sudo -u '#{other}' egeria steward …, or as root with CAP_SYS_NICE"
+                "process {process} has rights of another user (uid {other}), and is left alone; run as that user: sudo -u '#{other}' egeria {command} …, or as root with CAP_SYS_NICE"
             )));
         }
         Ok(())

@@ -93,6 +93,7 @@ pub(crate) fn beside(
         search: Search::default(),
         following,
         kept: Vec::new(),
+        gains: Vec::new(),
     };
     if !settings.threads {
         plan.decision = Decision::ThreadsOff;

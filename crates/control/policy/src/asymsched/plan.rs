@@ -35,6 +35,9 @@ pub struct PlacementPlan {
     /// Processes that use memory heavily and are left as they are.
     #[serde(default)]
     pub kept: Vec<KeptProcess>,
+    /// By what part processes that change are expected to become faster, where that was estimated (stage `together`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gains: Vec<(ProcessKey, f64)>,
 }
 
 /// Threads of a process that share data (§4.2, Step 1).
@@ -244,6 +247,7 @@ impl PlacementPlan {
             search: Search::default(),
             following: Vec::new(),
             kept: Vec::new(),
+            gains: Vec::new(),
         }
     }
 

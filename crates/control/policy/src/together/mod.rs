@@ -48,6 +48,7 @@ use memory::{SMALL_BYTES, bytes_of, gather};
 pub(crate) use orders::Orders;
 use scene::{Program, Scene};
 use search::Found;
+pub(crate) use search::LOCAL;
 use state::State;
 use trial::{Trial, Verdict};
 
@@ -209,7 +210,9 @@ impl Orders {
             return;
         }
         let nodes = own.groups.iter().map(|group| id(found.state.nodes[*group]));
-        let advance_ns = basis.advance_ns(found.gain(scene, program));
+        let gain = found.gain(scene, program);
+        plan.gains.push((process, gain));
+        let advance_ns = basis.advance_ns(gain);
         self.begin(basis, process, &copies, nodes.collect(), advance_ns);
         if copies.is_empty() {
             return;

@@ -11,7 +11,7 @@ const MOST_STEPS: usize = 32;
 /// Groups looked at in all placements together: a bound on the time of a search.
 const MOST_WORK: usize = 100_000;
 /// A process with a smaller share of remote accesses, whose memories and CPUs are not busy, is left alone.
-pub(super) const LOCAL: f64 = 0.02;
+pub(crate) const LOCAL: f64 = 0.02;
 /// A process that is local already is moved for a gain that is larger by this factor.
 const LOCAL_TIMES: f64 = 5.0;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use egeria_machine::{CpuId, Machine, MemoryKind};
+use egeria_machine::{CpuId, Machine, MemoryKind, format_bytes};
 
 use crate::hardware::mapping::Mapping;
 use crate::hardware::target::{OpenPool, PoolRequest, Target, of_map_fault};
@@ -84,8 +84,11 @@ pub(crate) fn sizes(options: &Options, caches: &[NodeCache]) -> Result<Sizes, Ca
     let chain_bytes = (bytes / 2).max(bytes.min(USUAL_CACHES * part_bytes));
     let warning = (bytes < usual).then(|| {
         format!(
-            "buffers of {bytes} bytes are less than {} times the {cache_bytes} of a node's caches: what these answer may shorten latencies and hide what flows share; use --buffer {usual}",
-            flows * USUAL_CACHES
+            "buffers of {} are less than {} times the {} of a node's caches: what these answer may shorten latencies and hide what flows share; use --buffer {}MiB",
+            format_bytes(bytes),
+            flows * USUAL_CACHES,
+            format_bytes(cache_bytes),
+            usual.div_ceil(1 << 20)
         )
     });
     Ok(Sizes {
@@ -220,11 +223,14 @@ mod tests {
             ),
         ] {
             let error = asked(Some(least - 1), &caches).unwrap_err().to_string();
-            assert!(error.ends_with(&format!("use at least {least}")), "{error}");
+            assert!(
+                error.ends_with(&format!("use at least {}MiB", least / MIB)),
+                "{error}"
+            );
             let few = asked(Some(least), &caches).unwrap();
             assert_eq!(few.buffer_bytes, least);
             let warning = few.warning.unwrap();
-            let remedy = format!("use --buffer {}", 2 * least);
+            let remedy = format!("use --buffer {}MiB", 2 * least / MIB);
             assert!(warning.ends_with(&remedy), "{warning}");
             for enough in [Some(2 * least), None] {
                 let sizes = asked(enough, &caches).unwrap();

@@ -121,7 +121,7 @@ mod tests {
         let root = tree();
         let node = NodeId(1);
         check(root.path(), &[(node, 5 << 20)]).unwrap();
-        assert!(refusal(root.path(), &[(node, (5 << 20) + 1)]).starts_with("node 1 has 5242880 "));
+        assert!(refusal(root.path(), &[(node, (5 << 20) + 1)]).starts_with("node 1 has 5.00 MiB "));
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         let needs = |each: u64| [(NodeId(0), each), (NodeId(1), each)];
         check(root.path(), &needs(4 << 20)).unwrap();
         let line = refusal(root.path(), &needs((4 << 20) + 1));
-        assert!(line.starts_with("the machine has 8388608 "), "{line}");
+        assert!(line.starts_with("the machine has 8.00 MiB "), "{line}");
     }
 
     #[test]
@@ -143,7 +143,10 @@ mod tests {
         write(at, "sys/fs/cgroup/a/memory.current", "1048576\n");
         check(at, &[(NodeId(0), 3 << 20)]).unwrap();
         let line = refusal(at, &[(NodeId(0), (3 << 20) + 1)]);
-        assert!(line.starts_with("the control group has 3145728 "), "{line}");
+        assert!(
+            line.starts_with("the control group has 3.00 MiB "),
+            "{line}"
+        );
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl<I: LiveSource> FileIo<I> {
             }
             let held = places
                 .entry(key.process_id)
-                .or_insert_with(|| held(key.process_id, locator.as_mut()));
+                .or_insert_with(|| cached_of(key.process_id, locator.as_mut()));
             let shares = [
                 (read, &mut thread.read_bytes),
                 (written, &mut thread.written_bytes),
@@ -83,8 +83,8 @@ impl<I: LiveSource> FileIo<I> {
     }
 }
 
-/// What the page cache holds of the open files of a process, by node.
-fn held(process_id: u32, locator: Option<&mut Locator>) -> NodeBytes {
+/// What the page cache holds of the open files of a process, by node; nothing of what may not be looked at.
+pub fn cached_of(process_id: u32, locator: Option<&mut Locator>) -> NodeBytes {
     let mut by_node = NodeBytes::default();
     let open = process::open_files(process_id, MAX_OPEN_FILES);
     let Some((open, locator)) = open.ok().zip(locator) else {

@@ -57,8 +57,9 @@ pub fn unmount_lazily(directory: &Path) -> Result<(), MountError> {
     detach(&ours(directory)?, true)
 }
 
-/// Whether the mount's process is gone. A process that does not answer counts as alive, because it may be stopped.
-pub(crate) fn is_dead(directory: &Path) -> bool {
+/// Whether the process that serves this mount is gone. A process that does not answer within a second counts as alive,
+/// because it may be stopped.
+pub fn is_dead(directory: &Path) -> bool {
     ask(directory) == Some(libc::ENOTCONN)
 }
 

@@ -9,6 +9,7 @@ use egeria_policy::planner::System;
 use egeria_steward::{Summary, Target};
 use serde::Serialize;
 
+use crate::commands::one_node;
 use crate::commands::scope::{Presence, ScopeArguments};
 use crate::configuration::{Configuration, SettingsArgument};
 use crate::daemon_log::{self, Attached};
@@ -86,7 +87,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let policy = configured.policy.unwrap_or(System::All);
     arguments.steward.settings(policy)?;
     let scope = configured.processes.scope()?;
-    configured.processes.check_own()?;
+    configured.processes.check_own("steward")?;
     let pool = configured.pool.as_deref();
     if pool.is_none() && !configured.processes.is_any() {
         return Err(Failure::Usage(
@@ -139,7 +140,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         _ => (&[], &begun.unavailable),
     };
     missed.iter().for_each(|line| tracing::warn!("{line}"));
-    for line in expected.iter().chain(&begun.sources) {
+    let without_volume = volume.is_none();
+    match one_node::line(&machine).filter(|_| without_volume) {
+        // Stages are off for no other reason.
+        Some(line) => tracing::info!("{line}"),
+        None => expected.iter().for_each(|line| tracing::info!("{line}")),
+    }
+    for line in &begun.sources {
         tracing::info!("{line}");
     }
     tracing::info!("looking after threads, policy {policy}");

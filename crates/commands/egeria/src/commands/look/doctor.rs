@@ -197,8 +197,7 @@ fn human(document: &Document) -> String {
         vec![
             state(ability.state).to_owned(),
             ability.name.replace('_', " "),
-            ability.commands.to_owned(),
-            printable(&ability.because),
+            format!("{}: {}", ability.commands, printable(&ability.because)),
         ]
     });
     let policies = document.policies.iter().map(|policy| {
@@ -210,19 +209,25 @@ fn human(document: &Document) -> String {
     });
     let mut text = format!(
         "{}\n\n{}\n\n{}\n",
-        output::table(&["fact", "value"], facts.collect()),
-        output::table(&["state", "what", "for", "because"], abilities.collect()),
-        output::table(&["state", "policy", "here"], policies.collect())
+        output::page_table(&["fact", "value"], facts.collect()),
+        output::page_table(&["state", "what", "for: because"], abilities.collect()),
+        output::page_table(&["state", "policy", "here"], policies.collect())
     );
-    for ability in &document.abilities {
-        if let Some(fix) = &ability.fix {
-            text += &format!("\n{}: {fix}", ability.name.replace('_', " "));
-        }
-    }
-    for policy in &document.policies {
-        if let Some(fix) = &policy.fix {
-            text += &format!("\npolicy {}: {fix}", policy.name);
-        }
+    let of_abilities = document.abilities.iter();
+    let of_abilities = of_abilities.filter_map(|ability| {
+        let fix = ability.fix.as_ref()?;
+        Some(vec![ability.name.replace('_', " "), printable(fix)])
+    });
+    let of_policies = document.policies.iter().filter_map(|policy| {
+        let fix = policy.fix.as_ref()?;
+        Some(vec![format!("policy {}", policy.name), printable(fix)])
+    });
+    let fixes: Vec<Vec<String>> = of_abilities.chain(of_policies).collect();
+    if !fixes.is_empty() {
+        text += &format!(
+            "\n{}\n",
+            output::page_table(&["what", "what makes it work"], fixes)
+        );
     }
     text
 }

@@ -54,6 +54,8 @@ struct VolumeSpace {
     volume: String,
     /// Directories it is mounted on.
     mounts: Vec<NamedPath>,
+    /// Of these, mounts whose process was killed: nothing on them can be reached.
+    dead_mounts: Vec<NamedPath>,
     #[serde(flatten)]
     total: Space,
     /// How long accesses of striped files are delegated, if they are.
@@ -104,7 +106,7 @@ impl From<SpaceReport> for Space {
     }
 }
 
-/// Shows the space of what was asked for; the status is 1 when a mounted volume cannot be opened.
+/// Shows the space of what was asked for; the status is 1 when a mounted volume cannot be opened, or its mount is dead.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let (asked, left_out) = match &arguments.of {
         None => mounted()?,
@@ -130,6 +132,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         ));
     }
     format.print(&document, human)?;
+    for volume in &document.volumes {
+        for directory in &volume.dead_mounts {
+            let shown = served::shown(directory);
+            let line = format!(
+                "the process that served {shown} was killed: nothing on it can be reached; `egeria umount {shown}`, then mount the volume again"
+            );
+            status = Failure::new(line).report();
+        }
+    }
     Ok(status)
 }
 
@@ -184,9 +195,12 @@ fn report(volume: &Volume) -> Outcome<VolumeSpace> {
     let mounts = mounts()?
         .into_iter()
         .filter(|mount| mount.is_believed() && Some(&*mount.source) == first.as_deref());
+    let mounts: Vec<PathBuf> = mounts.map(|mount| mount.directory).collect();
+    let dead = mounts.iter().filter(|mount| egeria_mount::is_dead(mount));
     Ok(VolumeSpace {
         volume: volume.uuid().to_string(),
-        mounts: mounts.map(|mount| mount.directory.into()).collect(),
+        dead_mounts: dead.cloned().map(Into::into).collect(),
+        mounts: mounts.into_iter().map(Into::into).collect(),
         total: space(None),
         delegation: delegation(volume),
         pools: pools
@@ -239,7 +253,11 @@ fn human(document: &Document) -> String {
     }
     let mut rows = Vec::new();
     for volume in &document.volumes {
-        let mounts: Vec<String> = volume.mounts.iter().map(NamedPath::to_string).collect();
+        let place = |mount: &NamedPath| {
+            let is_dead = volume.dead_mounts.contains(mount);
+            format!("{mount}{}", if is_dead { " (dead)" } else { "" })
+        };
+        let mounts: Vec<String> = volume.mounts.iter().map(place).collect();
         let place = if mounts.is_empty() {
             "not mounted".to_owned()
         } else {

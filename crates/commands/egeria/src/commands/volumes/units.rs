@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use egeria_machine::NamedPath;
+use egeria_policy::planner::System;
 use serde::Serialize;
 
-use crate::configuration::{Configuration, ConfiguredVolume, SettingsArgument};
+use crate::configuration::{Configuration, ConfiguredSteward, ConfiguredVolume, SettingsArgument};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_http;
@@ -25,9 +26,9 @@ Examples:
   egeria units
   egeria units --out /tmp/units
 
-Reads the volumes in /etc/egeria/egeria.toml. Without --out it only says which
-there are, or what is wrong with the file. The package's generator calls it
-with --out at boot and after `systemctl daemon-reload`.")]
+Reads the volumes and the steward in /etc/egeria/egeria.toml. Without --out it
+only says which there are, or what is wrong with the file. The package's
+generator calls it with --out at boot and after `systemctl daemon-reload`.")]
 pub struct Arguments {
     /// Write links and settings of their units below this directory
     #[arg(long, value_name = "DIR")]
@@ -40,6 +41,16 @@ pub struct Arguments {
 struct Document {
     settings: NamedPath,
     volumes: Vec<Unit>,
+    /// The steward without a volume.
+    steward: Option<StewardUnit>,
+}
+
+#[derive(Serialize)]
+struct StewardUnit {
+    unit: &'static str,
+    /// The control group that it looks after; `null`: all processes.
+    cgroup: Option<NamedPath>,
+    policy: String,
 }
 
 #[derive(Serialize)]
@@ -59,7 +70,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let configuration = Configuration::read(settings)?;
     if let Some(out) = &arguments.out {
         for (name, volume) in &configuration.volumes {
-            write(out, name, volume).map_err(|error| {
+            write(out, name, volume.get_ref()).map_err(|error| {
                 Failure::io(
                     "write units below",
                     out,
@@ -69,10 +80,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             })?;
         }
     }
-    let volumes = configuration.volumes.iter().map(unit_of).collect();
+    let volumes = configuration.volumes.iter();
+    let volumes = volumes.map(|(name, volume)| unit_of(name, volume.get_ref()));
+    let volumes = volumes.collect();
     let document = Document {
         settings: settings.clone().into(),
         volumes,
+        steward: configuration
+            .steward
+            .as_ref()
+            .map(|steward| steward_of(steward.get_ref())),
     };
     format.print(&document, human)
 }
@@ -85,9 +102,9 @@ fn steward_unit(name: &str) -> String {
     format!("egeria-steward@{name}.service")
 }
 
-fn unit_of((name, volume): (&String, &ConfiguredVolume)) -> Unit {
+fn unit_of(name: &str, volume: &ConfiguredVolume) -> Unit {
     Unit {
-        name: name.clone(),
+        name: name.to_owned(),
         unit: volume_unit(name),
         steward_unit: volume.steward.map(|_| steward_unit(name)),
         boot: volume.boot,
@@ -97,9 +114,28 @@ fn unit_of((name, volume): (&String, &ConfiguredVolume)) -> Unit {
     }
 }
 
+/// Started by its own unit: no other one wants it.
+const STEWARD_UNIT: &str = "egeria-steward.service";
+
+fn steward_of(steward: &ConfiguredSteward) -> StewardUnit {
+    StewardUnit {
+        unit: STEWARD_UNIT,
+        cgroup: steward.cgroup.clone().map(Into::into),
+        policy: steward.policy.unwrap_or(System::All).to_string(),
+    }
+}
+
 fn human(document: &Document) -> String {
-    if document.volumes.is_empty() {
-        return format!("no volume in {}\n", document.settings);
+    let steward = document.steward.as_ref().map(|steward| {
+        let of = match &steward.cgroup {
+            Some(group) => format!("the processes of {group}"),
+            None => "all processes".to_owned(),
+        };
+        let (unit, policy) = (steward.unit, &steward.policy);
+        format!("steward of {of}, policy {policy}: {unit} (systemctl enable --now {unit})\n")
+    });
+    if document.volumes.is_empty() && steward.is_none() {
+        return format!("no volume and no steward in {}\n", document.settings);
     }
     let line = |unit: &Unit| {
         let steward = unit.steward_unit.iter().map(String::as_str);
@@ -112,7 +148,7 @@ fn human(document: &Document) -> String {
             units.join(", ")
         )
     };
-    document.volumes.iter().map(line).collect()
+    document.volumes.iter().map(line).chain(steward).collect()
 }
 
 fn write(out: &Path, name: &str, volume: &ConfiguredVolume) -> std::io::Result<()> {

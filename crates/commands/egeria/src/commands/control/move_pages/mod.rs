@@ -13,6 +13,7 @@ use clap::Args;
 use egeria_machine::Machine;
 
 use super::named_files::{self, Destination};
+use crate::commands::scope::process_id;
 use document::Document;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
@@ -43,7 +44,7 @@ pub struct Arguments {
     #[arg(value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
     /// The memory of this process; may be repeated
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = process_id, allow_negative_numbers = true)]
     pid: Vec<u32>,
     #[command(flatten)]
     to: Destination,

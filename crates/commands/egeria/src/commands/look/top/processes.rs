@@ -12,9 +12,11 @@ use egeria_proc::processes::ProcessSource;
 use egeria_steward::{KeptLine, KindLine, Record, WindowRecord};
 
 use super::super::decision_log::{self, DecisionLog};
+use super::super::programs::Contents;
 use super::rows::FileRow;
 use super::view::{Label, View};
 use super::watch;
+use crate::commands::one_node;
 use crate::commands::scope::ScopeArguments;
 
 /// How bytes were found.
@@ -28,6 +30,7 @@ pub(in crate::commands::look) struct Programs {
     window_ns: u64,
     source: Source,
     steward: Option<Said>,
+    contents: Contents,
 }
 
 /// What the steward of this machine's processes said last, if one works.
@@ -85,6 +88,7 @@ impl Programs {
             window_ns,
             source,
             steward: Said::begin(),
+            contents: Contents::default(),
         })
     }
 
@@ -93,6 +97,7 @@ impl Programs {
         View::of_window(Label {
             machine: Some(self.machine.name.clone()),
             window_ns: Some(self.window_ns),
+            note: one_node::line(&self.machine),
             ..Label::default()
         })
     }
@@ -112,6 +117,7 @@ impl Programs {
             }
             Source::Estimated(_, estimate) => view.set_files(Vec::new(), estimate),
         }
+        view.set_programs(self.contents.rows(&self.machine, &facts));
         let mut record = WindowRecord {
             local_share: facts.local_share(&self.machine),
             kinds: KindLine::of_window(&self.machine, &facts, None),

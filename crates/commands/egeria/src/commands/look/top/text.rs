@@ -4,6 +4,7 @@ use egeria_machine::format_bandwidth;
 
 use super::super::decision_log::Fate;
 use super::super::explain::sentences::{ago, capital, milliseconds, percent, seconds};
+use super::super::programs::{PROGRAM_HEADERS, ProgramRow};
 use super::rows::{FileRow, NodeRow, ThreadRow};
 use super::view::Frame;
 use egeria_cli::output;
@@ -20,6 +21,9 @@ pub(super) fn human(frame: &Frame) -> String {
     if let Some(estimate) = &frame.label.estimate {
         text.push_str(&format!("{estimate}\n"));
     }
+    if let Some(note) = frame.label.note {
+        text.push_str(&format!("{note}\n"));
+    }
     if frame.window.is_none() {
         text.push_str("\nNo file was read or written yet.\n");
         return text;
@@ -28,6 +32,11 @@ pub(super) fn human(frame: &Frame) -> String {
     text.push('\n');
     text.push_str(&output::table(&NODE_HEADERS, nodes));
     text.push_str("\n\n");
+    if !frame.programs.is_empty() {
+        let programs = frame.programs.iter().map(ProgramRow::cells);
+        text.push_str(&output::table(&PROGRAM_HEADERS, programs.collect()));
+        text.push_str("\n\n");
+    }
     let threads = frame.threads.iter().map(thread_cells).collect();
     text.push_str(&output::table(&THREAD_HEADERS, threads));
     if frame.threads_omitted > 0 {
@@ -110,7 +119,7 @@ pub(super) fn state(frame: &Frame) -> String {
         && frame.steward.is_some()
         && window.age().as_secs() > 1
     {
-        text.push_str(&format!(", last I/O {} ago", ago(window.age())));
+        text.push_str(&format!(", last window {} ago", ago(window.age())));
     }
     text
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::super::decision_log::{DecisionLog, Fate, Head, unix_ns};
 use super::super::explain::events::{ActionEvent, Event};
 use super::super::explain::story::Story;
+use super::super::programs::ProgramRow;
 use super::rows::{FileRow, NodeRow, Sort, ThreadRow};
 use egeria_cli::failure::Outcome;
 
@@ -25,6 +26,7 @@ pub(in crate::commands::look) struct View {
     peak_bytes_s: f64,
     read_weight: f64,
     files: Vec<FileRow>,
+    programs: Vec<ProgramRow>,
 }
 
 /// What a frame is of.
@@ -39,6 +41,9 @@ pub(in crate::commands::look) struct Label {
     /// How bytes were found, where they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::commands::look) estimate: Option<String>,
+    /// One line for a machine of one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::commands::look) note: Option<&'static str>,
 }
 
 /// One frame: what `--json` prints.
@@ -59,6 +64,9 @@ pub(in crate::commands::look) struct Frame {
     /// Busiest first, where they are counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::commands::look) files: Vec<FileRow>,
+    /// Heaviest first, where programs are looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::commands::look) programs: Vec<ProgramRow>,
     /// Short-lived processes, a row for each parent.
     pub(in crate::commands::look) kinds: Vec<KindLine>,
     pub(in crate::commands::look) last_actions: Vec<ActionEvent>,
@@ -108,7 +116,13 @@ impl View {
             peak_bytes_s: 0.0,
             read_weight: Settings::default().read_weight,
             files: Vec::new(),
+            programs: Vec::new(),
         }
+    }
+
+    /// Programs of the window that follows.
+    pub(super) fn set_programs(&mut self, programs: Vec<ProgramRow>) {
+        self.programs = programs;
     }
 
     /// Files of the window that follows, and how bytes were found.
@@ -176,6 +190,7 @@ impl View {
             threads: last.map_or_else(Vec::new, |last| self.threads(last, sort)),
             threads_omitted: last.map_or(0, |last| last.threads_omitted),
             files: self.files.clone(),
+            programs: self.programs.clone(),
             kinds: last.map_or_else(Vec::new, |last| last.kinds.clone()),
             last_actions: self.last_actions(),
             kept_processes: last.map_or_else(Vec::new, |last| last.kept_processes.clone()),
@@ -231,6 +246,7 @@ impl Label {
             window_ns: Some(head.window_ns),
             process_id: Some(head.process_id),
             estimate: None,
+            note: None,
         }
     }
 }

@@ -54,7 +54,7 @@ pub(in crate::commands::look) fn machine_of(volume: &Arc<Volume>) -> Outcome<Mac
 }
 
 /// Waits for this number of host ns, or until a signal asks to stop.
-pub(super) fn wait(host_ns: f64, signals: &Signals) -> Outcome {
+pub(in crate::commands::look) fn wait(host_ns: f64, signals: &Signals) -> Outcome {
     const LOOK: Duration = Duration::from_millis(20);
     let end = Instant::now() + Duration::from_nanos(host_ns as u64);
     loop {

@@ -59,6 +59,7 @@ function facts(state) {
     ["local", state.window ? percent(state.window.local_share) : null],
     ["moves", state.log ? String(state.moves) : null],
     ["estimate", state.estimate],
+    ["note", state.note],
   ].filter(([, value]) => value);
   const list = part("facts");
   const key = all.map(([name]) => name).join();
@@ -230,10 +231,11 @@ function draw_history() {
     ...acts,
     element("path", { class: "of-bytes", d: line((point) => (point.read_bytes_s + point.written_bytes_s) / most) }),
     element("path", { class: "of-local", d: line((point) => point.local_share) }),
+    element("path", { class: "of-cpu", d: line((point) => Math.min(1, point.cpu_share)) }),
   );
   const now = points[points.length - 1];
   say(part("history-words"),
-    `${duration(span)}; at most ${bytes(most)}/s, now ${bytes(now.read_bytes_s + now.written_bytes_s)}/s, ${percent(now.local_share)} local`);
+    `${duration(span)}; at most ${bytes(most)}/s, now ${bytes(now.read_bytes_s + now.written_bytes_s)}/s, ${percent(now.local_share)} local, CPUs ${percent(now.cpu_share)}`);
 }
 
 function duration(seconds) {
@@ -323,19 +325,44 @@ const FILE_CELLS = [
   (file) => bytes(file.written_bytes_s),
 ];
 
+function draw_table(name, entries, cells) {
+  const rows = part(name);
+  while (rows.children.length > entries.length) rows.lastChild.remove();
+  while (rows.children.length < entries.length) {
+    const row = html("tr");
+    cells.forEach((_, index) => row.append(html("td", "", index > 0 ? "number" : "")));
+    rows.append(row);
+  }
+  entries.forEach((entry, index) => cells.forEach((text, column) => say(rows.children[index].children[column], text(entry))));
+}
+
 function draw_files(state) {
   const files = (state.files || []).slice(0, MAX_FILES);
   part("files").hidden = files.length === 0;
-  const rows = part("file-rows");
-  while (rows.children.length > files.length) rows.lastChild.remove();
-  while (rows.children.length < files.length) {
-    const row = html("tr");
-    FILE_CELLS.forEach((_, index) => row.append(html("td", "", index > 0 ? "number" : "")));
-    rows.append(row);
-  }
-  files.forEach((file, index) => FILE_CELLS.forEach((text, column) => say(rows.children[index].children[column], text(file))));
+  draw_table("file-rows", files, FILE_CELLS);
   const left = (state.files || []).length - files.length;
   say(part("files-omitted"), left > 0 ? `${left} more files are not listed.` : "");
+}
+
+// --- programs ---
+
+const held = (of) => (of ? bytes(of.bytes) : "?");
+const PROGRAM_CELLS = [
+  (program) => `${program.name} ${program.process_id}`,
+  (program) => program.threads.map((on) => `${on.node}: ${on.threads}`).join(", "),
+  (program) => percent(program.cpu_share),
+  (program) => held(program.heap),
+  (program) => percent(program.heap?.local_share),
+  (program) => held(program.page_cache),
+  (program) => percent(program.page_cache?.local_share),
+  (program) => (program.read_bytes_s === null ? "?" : bytes(program.read_bytes_s + program.written_bytes_s)),
+  (program) => percent(program.files_local_share),
+];
+
+function draw_programs(state) {
+  const programs = state.programs || [];
+  part("programs").hidden = programs.length === 0;
+  draw_table("program-rows", programs, PROGRAM_CELLS);
 }
 
 // --- processes ---
@@ -368,6 +395,7 @@ function note(point_of) {
     read_bytes_s: sum("read_bytes_s"),
     written_bytes_s: sum("written_bytes_s"),
     local_share: point_of.window.local_share,
+    cpu_share: sum("cpu_share") / Math.max(1, point_of.nodes.length),
     actions,
   });
   while (points.length > 3600) points.shift();
@@ -381,6 +409,7 @@ function draw(state) {
   if (state.nodes.length > 0) draw_machine(state);
   draw_history();
   draw_actions(state);
+  draw_programs(state);
   draw_files(state);
   draw_processes(state);
   rows_of_threads();

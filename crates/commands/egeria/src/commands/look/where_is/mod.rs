@@ -4,7 +4,7 @@ mod directory;
 mod file;
 mod look;
 pub(in crate::commands) mod memory;
-mod nodes;
+pub(in crate::commands::look) mod nodes;
 mod process;
 mod volume;
 

@@ -9,6 +9,7 @@ use egeria_proc::task;
 use serde::Serialize;
 
 use super::look::Look;
+use crate::commands::one_node;
 use crate::owner;
 
 /// Users shown to people.
@@ -148,7 +149,7 @@ pub(super) fn by_node(threads: &Threads) -> Vec<ThreadsOfNode> {
 }
 
 /// A share as percent, with one digit behind the point.
-pub(super) fn percent(share: Option<f64>) -> Option<f64> {
+pub(in crate::commands::look) fn percent(share: Option<f64>) -> Option<f64> {
     share.map(|share| (share * 1000.0).round() / 10.0)
 }
 
@@ -177,7 +178,7 @@ pub(super) fn node_table(nodes: &[Node]) -> String {
 }
 
 /// Percent without digits behind the point; nothing of nothing.
-pub(super) fn part(bytes: u64, total: u64) -> String {
+pub(in crate::commands::look) fn part(bytes: u64, total: u64) -> String {
     match total {
         0 => String::new(),
         _ => format!("{:.0}", 100.0 * bytes as f64 / total as f64),
@@ -234,10 +235,12 @@ pub(super) fn conclusion(
     remote_percent: Option<f64>,
     remarks: &[String],
 ) -> String {
-    let mut text = match remote_percent {
-        _ if machine.nodes.len() == 1 => "This machine has one node: nothing is remote.".to_owned(),
-        Some(percent) => format!("{percent:.0} % of {what} is remote to the threads that use it."),
-        None => format!(
+    let mut text = match (remote_percent, one_node::line(machine)) {
+        (_, Some(line)) => line.to_owned(),
+        (Some(percent), None) => {
+            format!("{percent:.0} % of {what} is remote to the threads that use it.")
+        }
+        (None, None) => format!(
             "How much of {what} is remote cannot be said: no thread was seen that uses it, or nothing of it is in memory."
         ),
     };
@@ -292,13 +295,13 @@ pub(super) struct FileOfMany {
     pub(super) nodes: Vec<BytesOfNode>,
 }
 
-#[derive(Serialize)]
-pub(super) struct BytesOfNode {
-    pub(super) node: NodeId,
-    pub(super) bytes: u64,
+#[derive(Clone, Serialize)]
+pub(in crate::commands::look) struct BytesOfNode {
+    pub(in crate::commands::look) node: NodeId,
+    pub(in crate::commands::look) bytes: u64,
 }
 
-pub(super) fn bytes_of_nodes(bytes: &NodeBytes) -> Vec<BytesOfNode> {
+pub(in crate::commands::look) fn bytes_of_nodes(bytes: &NodeBytes) -> Vec<BytesOfNode> {
     let all = bytes
         .iter()
         .map(|(node, bytes)| BytesOfNode { node, bytes });

@@ -1,0 +1,175 @@
+//! What is wrong with programs, as a document and as text.
+
+use egeria_cli::output::{self, printable};
+use egeria_machine::format_bytes;
+use egeria_policy::diagnosis::Verdict;
+use egeria_steward::{ActionLine, KeptLine};
+use serde::Serialize;
+
+use super::super::explain::sentences::{capital, percent};
+use super::super::programs::{Held, PROGRAM_HEADERS, ProgramRow};
+use super::repair::Repair;
+
+/// Actions shown to people of one program.
+const SHOWN_ACTIONS: usize = 3;
+
+/// What `egeria diagnose --json` prints.
+#[derive(Serialize)]
+pub(super) struct Document {
+    pub(super) machine: String,
+    /// How many nodes the machine has.
+    pub(super) nodes: usize,
+    /// How long programs were observed, ns.
+    pub(super) observed_ns: u64,
+    /// Programs with a fault.
+    pub(super) faults: usize,
+    /// The heaviest first.
+    pub(super) programs: Vec<Program>,
+    /// How facts were seen.
+    pub(super) sources: Vec<String>,
+    /// What could not be seen, and why.
+    pub(super) unseen: Vec<String>,
+    /// One line that says all, where there is nothing to find.
+    pub(super) nothing_because: Option<String>,
+}
+
+/// One program, and what is wrong with its placement.
+#[derive(Serialize)]
+pub(super) struct Program {
+    #[serde(flatten)]
+    pub(super) row: ProgramRow,
+    pub(super) unit: Option<String>,
+    pub(super) verdict: Verdict,
+    pub(super) is_fault: bool,
+    /// The verdict in one sentence.
+    pub(super) sentence: String,
+    /// By what part it would be faster without the fault, as the planner estimates.
+    pub(super) gain: Option<f64>,
+    /// Part of its accesses to memory that cross nodes.
+    pub(super) remote_share: Option<f64>,
+    /// What a steward would do.
+    pub(super) would_do: Vec<ActionLine>,
+    /// The same if the program were not bound, or the node had room.
+    pub(super) if_it_could: Vec<ActionLine>,
+    /// Why a steward leaves it as it is.
+    pub(super) kept: Option<KeptLine>,
+    pub(super) repairs: Vec<Repair>,
+}
+
+impl Document {
+    pub(super) fn human(&self) -> String {
+        if let Some(because) = &self.nothing_because {
+            return because.clone();
+        }
+        let mut text = String::new();
+        if self.programs.is_empty() {
+            text += "No program did anything while it was observed.\n";
+        } else {
+            let rows = self.programs.iter().map(|program| program.row.cells());
+            text += &output::table(&PROGRAM_HEADERS, rows.collect());
+            text += "\n";
+        }
+        // Of many programs, those in order are only counted.
+        let is_one = self.programs.len() == 1;
+        let told = self.programs.iter();
+        for program in told.filter(|program| is_one || program.is_told()) {
+            text += &program.human();
+        }
+        text += &match (self.programs.len(), self.faults) {
+            (0, _) => String::new(),
+            (_, 0) => "\nNothing is wrong with the placement of these programs.\n".to_owned(),
+            (_, 1) => "\nOne program is misplaced.\n".to_owned(),
+            (_, faults) => format!("\n{faults} programs are misplaced.\n"),
+        };
+        for line in &self.unseen {
+            text += &format!("note: {}\n", printable(line));
+        }
+        text
+    }
+}
+
+impl Program {
+    /// Whether more is to be said of it than that it is in order.
+    fn is_told(&self) -> bool {
+        self.is_fault
+            || matches!(
+                self.verdict,
+                Verdict::AccessorsUnknown | Verdict::NotWorthIt
+            )
+    }
+
+    fn human(&self) -> String {
+        let name = printable(&self.row.name);
+        let unit = self.unit.as_ref();
+        let unit = unit.map_or(String::new(), |unit| format!(", {}", printable(unit)));
+        let mut text = format!(
+            "\n{} ({name}{unit}): {}\n",
+            self.row.process_id,
+            if self.is_fault { "WRONG" } else { "in order" },
+        );
+        text += &format!("  {}\n", capital(&self.sentence));
+        text += &format!("  {}\n", self.cost());
+        for line in self.would_do.iter().take(SHOWN_ACTIONS) {
+            text += &format!("  a steward would do: {}\n", told(line));
+        }
+        for line in self.if_it_could.iter().take(SHOWN_ACTIONS) {
+            text += &format!("  it would do, if it could: {}\n", told(line));
+        }
+        if let Some(kept) = &self.kept {
+            text += &format!("  {}\n", kept.sentence);
+        }
+        for repair in &self.repairs {
+            text += &format!("  {}: {}\n", repair.when.words(), repair.line);
+        }
+        text
+    }
+
+    /// How much of it crosses nodes, and what that costs.
+    fn cost(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(remote) = self.remote_share {
+            parts.push(format!(
+                "{} of its accesses to memory cross nodes",
+                percent(Some(remote))
+            ));
+        }
+        if let Some(local) = self.row.files_local_share {
+            parts.push(format!(
+                "{} of what it reads and writes of files does",
+                percent(Some(1.0 - local))
+            ));
+        }
+        parts.extend(self.row.heap.as_ref().map(|heap| held("heap", heap)));
+        if self.is_fault {
+            parts.push(match self.gain {
+                Some(gain) => format!(
+                    "probably {:.0} % faster without that (estimated)",
+                    gain * 100.0
+                ),
+                None => "what that costs is not estimated".to_owned(),
+            });
+        }
+        if parts.is_empty() {
+            "nothing was seen of its memory".to_owned()
+        } else {
+            parts.join("; ")
+        }
+    }
+}
+
+/// An action, and what is expected of it.
+fn told(line: &ActionLine) -> String {
+    let expected = line.record.expected;
+    let expected = expected.map_or(String::new(), |expected| format!("; expected: {expected}"));
+    format!("{}{expected}", line.sentence)
+}
+
+/// As `heap 1.00 GiB on nodes 0: 90 %, 1: 10 %`.
+fn held(what: &str, held: &Held) -> String {
+    let nodes = held.nodes.iter().map(|on| {
+        let share = on.bytes as f64 / held.bytes.max(1) as f64;
+        format!("{}: {}", on.node.0, percent(Some(share)))
+    });
+    let nodes = nodes.collect::<Vec<String>>().join(", ");
+    format!("{what} {} on nodes {nodes}", format_bytes(held.bytes))
+}

@@ -1,0 +1,170 @@
+//! What else is known of a program: its unit, and its command line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_facts::CpuSet;
+use egeria_machine::{CpuId, Machine, NodeId, format_cpu_list};
+use egeria_proc::{hierarchy, living};
+
+/// Longer command lines are cut to the program's name.
+const MAX_COMMAND_BYTES: usize = 200;
+/// Depth to which a unit's control group is looked for.
+const MAX_DEPTH: usize = 8;
+
+/// What repairs refer to.
+#[derive(Debug, Default)]
+pub(super) struct Subject {
+    pub(super) process_id: u32,
+    /// The unit of systemd that it belongs to.
+    pub(super) unit: Option<String>,
+    /// Its command line, as a shell takes it.
+    pub(super) command: String,
+    /// CPUs that its control group allows; `None` where that is not known.
+    pub(super) group_cpus: Option<CpuSet>,
+}
+
+impl Subject {
+    pub(super) fn of(process_id: u32) -> Subject {
+        let group = group_of(process_id);
+        let text = fs::read(living::path(process_id, "cmdline")).unwrap_or_default();
+        Subject {
+            process_id,
+            unit: group.as_deref().and_then(unit_in).map(str::to_owned),
+            command: command(&text),
+            group_cpus: group.as_deref().and_then(cpus_of_group),
+        }
+    }
+}
+
+/// CPUs of a node, as the kernel lists them; `None` where it has none.
+pub(super) fn cpus_of(machine: &Machine, node: NodeId) -> Option<String> {
+    let node = machine.node(node).filter(|node| !node.cpus.is_empty())?;
+    Some(format_cpu_list(&node.cpus))
+}
+
+/// CPUs of a node as a set.
+pub(super) fn cpu_set(machine: &Machine, node: NodeId) -> CpuSet {
+    let node = machine.node(node);
+    let cpus = node.into_iter().flat_map(|node| node.cpus.iter());
+    cpus.copied().collect::<Vec<CpuId>>().into_iter().collect()
+}
+
+/// The control group (version 2) of a process, by its path within the hierarchy.
+fn group_of(process_id: u32) -> Option<String> {
+    let text = fs::read_to_string(living::path(process_id, "cgroup")).ok()?;
+    let group = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(group.to_owned())
+}
+
+/// The service that a control group belongs to.
+fn unit_in(group: &str) -> Option<&str> {
+    let mut parts = group.rsplit('/');
+    parts.find(|part| part.ends_with(".service") && !part.starts_with("user@"))
+}
+
+fn cpus_of_group(group: &str) -> Option<CpuSet> {
+    let directory = hierarchy()?.join(group.trim_start_matches('/'));
+    let text = fs::read_to_string(directory.join("cpuset.cpus.effective")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// A command line that a shell takes; of a long one, its program.
+fn command(arguments: &[u8]) -> String {
+    let text = String::from_utf8_lossy(arguments);
+    let words: Vec<&str> = text.trim_end_matches('\0').split('\0').collect();
+    let whole = words.iter().map(|word| quote(word));
+    let whole = whole.collect::<Vec<String>>().join(" ");
+    let is_plain = !whole.chars().any(char::is_control);
+    match words.first() {
+        Some(&"") => "COMMAND".to_owned(),
+        Some(_) if whole.len() <= MAX_COMMAND_BYTES && is_plain => whole,
+        Some(program) => format!("{} ARGUMENTS", quote(program)),
+        None => "COMMAND".to_owned(),
+    }
+}
+
+/// A word that a shell takes as it is.
+pub(super) fn quote(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The control group of a unit that runs.
+pub(super) fn group_of_unit(unit: &str) -> Outcome<PathBuf> {
+    let name = if unit.contains('.') {
+        unit.to_owned()
+    } else {
+        format!("{unit}.service")
+    };
+    let found = hierarchy().and_then(|top| find(&top, &name, MAX_DEPTH));
+    found.ok_or_else(|| {
+        Failure::new(format!(
+            "no unit {name} runs here, or control groups (version 2) are not mounted; see `systemctl list-units --type=service`"
+        ))
+    })
+}
+
+fn find(directory: &Path, name: &str, depth: usize) -> Option<PathBuf> {
+    let here = directory.join(name);
+    if here.join("cgroup.procs").exists() {
+        return Some(here);
+    }
+    let entries = fs::read_dir(directory).ok().filter(|_| depth > 0)?;
+    let mut below: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    below.sort();
+    below.iter().find_map(|below| find(below, name, depth - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_quoted_and_a_long_one_cut() {
+        assert_eq!(
+            command(b"postgres\0-D\0/var/lib/a b\0"),
+            "postgres -D '/var/lib/a b'"
+        );
+        assert_eq!(command(b"a\0it's\0"), r"a 'it'\''s'");
+        assert_eq!(command(b"a\0$(reboot)\0"), "a '$(reboot)'");
+        assert_eq!(command(b"a\0\x1b[2J\0"), "a ARGUMENTS");
+        assert_eq!(
+            command(&[b'x'; 300]),
+            format!("{} ARGUMENTS", "x".repeat(300))
+        );
+        assert_eq!(command(b""), "COMMAND");
+    }
+
+    #[test]
+    fn a_service_is_found_in_a_control_group() {
+        let unit = |group| unit_in(group);
+        assert_eq!(
+            unit("/system.slice/postgresql.service"),
+            Some("postgresql.service")
+        );
+        assert_eq!(unit("/system.slice/a.service/inner"), Some("a.service"));
+        assert_eq!(unit("/user.slice/user@0.service/app.slice"), None);
+        assert_eq!(unit("/"), None);
+    }
+
+    #[test]
+    fn a_unit_that_does_not_run_is_refused_with_a_hint() {
+        let refused = group_of_unit("egeria-no-such-unit").expect_err("no such unit");
+        let Failure::Cause(line) = refused else {
+            panic!("another failure");
+        };
+        assert!(
+            line.contains("egeria-no-such-unit.service") && line.contains("systemctl"),
+            "{line}"
+        );
+    }
+}
