@@ -7,6 +7,7 @@ use std::path::Path;
 
 use common::{FILE, Machine, machine_file, root};
 use egeria_doctor::{Facts, Probes, Sampling, SharedMemory, State, Traffic};
+use egeria_pages::accesses::damon::Unusable;
 
 #[test]
 fn doctor_says_whether_memories_are_counted_for_all_programs() {
@@ -23,6 +24,25 @@ fn doctor_says_whether_memories_are_counted_for_all_programs() {
         State::Absent,
         &["threads are summed", "amd_df"],
     );
+}
+
+#[test]
+fn doctor_says_why_damon_is_not_used() {
+    let machine = Machine::new();
+    let says = |damon, state, words: &[&str]| {
+        let probes = Probes { damon, ..root() };
+        machine.says(&probes, "memory_regions", state, words);
+    };
+    says(Ok(()), State::Works, &["within a mapping"]);
+    let (absent, addresses) = (Unusable::Absent, Unusable::NoAddresses);
+    says(Err(absent), State::Absent, &["CONFIG_DAMON_SYSFS"]);
+    says(Err(addresses), State::Absent, &["CONFIG_DAMON_VADDR"]);
+    says(
+        Err(Unusable::InUse),
+        State::Limited,
+        &["another program uses"],
+    );
+    says(Err(Unusable::NotAllowed), State::Limited, &["sudo egeria"]);
 }
 
 /// The same in a virtual machine that may not sample page faults either.

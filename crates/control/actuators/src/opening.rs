@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use egeria_pages::accesses::damon::{self, Sysfs};
 use egeria_proc::masks::AppliedMask;
 
 use crate::journal::{Journal, JournalError};
@@ -15,16 +16,19 @@ impl Journal {
     /// # Errors
     /// When its writer is still running, or the file cannot be opened, locked or written.
     pub fn open(path: &Path, log: &Path) -> Result<(Journal, usize), JournalError> {
-        Journal::open_on(&Resctrl::below(Path::new("/")), path, log)
+        let root = Path::new("/");
+        let kernels = (&Resctrl::below(root) as _, &Sysfs::below(root) as _);
+        Journal::open_on(kernels, path, log)
     }
 
-    /// The same, with groups of this kernel.
+    /// Opens it, with groups and observers of these kernels.
     pub(crate) fn open_on(
-        kernel: &dyn Kernel,
+        (kernel, observers): (&dyn Kernel, &dyn damon::Kernel),
         path: &Path,
         log: &Path,
     ) -> Result<(Journal, usize), JournalError> {
         Journal::open_with(path, log, |left, write| {
+            stop_observing(observers, left);
             let masks = left
                 .iter()
                 .filter_map(|line| serde_json::from_str(line).ok());
@@ -39,5 +43,20 @@ impl Journal {
             };
             restore::restore(&masks, &masks) + mba::restore(kernel, changes, &note)
         })
+    }
+}
+
+/// Removes what a killed steward left of DAMON. It disturbs nothing, so a failure does not keep a steward from its start.
+fn stop_observing(kernel: &dyn damon::Kernel, left: &[String]) {
+    let changes = left
+        .iter()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    match damon::restore(kernel, changes) {
+        Ok(true) => tracing::info!("what a killed steward left of DAMON was removed"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(
+            "what a killed steward left of DAMON stays: {error}; \
+             echo off >/sys/kernel/mm/damon/admin/kdamonds/0/state"
+        ),
     }
 }
