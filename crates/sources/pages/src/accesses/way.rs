@@ -75,7 +75,7 @@ impl fmt::Display for UnknownWay {
         let names = Way::ALL.map(Way::name).join(", ");
         write!(
             formatter,
-            "{:?} is no way to see accesses to memory; use one of {names}",
+            "{:?} is no way to see accesses to memory; use auto or one of {names}",
             self.0
         )
     }

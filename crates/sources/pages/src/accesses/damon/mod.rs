@@ -61,6 +61,8 @@ struct Known {
     windows: u32,
 }
 
+/// What was seen longer ago says nothing any more.
+const MAX_AGE: Duration = Duration::from_secs(60);
 /// A process that ran for fewer windows is not observed: it may end soon, and all regions would be learned again.
 const MIN_WINDOWS: u32 = 3;
 
@@ -118,7 +120,7 @@ impl Damon {
 
 impl Sampler for Damon {
     fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample> {
-        let seen = self.seen();
+        let seen = self.seen().filter(|seen| seen.at.elapsed() < MAX_AGE);
         let used = |process: &ProcessKey| seen.as_ref()?.used.get(process);
         // Where nothing was seen used, page tables may know more: regions are still large at the begin.
         let (observed, others): (Vec<ProcessKey>, Vec<ProcessKey>) = processes

@@ -37,8 +37,9 @@ const MAX_FAILURES: u32 = 3;
 pub type Notes = Arc<dyn Fn(&Change) -> io::Result<()> + Send + Sync>;
 
 /// What the kernel saw of each process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Seen {
+    pub(super) at: Instant,
     pub(super) used: HashMap<ProcessKey, Vec<Used>>,
     pub(super) sample: Duration,
 }
@@ -300,6 +301,7 @@ fn ask(kernel: &dyn Kernel, observed: &Observed) -> io::Result<Seen> {
     let living = targets.filter(|(_, key)| task::lives(**key));
     let used = living.map(|(index, key)| Ok((*key, used::of_target(kernel, index)?)));
     Ok(Seen {
+        at: Instant::now(),
         used: used.collect::<io::Result<_>>()?,
         sample: Duration::from_micros(observed.sample_us),
     })

@@ -109,8 +109,9 @@ impl Overlap<'_> {
     fn is_unclear(&self) -> bool {
         let whole = self.part.area.range.len();
         let is_filled = self.all_bytes() as f64 >= whole as f64 * FILLED;
+        let is_alike = is_filled && self.part.area.bytes.len() == 1;
         let is_whole = self.range.len() == whole;
-        !is_whole && !(is_filled && self.part.area.bytes.len() == 1)
+        !(is_whole || is_alike)
     }
 
     /// Some of its pages, evenly.
@@ -150,5 +151,119 @@ impl Overlap<'_> {
     fn part_of(&self, bytes: u64, count: u64, of: usize) -> u64 {
         let part = u128::from(bytes) * u128::from(count) / (of.max(1) as u128);
         u64::try_from(part).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    fn part(pages: Range<usize>, bytes: &[(u16, u64)]) -> Part {
+        let bytes = bytes
+            .iter()
+            .map(|(node, pages)| (NodeId(*node), pages * PAGE as u64));
+        Part {
+            area: Area {
+                range: pages.start * PAGE..pages.end * PAGE,
+                page_bytes: PAGE,
+                bound_to: None,
+                is_interleaved: false,
+                bytes: bytes.collect(),
+                file: None,
+                mappers: 1,
+            },
+            accessed_bytes: 0,
+            huge_bytes: 0,
+        }
+    }
+
+    fn used(pages: Range<usize>, share: f64) -> Used {
+        Used {
+            range: pages.start * PAGE..pages.end * PAGE,
+            share,
+        }
+    }
+
+    /// As pages: begin, end, bytes on each node, used bytes.
+    fn found(
+        used: &[Used],
+        parts: &[Part],
+        node: impl Fn(usize) -> i32,
+    ) -> Vec<(usize, usize, Vec<(u16, u64)>, u64)> {
+        let mut nodes = |pages: &[usize]| pages.iter().map(|page| node(page / PAGE)).collect();
+        let pieces = of(used, parts.iter(), |share| share, &mut nodes);
+        let shown = |piece: &Part| {
+            let (area, page) = (&piece.area, PAGE as u64);
+            let bytes = area
+                .bytes
+                .iter()
+                .map(|(node, bytes)| (node.0, bytes / page));
+            let range = area.range.start / PAGE..area.range.end / PAGE;
+            (
+                range.start,
+                range.end,
+                bytes.collect(),
+                piece.accessed_bytes / page,
+            )
+        };
+        pieces.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn a_region_is_cut_by_mappings_and_a_mapping_by_regions() {
+        let parts = [part(0..64, &[(0, 64)]), part(100..164, &[(1, 64)])];
+        let regions = [used(0..16, 1.0), used(32..120, 0.5), used(170..180, 1.0)];
+        let never = |_| panic!("it is known where filled mappings lie");
+        let expected = [
+            (0, 16, vec![(0, 16)], 16),
+            (32, 64, vec![(0, 32)], 16),
+            (100, 120, vec![(1, 20)], 10),
+        ];
+        assert_eq!(found(&regions, &parts, never), expected);
+        assert!(found(&[], &parts, never).is_empty() && found(&regions, &[], never).is_empty());
+    }
+
+    #[test]
+    fn pages_are_asked_where_a_mapping_does_not_say() {
+        // Half of the mapping is on each node, and the region is on one of them.
+        let parts = [part(0..200, &[(0, 100), (1, 100)])];
+        let half = |page| i32::from(page >= 100);
+        assert_eq!(
+            found(&[used(100..140, 1.0)], &parts, half),
+            [(100, 140, vec![(1, 40)], 40)]
+        );
+        let both = found(&[used(80..120, 1.0)], &parts, half);
+        assert_eq!(both, [(80, 120, vec![(0, 20), (1, 20)], 40)]);
+        // A heap of which little is touched, and that at its begin.
+        let heap = [part(0..1000, &[(0, 40)])];
+        let touched = |page| if page < 40 { 0 } else { -libc::ENOENT };
+        assert_eq!(
+            found(&[used(0..40, 1.0)], &heap, touched),
+            [(0, 40, vec![(0, 40)], 40)]
+        );
+        assert!(found(&[used(500..600, 1.0)], &heap, touched).is_empty());
+    }
+
+    #[test]
+    fn questions_are_bounded_however_many_pieces_there_are() {
+        let parts: Vec<Part> = (0..3000)
+            .map(|n| part(n * 100..n * 100 + 90, &[(0, 45), (1, 45)]))
+            .collect();
+        let regions: Vec<Used> = (0..3000)
+            .map(|n| used(n * 100..n * 100 + 50, 1.0))
+            .collect();
+        let mut asked = 0;
+        let mut nodes = |pages: &[usize]| {
+            asked = pages.len();
+            Vec::new()
+        };
+        let pieces = of(&regions, parts.iter(), |share| share, &mut nodes);
+        assert!(
+            (MAX_PAGES..MAX_PAGES + PAGES_OF_EACH).contains(&asked),
+            "{asked}"
+        );
+        assert!(pieces.len() > 2000, "{}", pieces.len());
     }
 }

@@ -44,7 +44,9 @@ pub(super) fn of_target(kernel: &dyn Kernel, target: usize) -> io::Result<Vec<Us
     let mut end = 0;
     used.retain(|used| {
         let is_behind = used.range.start >= end;
-        end = end.max(used.range.end);
+        if is_behind {
+            end = used.range.end;
+        }
         is_behind
     });
     Ok(used)
