@@ -12,11 +12,11 @@ pub struct Row {
     pub piece_bytes: u64,
     /// The way.
     pub source: &'static str,
-    /// Share of the used memory that is ranked as used; medians over windows, as all of these.
+    /// Share of the used memory that is ranked as used; a median over windows, as the next.
     pub used_found: Option<f64>,
     /// Share of the unused memory that is ranked as unused.
     pub unused_found: Option<f64>,
-    /// CPU time of the threads that look, ms per window.
+    /// CPU time of the threads that look, ms per window; a mean, as the next.
     pub looking_ms: Option<f64>,
     /// CPU time of the kernel's own threads for that, ms per window.
     pub kernel_ms: Option<f64>,
@@ -54,7 +54,7 @@ impl SharpnessReport {
             (">kernel, ms", |row| milliseconds(row.kernel_ms)),
         ];
         let words = format!(
-            "A quarter of {} MiB is used. Medians of {} windows of {:.0} ms, Linux {}.{}",
+            "A quarter of {} MiB is used. Medians (CPU time: means) of {} windows of {:.0} ms, Linux {}.{}",
             self.memory_bytes >> 20,
             self.windows,
             self.window_ms,
