@@ -59,14 +59,20 @@ fn the_best_way_to_see_accesses_and_its_limits_are_shown() {
     let machine = Machine::new();
     let name = "memory_accesses";
     machine.says(&root(), name, State::Works, &["samples of the PMU"]);
-    let of_virtual_machine = Probes {
+    let with_damon = Probes {
         pmu: Sampling::Absent,
         ..root()
+    };
+    machine.says(&with_damon, name, State::Works, &["by DAMON", "no PMU"]);
+    let of_virtual_machine = Probes {
+        damon: Err(Unusable::Absent),
+        ..with_damon
     };
     let words = ["page tables", "nor by which thread", "no PMU here"];
     machine.says(&of_virtual_machine, name, State::Works, &words);
     let of_user = Probes {
         pmu: Sampling::NotAllowed,
+        damon: Err(Unusable::NotAllowed),
         ..root()
     };
     let words = ["page tables", "may not", "perf_event_paranoid=0"];
