@@ -2,6 +2,7 @@
 
 use egeria_machine::{RegionKind, format_bytes};
 use egeria_pages::accesses::Way;
+use egeria_pages::accesses::damon::Unusable;
 use serde::Serialize;
 
 use crate::capabilities::Capability;
@@ -51,6 +52,11 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
             "memory_accesses",
             "steward --pid, run --no-volume",
             accesses(facts, probes),
+        ),
+        ability(
+            "memory_regions",
+            "steward --pid, run --no-volume",
+            regions(probes),
         ),
         ability(
             "memory_traffic",
@@ -349,6 +355,10 @@ fn accesses(facts: &Facts, probes: &Probes) -> Verdict {
         _ => ("no PMU here samples accesses (PEBS, IBS)", None),
     };
     let (tables, fix_tables) = match probes.accesses {
+        Ok(()) if probes.damon.is_ok() => {
+            let because = format!("{}; {pmu}", Way::Damon.sees());
+            return (State::Works, because, fix.map(str::to_owned));
+        }
         Ok(()) => {
             let because = format!("{}; {pmu}", Way::PageTables.sees());
             return (State::Works, because, fix.map(str::to_owned));
@@ -374,6 +384,22 @@ fn accesses(facts: &Facts, probes: &Probes) -> Verdict {
         ),
         (_, Some(fix)) => fails(tables, fix),
         (_, None) => (State::Absent, tables, None),
+    }
+}
+
+/// Whether the kernel's DAMON can tell used from unused memory within a mapping.
+fn regions(probes: &Probes) -> Verdict {
+    let because = |why: &Unusable| format!("DAMON is not used: {why}");
+    match &probes.damon {
+        Ok(()) => {
+            works("DAMON tells used from unused memory within a mapping (--memory-source damon)")
+        }
+        Err(why @ Unusable::NotAllowed) => limited(because(why), "sudo egeria …"),
+        Err(why @ Unusable::InUse) => limited(
+            because(why),
+            "stop what uses it; if nothing does: echo 0 >/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds",
+        ),
+        Err(why) => (State::Absent, because(why), None),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use egeria_machine::Machine;
 use egeria_pages::accesses::Referenced;
+use egeria_pages::accesses::damon::{self, Unusable};
 use egeria_pages::probe;
 use egeria_perf::{Event, EventSampler, MemoryCounters, MemoryEvents, PerfError};
 
@@ -25,6 +26,8 @@ pub struct Probes {
     pub memory_policy: Result<(), i32>,
     /// Finding which memory is used (`/proc/PID/clear_refs`).
     pub accesses: Result<(), i32>,
+    /// Having DAMON find which memory is used; nothing is set up for the answer.
+    pub damon: Result<(), Unusable>,
     /// Sampling accesses by the processor's PMU.
     pub pmu: Sampling,
     pub page_faults: Sampling,
@@ -107,6 +110,7 @@ impl Probes {
             page_nodes: probe::page_nodes().map_err(number),
             memory_policy: probe::memory_policy().map_err(number),
             accesses: Referenced::check().map_err(number),
+            damon: damon::check(Path::new("/")),
             pmu: Sampling::of(&Event::of_pmu(Path::new("/"))),
             page_faults: Sampling::of(&[Event::page_faults()]),
             traffic: Traffic::take(Machine::detect().ok().as_ref()),

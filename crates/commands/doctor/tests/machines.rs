@@ -7,6 +7,7 @@ use std::path::Path;
 
 use common::{FILE, Machine, machine_file, root};
 use egeria_doctor::{Facts, Probes, Sampling, SharedMemory, State, Traffic};
+use egeria_pages::accesses::damon::Unusable;
 
 #[test]
 fn doctor_says_whether_memories_are_counted_for_all_programs() {
@@ -25,6 +26,25 @@ fn doctor_says_whether_memories_are_counted_for_all_programs() {
     );
 }
 
+#[test]
+fn doctor_says_why_damon_is_not_used() {
+    let machine = Machine::new();
+    let says = |damon, state, words: &[&str]| {
+        let probes = Probes { damon, ..root() };
+        machine.says(&probes, "memory_regions", state, words);
+    };
+    says(Ok(()), State::Works, &["within a mapping"]);
+    let (absent, addresses) = (Unusable::Absent, Unusable::NoAddresses);
+    says(Err(absent), State::Absent, &["CONFIG_DAMON_SYSFS"]);
+    says(Err(addresses), State::Absent, &["CONFIG_DAMON_VADDR"]);
+    says(
+        Err(Unusable::InUse),
+        State::Limited,
+        &["another program uses"],
+    );
+    says(Err(Unusable::NotAllowed), State::Limited, &["sudo egeria"]);
+}
+
 /// The same in a virtual machine that may not sample page faults either.
 fn without_events() -> Probes {
     Probes {
@@ -39,14 +59,20 @@ fn the_best_way_to_see_accesses_and_its_limits_are_shown() {
     let machine = Machine::new();
     let name = "memory_accesses";
     machine.says(&root(), name, State::Works, &["samples of the PMU"]);
-    let of_virtual_machine = Probes {
+    let with_damon = Probes {
         pmu: Sampling::Absent,
         ..root()
+    };
+    machine.says(&with_damon, name, State::Works, &["by DAMON", "no PMU"]);
+    let of_virtual_machine = Probes {
+        damon: Err(Unusable::Absent),
+        ..with_damon
     };
     let words = ["page tables", "nor by which thread", "no PMU here"];
     machine.says(&of_virtual_machine, name, State::Works, &words);
     let of_user = Probes {
         pmu: Sampling::NotAllowed,
+        damon: Err(Unusable::NotAllowed),
         ..root()
     };
     let words = ["page tables", "may not", "perf_event_paranoid=0"];

@@ -1,12 +1,11 @@
 //! The `--policy`, `--set`, `--window`, `--record` and `--decisions` arguments, shared by `run` and `steward`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 use clap::Args;
 use egeria_machine::Machine;
-use egeria_pages::accesses::Way;
+use egeria_pages::accesses::{UnknownWay, Way};
 use egeria_policy::SettingError;
 use egeria_policy::planner::{Place, Settings, System};
 use egeria_steward::{Scope, Steward, StewardOptions, Target};
@@ -31,10 +30,10 @@ pub struct StewardArguments {
     /// machine that would need long for that]
     #[arg(long, value_name = "MS", value_parser = durations::window_ns)]
     window: Option<u64>,
-    /// How accesses to memory are seen, without a volume: pmu, write-faults, page-tables or page-faults [default: the first that works
-    /// here; each sees more than the next]
-    #[arg(long, value_name = "WAY", value_parser = Way::from_str)]
-    memory_source: Option<Way>,
+    /// How accesses to memory are seen, without a volume: pmu, damon, write-faults, page-tables or page-faults; auto is the first that
+    /// works here, in this order
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = memory_source)]
+    memory_source: MemorySource,
     /// Never measure what the memory of a pool gives (else once, where nobody said it, while nobody uses the volume)
     #[arg(long)]
     no_measuring: bool,
@@ -72,13 +71,22 @@ impl StewardArguments {
             window_ns: self.window.unwrap_or_else(|| default_window_ns(&target)),
             machine: machine.clone(),
             scope,
-            memory_source: self.memory_source,
+            memory_source: self.memory_source.0,
             measure_idle_pools: !self.no_measuring,
             record: self.record.clone(),
             decision_log: self.decisions.clone(),
         };
         Steward::start(target, options).map_err(|error| Failure::new(error.to_string()))
     }
+}
+
+/// A way to see accesses; `None`: the first that works.
+#[derive(Clone, Copy, Debug)]
+struct MemorySource(Option<Way>);
+
+fn memory_source(text: &str) -> Result<MemorySource, UnknownWay> {
+    let way = (text != "auto").then(|| text.parse()).transpose()?;
+    Ok(MemorySource(way))
 }
 
 fn default_window_ns(target: &Target) -> u64 {

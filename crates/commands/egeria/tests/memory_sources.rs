@@ -38,6 +38,7 @@ fn lines(steward: &Value, field: &str) -> Vec<String> {
 fn each_memory_source_says_what_it_sees_or_why_not() {
     for (way, sees) in [
         ("pmu", "samples of the PMU"),
+        ("damon", "DAMON"),
         ("page-tables", "page tables"),
         ("page-faults", "page faults"),
     ] {

@@ -1,6 +1,5 @@
 //! The journal: which masks were applied to threads, with the original ones, and which threads were put into a group with
-//! less bandwidth. It is a file, so that it survives
-//! its writer.
+//! less bandwidth, and whether DAMON was set up. It is a file, so that it survives its writer.
 //!
 //! A line is written before what it says is done, so the file lists at least everything that was done. The file is locked
 //! while its writer lives, and the lock ends with the process. So an unlocked file with lines was left by a steward
@@ -105,8 +104,11 @@ impl Journal {
         Ok((journal, restored))
     }
 
-    /// Records what is about to be done: a mask, or a change of a group.
-    pub(crate) fn add(&self, line: &impl Serialize) -> io::Result<()> {
+    /// Records what is about to be done: a mask, or a change of a group or of what observes.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn add(&self, line: &impl Serialize) -> io::Result<()> {
         write_line(&self.file, line)
     }
 

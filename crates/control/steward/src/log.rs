@@ -45,6 +45,9 @@ pub enum Record {
         /// The same in words, each with what it needs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         off: Vec<String>,
+        /// What is observed beyond threads, how, and what that cannot see.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<String>,
         settings: Box<Settings>,
         /// ns of machine time.
         window_ns: u64,
@@ -384,6 +387,7 @@ mod tests {
             policy: "full".to_owned(),
             unavailable: Vec::new(),
             off: Vec::new(),
+            sources: Vec::new(),
             settings: Box::default(),
             window_ns: 1,
             time_unix_ns: 1,

@@ -55,7 +55,7 @@ impl Rehearsal {
             decision_log: None,
         };
         let (mut sources, mut unseen) = (Vec::new(), Vec::new());
-        let source = target.source(&options, Path::new(""), &mut unseen);
+        let source = target.source(&options, (Path::new(""), None), &mut unseen);
         let mut kinds = vec![ActionKind::ThreadMigration];
         if let Some(accesses) = &source.accesses {
             sources.push(accesses.description.clone());

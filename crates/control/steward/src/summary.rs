@@ -88,7 +88,19 @@ pub struct ActionCount {
     pub count: u64,
 }
 
+/// Most notes that are kept.
+const MAX_NOTES: usize = 64;
+
 impl Summary {
+    /// One more note, as long as there are not too many; whether it was added.
+    pub(crate) fn add_note(&mut self, note: String) -> bool {
+        let is_added = self.notes.len() < MAX_NOTES;
+        if is_added {
+            self.notes.push(note);
+        }
+        is_added
+    }
+
     /// One more migration of a thread.
     pub(crate) fn count_reason(&mut self, name: &str) {
         match self.reasons.iter_mut().find(|(known, _)| known == name) {

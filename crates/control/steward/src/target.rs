@@ -11,6 +11,7 @@ use egeria_actuators::{
 use egeria_bpf::FileCounter;
 use egeria_engine::Volume;
 use egeria_machine::Machine;
+use egeria_pages::accesses::damon::Notes;
 use egeria_pages::accesses::{Choice, HotPages, MemorySource, Sampler};
 use egeria_pages::file_counts::CountedFiles;
 use egeria_pages::found_files::FoundFiles;
@@ -61,11 +62,12 @@ impl Target {
         })
     }
 
-    /// What cannot be seen is added to `unseen`; decisions go to `log`.
+    /// What cannot be seen is added to `unseen`; decisions go to `log`, and what is changed to see it into `journal`.
+    /// Without a journal nothing is changed for that.
     pub(crate) fn source(
         &self,
         options: &StewardOptions,
-        log: &Path,
+        (log, journal): (&Path, Option<&Journal>),
         unseen: &mut Vec<String>,
     ) -> Source {
         let (machine, scope) = (options.machine.clone(), options.scope.clone());
@@ -112,7 +114,7 @@ impl Target {
                         tracing::warn!("{note}");
                     }
                 }
-                let mut source = match Accesses::begin(options, unseen) {
+                let mut source = match Accesses::begin(options, journal, unseen) {
                     Some((sampler, accesses)) => {
                         let times = accesses.times.clone();
                         let memory = MemorySource::new(processes, sampler, times);
@@ -329,13 +331,19 @@ impl Accesses {
     /// If the policy places clusters, and the kernel shows what they access; otherwise the reason is added to `unseen`.
     fn begin(
         options: &StewardOptions,
+        journal: Option<&Journal>,
         unseen: &mut Vec<String>,
     ) -> Option<(Box<dyn Sampler>, Accesses)> {
         if !options.settings.stages.clusters {
             return None;
         }
         let window = Duration::from_nanos(options.window_ns);
-        match Choice::make(options.memory_source, &options.machine, window) {
+        let journal = journal.cloned();
+        let notes: Notes = Arc::new(move |change| match &journal {
+            Some(journal) => journal.add(change),
+            None => Err(std::io::ErrorKind::Unsupported.into()),
+        });
+        match Choice::make(options.memory_source, &options.machine, window, &notes) {
             Ok(choice) => {
                 let accesses = Accesses {
                     description: choice.description(),

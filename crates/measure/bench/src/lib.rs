@@ -10,6 +10,7 @@
 //! - [`odin`]: the figures of OdinFS, on an emulated machine.
 //! - [`overhead`]: what a steward's looking costs those who are looked at.
 //! - [`relocation`]: what moving files gives beyond moving threads.
+//! - [`sharpness`]: how well ways to see accesses tell used from unused memory.
 //! - [`switches`]: what switching between more threads than cores takes.
 //! - [`placement`]: what came of the placement suite, which runs in a guest.
 //! - [`pats`]: the figures of the PATS paper, on emulated machines.
@@ -36,6 +37,7 @@ pub mod placement;
 mod programs;
 pub mod relocation;
 mod served;
+pub mod sharpness;
 mod subjects;
 pub mod switches;
 

@@ -116,6 +116,7 @@ pub fn root() -> Probes {
         page_nodes: Ok(()),
         memory_policy: Ok(()),
         accesses: Ok(()),
+        damon: Ok(()),
         pmu: Sampling::Works,
         page_faults: Sampling::Works,
         traffic: Traffic::Works("dram (6 PMUs)".to_owned()),

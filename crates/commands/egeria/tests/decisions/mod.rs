@@ -37,6 +37,7 @@ pub fn start(process_id: u32) -> Record {
         policy: "full".to_owned(),
         unavailable: Vec::new(),
         off: Vec::new(),
+        sources: Vec::new(),
         settings: Box::default(),
         window_ns: WINDOW_NS,
         time_unix_ns: now.as_nanos() as u64,

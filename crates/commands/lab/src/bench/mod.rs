@@ -10,6 +10,7 @@ mod overhead;
 mod pats;
 mod relocation;
 pub mod shared;
+mod sharpness;
 mod switches;
 
 use std::path::PathBuf;
@@ -53,6 +54,8 @@ enum What {
     Pats(pats::Arguments),
     /// Readers of one node's files on two nodes: moving files beside moving threads, emulated
     Relocation(relocation::Arguments),
+    /// Ways to see accesses to memory: how well they tell used from unused, and what they take
+    Sharpness(sharpness::Arguments),
     /// Threads that take turns on one CPU: what switching between them takes
     Switches(switches::Arguments),
 }
@@ -92,6 +95,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         What::Odin(chosen) => odin::run(chosen, format),
         What::Overhead(chosen) => overhead::run(chosen, format),
         What::Relocation(chosen) => relocation::run(chosen, format),
+        What::Sharpness(chosen) => sharpness::run(chosen, format),
         What::Switches(chosen) => switches::run(chosen, format),
         What::Pats(chosen) => pats::run(chosen, format),
     }

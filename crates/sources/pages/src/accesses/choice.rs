@@ -1,12 +1,14 @@
 //! The best way to see accesses that works here.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use egeria_machine::Machine;
 use egeria_perf::{Event, EventSampler};
 
-use super::referenced::Referenced;
+use super::damon::{Damon, Notes, Sysfs};
+use super::referenced::{HotAreas, Referenced};
 use super::sampled::Sampled;
 use super::sampler::{HotPages, Sampler};
 use super::way::Way;
@@ -26,7 +28,8 @@ pub struct Choice {
 type Looking = (Box<dyn Sampler>, Box<dyn HotPages>);
 
 impl Choice {
-    /// The way that sees most, or the one that is wanted, for windows of this length.
+    /// The way that sees most, or the one that is wanted, for windows of this length. `notes` writes the journal of what
+    /// is changed in the kernel for that.
     ///
     /// # Errors
     /// Why none works, in one line.
@@ -34,8 +37,9 @@ impl Choice {
         wanted: Option<Way>,
         machine: &Machine,
         window: Duration,
+        notes: &Notes,
     ) -> Result<Choice, String> {
-        Choice::first(wanted, |way| begin(way, machine, window))
+        Choice::first(wanted, |way| begin(way, machine, window, notes))
     }
 
     fn first(
@@ -70,7 +74,7 @@ impl Choice {
     }
 }
 
-fn begin(way: Way, machine: &Machine, window: Duration) -> Result<Looking, String> {
+fn begin(way: Way, machine: &Machine, window: Duration, notes: &Notes) -> Result<Looking, String> {
     let events = match way {
         Way::Pmu => Event::of_pmu(Path::new("/")),
         Way::PageFaults => vec![Event::page_faults()],
@@ -80,15 +84,31 @@ fn begin(way: Way, machine: &Machine, window: Duration) -> Result<Looking, Strin
             return Ok((Box::new(sampler), Box::new(hot)));
         }
         Way::WriteFaults => {
-            let sampler = Written::new(tables(window)?, LiveFaults::begin(machine)?);
-            let hot = sampler.hot();
-            return Ok((Box::new(sampler), Box::new(hot)));
+            let tables = tables(window)?;
+            let areas = tables.hot();
+            return Ok(refined(tables, areas, LiveFaults::begin(machine)?));
+        }
+        Way::Damon => {
+            let (tables, kernel) = (tables(window)?, Arc::new(Sysfs::below(Path::new("/"))));
+            let damon = Damon::begin(kernel, Arc::clone(notes), tables);
+            let damon = damon.map_err(|why| why.to_string())?;
+            let areas = damon.hot();
+            return Ok(match LiveFaults::begin(machine) {
+                Ok(faults) => refined(damon, areas, faults),
+                Err(_) => (Box::new(damon), Box::new(areas)),
+            });
         }
     };
     let events = EventSampler::begin(&events, window).map_err(|error| error.to_string())?;
     let sampler = Sampled::new(events, machine.clone());
     let hot = sampler.hot();
     Ok((Box::new(sampler), Box::new(hot)))
+}
+
+fn refined(inner: impl Sampler + 'static, areas: HotAreas, faults: LiveFaults) -> Looking {
+    let sampler = Written::new(inner, areas, faults);
+    let hot = sampler.hot();
+    (Box::new(sampler), Box::new(hot))
 }
 
 fn tables(window: Duration) -> Result<Referenced, String> {
@@ -99,7 +119,7 @@ fn tables(window: Duration) -> Result<Referenced, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accesses::{HotAreas, Recorded};
+    use crate::accesses::Recorded;
     use egeria_harness::testing::skip;
 
     fn working(ways: &[Way], wanted: Option<Way>) -> Result<(Way, usize), String> {
@@ -117,13 +137,13 @@ mod tests {
     fn the_way_that_sees_most_is_taken_and_what_is_wanted_alone() {
         let (pmu, tables, faults) = (Way::Pmu, Way::PageTables, Way::PageFaults);
         assert_eq!(working(&Way::ALL, None), Ok((pmu, 0)));
-        assert_eq!(working(&[faults, tables], None), Ok((tables, 2)));
-        assert_eq!(working(&[faults], None), Ok((faults, 3)));
+        assert_eq!(working(&[faults, tables], None), Ok((tables, 3)));
+        assert_eq!(working(&[faults], None), Ok((faults, 4)));
         assert_eq!(working(&Way::ALL, Some(faults)), Ok((faults, 0)));
         let none = working(&[], None).unwrap_err();
         assert_eq!(
             none,
-            "pmu: not here; write-faults: not here; page-tables: not here; page-faults: not here"
+            "pmu: not here; damon: not here; write-faults: not here; page-tables: not here; page-faults: not here"
         );
         let refused = working(&[pmu], Some(tables)).unwrap_err();
         assert_eq!(refused, "page-tables: not here");
@@ -132,7 +152,9 @@ mod tests {
     #[test]
     fn what_is_chosen_here_says_what_it_sees() {
         let machine = Machine::detect().unwrap();
-        let Ok(choice) = Choice::make(None, &machine, Duration::from_secs(1)) else {
+        // Without a journal, nothing of the machine is changed.
+        let notes: Notes = Arc::new(|_| Err(std::io::ErrorKind::Unsupported.into()));
+        let Ok(choice) = Choice::make(None, &machine, Duration::from_secs(1), &notes) else {
             skip("nothing here shows accesses to memory");
             return;
         };

@@ -4,23 +4,23 @@
 //! every kernel and CPU, also in virtual machines, which have no samples of the PMU. It sees that a page was accessed,
 //! not how often nor by which thread. So rates are lower bounds: each page once in that moment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use egeria_facts::{MAX_REGIONS, ProcessKey};
+use egeria_facts::ProcessKey;
 use egeria_machine::NodeId;
 use egeria_proc::{living, task};
 
-use super::region::{REGION_BYTES, Region};
+use super::mapped::{self, Mapped};
+use super::region::Region;
 use super::sampler::{HotPages, Sample, Sampler};
-use crate::NodeBytes;
 use crate::memory::areas::Area;
 use crate::memory::located::{BATCH_PAGES, Located};
-use crate::memory::walk::{self, LiveWalk, Part};
+use crate::memory::walk::{self, Part};
 
 /// How long processes are looked at: long enough for programs to come around, short enough to tell busy memory from
 /// idle.
@@ -28,10 +28,6 @@ const MOMENT: Duration = Duration::from_millis(50);
 /// If a process ran for less than one part in this number of a moment, that moment shows little of it. It is then
 /// looked at for up to as many moments.
 const PARTS: u32 = 4;
-/// Mappings that one look reads of a process. Of more, the next look reads the next ones.
-const MAX_MAPPINGS: usize = 1 << 14;
-/// Parts that are remembered of a process, each of 2 MiB at least where mappings lie together.
-const MAX_PARTS: usize = 1 << 16;
 /// Longest that a call looks for pages: a mapping of terabytes may have few of them.
 const MAX_SEARCH: Duration = Duration::from_millis(50);
 
@@ -44,16 +40,7 @@ pub struct HotAreas(Arc<Mutex<HashMap<ProcessKey, Vec<Part>>>>);
 pub struct Referenced {
     hot: HotAreas,
     moment: Duration,
-    known: HashMap<ProcessKey, Known>,
-}
-
-/// What is known of a process.
-#[derive(Debug, Default)]
-struct Known {
-    /// Where the next look goes on; `None`: at the first mapping.
-    walk: Option<LiveWalk>,
-    /// As the last look at each said, by address.
-    parts: BTreeMap<usize, Part>,
+    known: HashMap<ProcessKey, Mapped>,
 }
 
 impl Default for Referenced {
@@ -78,6 +65,11 @@ impl Referenced {
     /// Where the mappings that it finds accessed are noted.
     pub fn hot(&self) -> HotAreas {
         self.hot.clone()
+    }
+
+    /// How long it looks at a process that runs.
+    pub(super) fn moment(&self) -> Duration {
+        self.moment
     }
 
     /// Whether the kernel lets this process ask of itself.
@@ -113,12 +105,15 @@ impl Sampler for Referenced {
         for each in cleared {
             let (process, has_run) = (each.process, each.has_run(self.moment / PARTS));
             let known = self.known.entry(process).or_default();
-            let Ok(is_tracked) = known.look(process.process_id) else {
+            let Ok(is_tracked) = known.look(process.process_id, "smaps") else {
                 self.known.remove(&process);
                 continue;
             };
             let hot = known.hot();
-            samples.push(known.sample(process, &hot, is_tracked, each.since.elapsed()));
+            samples.push(Sample {
+                is_tracked,
+                ..known.sample(process, &hot, each.since.elapsed())
+            });
             let mut all = self.hot.lock();
             // What it used before says more than a moment in which it waited.
             if has_run || !all.contains_key(&process) {
@@ -163,89 +158,12 @@ fn clear(process_id: u32) -> io::Result<()> {
     file.write_all(b"1")
 }
 
-impl Known {
-    /// Reads some mappings more; whether another program tracks what is written in them.
-    fn look(&mut self, process_id: u32) -> io::Result<bool> {
-        let mut walk = match self.walk.take() {
-            Some(walk) => walk,
-            None => walk::begin(process_id, "smaps")?,
-        };
-        let slice = walk.next(MAX_MAPPINGS)?;
-        self.walk = (!slice.is_last).then_some(walk);
-        let mut later = self.parts.split_off(&slice.range.start);
-        // What ends later than this slice began later.
-        self.parts.append(&mut later.split_off(&slice.range.end));
-        let parts = slice.parts.into_iter();
-        self.parts
-            .extend(parts.map(|part| (part.area.range.start, part)));
-        while self.parts.len() > MAX_PARTS {
-            self.parts.pop_first();
-        }
-        Ok(slice.is_tracked)
-    }
-
-    /// What was accessed, the most used in proportion to its size first.
-    fn hot(&self) -> Vec<Part> {
-        let accessed = self.parts.values().filter(|part| part.accessed_bytes > 0);
-        let mut hot: Vec<Part> = accessed.cloned().collect();
-        hot.sort_by(|one, other| density(other).total_cmp(&density(one)));
-        hot
-    }
-
-    fn sample(
-        &self,
-        process: ProcessKey,
-        hot: &[Part],
-        is_tracked: bool,
-        took: Duration,
-    ) -> Sample {
-        let (mut accessed, mut resident) = (NodeBytes::default(), NodeBytes::default());
-        let mut huge_bytes = 0_u64;
-        for part in self.parts.values() {
-            let own = by_node(&part.area);
-            accessed.add_all(&own.scaled_to(part.accessed_bytes.min(own.total())));
-            resident.add_all(&own);
-            huge_bytes = huge_bytes.saturating_add(part.huge_bytes);
-        }
-        let small = resident.total().saturating_sub(huge_bytes) / 4096;
-        Sample {
-            process,
-            accessed,
-            resident,
-            from: Vec::new(),
-            unassigned: NodeBytes::default(),
-            pages: small.saturating_add(huge_bytes / REGION_BYTES as u64),
-            is_tracked,
-            regions: hot.iter().take(MAX_REGIONS).map(region).collect(),
-            took,
-        }
-    }
-}
-
-fn by_node(area: &Area) -> NodeBytes {
-    let mut all = NodeBytes::default();
-    for (node, bytes) in &area.bytes {
-        all.add(*node, *bytes);
-    }
-    all
-}
-
-fn density(part: &Part) -> f64 {
-    let all = part.area.bytes.iter().map(|(_, bytes)| *bytes as f64);
-    part.accessed_bytes as f64 / all.sum::<f64>().max(1.0)
-}
-
-fn region(part: &Part) -> Region {
-    let resident = by_node(&part.area);
-    Region {
-        range: part.area.range.clone(),
-        accessed_bytes: part.accessed_bytes.min(resident.total()),
-        resident,
-        from: Vec::new(),
-    }
-}
-
 impl HotAreas {
+    /// Notes what is used of a process, the most used first.
+    pub(super) fn note(&self, process: ProcessKey, hot: Vec<Part>) {
+        self.lock().insert(process, hot);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ProcessKey, Vec<Part>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -275,7 +193,7 @@ impl HotPages for HotAreas {
     fn regions(&self, process: ProcessKey) -> Vec<Region> {
         let all = self.lock();
         let hot = all.get(&process).map_or(&[][..], |hot| hot);
-        hot.iter().map(region).collect()
+        hot.iter().map(mapped::region).collect()
     }
 }
 

@@ -43,8 +43,22 @@ pub trait Sampler: Send {
         false
     }
 
-    /// Forgets what it knows of others than these.
+    /// Forgets what it knows of others than these, of which the first run most.
     fn keep(&mut self, _processes: &[ProcessKey]) {}
+
+    /// CPU time that was spent for it on other threads since the last call.
+    fn take_spent(&mut self) -> Spent {
+        Spent::default()
+    }
+}
+
+/// CPU time that looks take on other threads than that which calls.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Spent {
+    /// On threads of this process.
+    pub own: Duration,
+    /// On threads of the kernel.
+    pub kernel: Duration,
 }
 
 impl Sampler for Box<dyn Sampler> {
@@ -62,6 +76,10 @@ impl Sampler for Box<dyn Sampler> {
 
     fn keep(&mut self, processes: &[ProcessKey]) {
         (**self).keep(processes);
+    }
+
+    fn take_spent(&mut self) -> Spent {
+        (**self).take_spent()
     }
 }
 

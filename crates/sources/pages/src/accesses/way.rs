@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub enum Way {
     /// Samples of the processor's PMU: PEBS, IBS.
     Pmu,
+    /// The kernel's DAMON, and write faults where the kernel has them.
+    Damon,
     /// Bits in page tables, and faults of writes to pages that were protected for a moment.
     WriteFaults,
     /// Bits that the processor sets in page tables.
@@ -17,12 +19,19 @@ pub enum Way {
 
 impl Way {
     /// All, the one that sees most first.
-    pub const ALL: [Way; 4] = [Way::Pmu, Way::WriteFaults, Way::PageTables, Way::PageFaults];
+    pub const ALL: [Way; 5] = [
+        Way::Pmu,
+        Way::Damon,
+        Way::WriteFaults,
+        Way::PageTables,
+        Way::PageFaults,
+    ];
 
     /// Its name in arguments and reports.
     pub fn name(self) -> &'static str {
         match self {
             Way::Pmu => "pmu",
+            Way::Damon => "damon",
             Way::WriteFaults => "write-faults",
             Way::PageTables => "page-tables",
             Way::PageFaults => "page-faults",
@@ -34,6 +43,9 @@ impl Way {
         match self {
             Way::Pmu => {
                 "by samples of the PMU: what memory answers, from which node and how often; not what caches answer, and on Intel no stores"
+            }
+            Way::Damon => {
+                "by DAMON: which parts of memory are used, and in how many moments; not how often in one, nor which threads only read it"
             }
             Way::WriteFaults => {
                 "by page tables and write faults: which memory is used in a moment of each window, and which threads write it; not how often, nor which threads only read it"
@@ -63,7 +75,7 @@ impl fmt::Display for UnknownWay {
         let names = Way::ALL.map(Way::name).join(", ");
         write!(
             formatter,
-            "{:?} is no way to see accesses to memory; use one of {names}",
+            "{:?} is no way to see accesses to memory; use auto or one of {names}",
             self.0
         )
     }

@@ -41,6 +41,8 @@ pub(super) struct Head {
     pub(super) unavailable: Vec<Unavailable>,
     /// The same in words, each with what it needs.
     pub(super) off: Vec<String>,
+    /// What is observed beyond threads, and how.
+    pub(super) sources: Vec<String>,
     pub(super) settings: Box<Settings>,
     pub(super) window_ns: u64,
     pub(super) time_unix_ns: u64,
@@ -57,6 +59,7 @@ impl Head {
             policy,
             unavailable,
             off,
+            sources,
             settings,
             window_ns,
             time_unix_ns,
@@ -72,6 +75,7 @@ impl Head {
             policy: printable(&policy),
             unavailable,
             off: off.iter().map(|line| printable(line)).collect(),
+            sources: sources.iter().map(|line| printable(line)).collect(),
             settings,
             window_ns,
             time_unix_ns,

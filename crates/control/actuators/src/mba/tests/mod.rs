@@ -4,13 +4,14 @@ mod fake;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use egeria_facts::{Facts, ProcessKey, ThreadKey, Window};
 use egeria_machine::resctrl::{BandwidthAllocation as Allocation, BandwidthDomain, BandwidthUnit};
 use egeria_machine::{Machine, NodeId};
+use egeria_pages::accesses::damon::Sysfs;
 use egeria_policy::control::Actuator;
 use egeria_policy::mba::{BoundBecause, MbaPlan, Share, UnboundBecause};
 use egeria_policy::{Action, ActionOutcome};
@@ -88,7 +89,7 @@ impl Machinery {
         let (path, log) = (self.journal(), self.folder.path().join("log"));
         let begun = Instant::now();
         let journal = loop {
-            match Journal::open_on(&self.fake, &path, &log) {
+            match Journal::open_on((&self.fake, &no_observers()), &path, &log) {
                 Ok((journal, _)) => break journal,
                 // A program that another test starts has the journal's lock until it runs.
                 Err(error) if begun.elapsed() > Duration::from_secs(60) => panic!("{error}"),
@@ -263,11 +264,16 @@ fn a_group_of_the_same_name_is_not_taken() {
     all.check();
 }
 
+/// A kernel without DAMON.
+fn no_observers() -> Sysfs {
+    Sysfs::below(Path::new("/nonexistent"))
+}
+
 #[test]
 fn a_machine_that_cannot_bound_says_why_and_what_to_do() {
     let all = Machinery::new();
     let (journal, _) = Journal::open_on(
-        &all.fake,
+        (&all.fake, &no_observers()),
         &all.folder.path().join("other"),
         all.folder.path(),
     )

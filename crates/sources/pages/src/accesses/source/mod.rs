@@ -126,7 +126,8 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         for sample in samples {
             self.last.insert(sample.process, sample);
         }
-        let looked = cpu_time::of_thread().saturating_sub(before);
+        let spent = self.sampler.take_spent();
+        let looked = cpu_time::of_thread().saturating_sub(before) + spent.own + spent.kernel;
         self.rest_until = self.rest_until.max(begin) + rest::after(looked, self.others);
     }
 

@@ -1,4 +1,4 @@
-//! Which threads write which memory: a refinement of the page tables.
+//! Which threads write which memory: a refinement of page tables, or of DAMON.
 //!
 //! The kernel write-protects all pages of a process when `/proc/PID/clear_refs` clears the bits that say which were
 //! written. Then the next write of each page is a minor fault, and samples of page faults say the address and the CPU
@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use egeria_facts::ProcessKey;
 use egeria_machine::NodeId;
 
-use super::referenced::{HotAreas, Referenced};
+use super::referenced::HotAreas;
 use super::region::Region;
-use super::sampler::{HotPages, Sample, Sampler};
+use super::sampler::{HotPages, Sample, Sampler, Spent};
 use crate::NodeBytes;
 use known::Known;
 pub use live::LiveFaults;
@@ -38,9 +38,10 @@ pub trait WriteFaults: Send {
     fn look(&mut self, processes: &[ProcessKey]) -> Vec<(ProcessKey, usize, NodeId, u64)>;
 }
 
-/// Page tables, and write faults where they say more.
-pub struct Written<F> {
-    tables: Referenced,
+/// Another sampler that finds mappings, and write faults where they say more.
+pub struct Written<S, F> {
+    inner: S,
+    areas: HotAreas,
     faults: F,
     writers: Writers,
 }
@@ -56,17 +57,18 @@ struct Looked {
     rest_until: Instant,
 }
 
-/// The memory that page tables find used, with what is known of its writers.
+/// The memory that was found used, with what is known of its writers.
 pub struct HotWritten {
     areas: HotAreas,
     writers: Writers,
 }
 
-impl<F: WriteFaults> Written<F> {
-    /// On top of looks at page tables.
-    pub fn new(tables: Referenced, faults: F) -> Written<F> {
+impl<S: Sampler, F: WriteFaults> Written<S, F> {
+    /// On top of looks by another sampler, which notes here what it finds used.
+    pub fn new(inner: S, areas: HotAreas, faults: F) -> Written<S, F> {
         Written {
-            tables,
+            inner,
+            areas,
             faults,
             writers: Writers::default(),
         }
@@ -75,7 +77,7 @@ impl<F: WriteFaults> Written<F> {
     /// Where what it finds is noted.
     pub fn hot(&self) -> HotWritten {
         HotWritten {
-            areas: self.tables.hot(),
+            areas: self.areas.clone(),
             writers: self.writers.clone(),
         }
     }
@@ -105,9 +107,9 @@ impl<F: WriteFaults> Written<F> {
     }
 }
 
-impl<F: WriteFaults> Sampler for Written<F> {
+impl<S: Sampler, F: WriteFaults> Sampler for Written<S, F> {
     fn sample(&mut self, processes: &[ProcessKey]) -> Vec<Sample> {
-        self.tables.sample(processes)
+        self.inner.sample(processes)
     }
 
     fn refine(&mut self, samples: &mut [Sample], spread: &[ProcessKey]) {
@@ -134,9 +136,13 @@ impl<F: WriteFaults> Sampler for Written<F> {
     }
 
     fn keep(&mut self, processes: &[ProcessKey]) {
-        self.tables.keep(processes);
+        self.inner.keep(processes);
         let mut all = self.writers.lock();
         all.retain(|process, _| processes.contains(process));
+    }
+
+    fn take_spent(&mut self) -> Spent {
+        self.inner.take_spent()
     }
 }
 

@@ -4,6 +4,7 @@ use egeria_harness::testing::skip;
 use egeria_machine::Machine;
 use egeria_proc::task;
 
+use super::super::referenced::Referenced;
 use super::super::region::REGION_BYTES;
 use super::*;
 
@@ -55,13 +56,15 @@ fn faults(parts: std::ops::Range<usize>, node: u16, count: usize) -> Vec<(usize,
     parts.flat_map(pages).map(|page| (page, node)).collect()
 }
 
-fn written(faults: Vec<(usize, u16)>) -> (Written<Made>, Arc<Mutex<u32>>) {
+fn written(faults: Vec<(usize, u16)>) -> (Written<Referenced, Made>, Arc<Mutex<u32>>) {
     let looks = Arc::new(Mutex::new(0));
     let made = Made(faults, Arc::clone(&looks));
-    (Written::new(Referenced::default(), made), looks)
+    let tables = Referenced::default();
+    let areas = tables.hot();
+    (Written::new(tables, areas, made), looks)
 }
 
-fn refined(written: &mut Written<Made>, sample: Sample) -> Sample {
+fn refined(written: &mut Written<Referenced, Made>, sample: Sample) -> Sample {
     let mut samples = [sample];
     written.refine(&mut samples, &[KEY]);
     let [sample] = samples;
@@ -69,7 +72,7 @@ fn refined(written: &mut Written<Made>, sample: Sample) -> Sample {
 }
 
 /// The rest is over.
-fn rested(written: &Written<Made>) {
+fn rested(written: &Written<Referenced, Made>) {
     let mut all = written.writers.lock();
     all.get_mut(&KEY).unwrap().rest_until = Instant::now();
 }

@@ -71,6 +71,9 @@ fn heading(document: &Document) -> String {
     for each in &head.off {
         text.push_str(&format!("Note: {each}.\n"));
     }
+    for each in &head.sources {
+        text.push_str(&format!("Source: {each}.\n"));
+    }
     if let Some(older) = &document.older_part {
         text.push_str(&format!("What came before: {}\n", older));
     }

@@ -1,28 +1,29 @@
 //! The loop, on a thread of its own.
 
+mod report;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem::Discriminant;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use egeria_actuators::{Departures, GatherProgress, Journal, MemoryMigration, ThreadAffinity};
-use egeria_facts::{Facts, ThreadKey, printable_path};
+use egeria_facts::{Facts, ThreadKey};
 use egeria_pages::found_files::FoundFiles;
+use egeria_policy::KeptBecause;
 use egeria_policy::control::{Actuator, ControlLoop, Turn};
 use egeria_policy::mba::UnboundBecause;
 use egeria_policy::planner::{Place, System};
-use egeria_policy::{Action, KeptBecause};
 use egeria_proc::LiveSource;
 use egeria_trace::Writer;
 
 use crate::error::{Result, StewardError};
 use crate::files::{begin_trace, of_journal, open_log, unix_ns};
 use crate::idle::{self, IdlePools};
-use crate::kept::{self, KeptProcesses};
+use crate::kept::KeptProcesses;
 use crate::kinds::{KindLine, KnownKinds};
 use crate::log::*;
 use crate::memories;
@@ -31,16 +32,12 @@ use crate::options::StewardOptions;
 use crate::pace::{self, Pace};
 use crate::place;
 use crate::pulse::Pulse;
-use crate::seen;
 use crate::sign::SignOfLife;
-use crate::summary::{NodeRates, Summary, WindowSummary};
+use crate::summary::Summary;
 use crate::target::Target;
 
 const MIN_WINDOW_NS: u64 = 1_000_000;
 const MAX_WINDOW_NS: u64 = 3_600_000_000_000;
-/// Most notes that are kept.
-const MAX_NOTES: usize = 64;
-
 /// A running steward, on a thread of its own. Dropping it stops it like [`Steward::stop`].
 pub struct Steward {
     orders: Sender<Order>,
@@ -192,7 +189,7 @@ impl Work {
             }
         };
         let mut unseen = Vec::new();
-        let source = target.source(&options, &path, &mut unseen);
+        let source = target.source(&options, (&path, Some(&journal)), &mut unseen);
         let of_files = source.actuators(&options);
         let (mut source, accesses, files) = (source.facts, source.accesses, source.files);
         let machine = &options.machine;
@@ -231,6 +228,7 @@ impl Work {
         let idle = |name: &String| acting.check_acts(name, Place::Live).err();
         if let Some(setting) = options.given.iter().find_map(idle) {
             // A journal that stays would say that a steward runs.
+            drop(source);
             affinity.undo();
             return Err(StewardError::Idle { setting, off });
         }
@@ -249,6 +247,7 @@ impl Work {
             policy: options.policy.clone(),
             unavailable: unavailable.to_vec(),
             off: summary.unavailable.clone(),
+            sources: summary.sources.clone(),
             settings: Box::new(options.settings.clone()),
             window_ns: options.window_ns,
             time_unix_ns: unix_ns(),
@@ -426,131 +425,7 @@ impl Work {
             self.control.set_pool_bandwidth(outcome.node, found.clone());
         }
         tracing::info!("{outcome}");
-        let mut summary = lock(&self.summary);
-        if summary.notes.len() < MAX_NOTES {
-            summary.notes.push(outcome.to_string());
-        }
-    }
-
-    fn count(&mut self, facts: &Facts, turn: Option<&Turn>) {
-        let window = &facts.window;
-        let mut summary = lock(&self.summary);
-        summary.windows += 1;
-        let mut moves = 0;
-        for record in turn.into_iter().flat_map(|turn| &turn.actions) {
-            summary.count_action(record);
-            let is_done = record.outcome.took_effect();
-            self.done += u64::from(is_done);
-            let is_process = matches!(record.action, Action::MigrateProcess { .. });
-            summary.process_moves += u64::from(is_process && is_done);
-            let Some(step) = record.action.as_thread_move() else {
-                continue;
-            };
-            if !is_done {
-                summary.moves_failed += 1;
-                continue;
-            }
-            moves += 1;
-            *self.moved.entry(step.thread).or_default() += 1;
-            summary.count_reason(step.reason.name());
-        }
-        for kept in turn
-            .into_iter()
-            .flat_map(|turn| &turn.decision.threads.kept)
-        {
-            summary.count_kept(&kept.because);
-            let kind = std::mem::discriminant(&kept.because);
-            let (count, words) = self.kept.entry(kind).or_default();
-            (*count, *words) = (*count + 1, kept.because.to_string());
-        }
-        for kind in turn
-            .into_iter()
-            .flat_map(|turn| &turn.decision.threads.notes)
-        {
-            let unknown = idle::unknown_of(kind).and_then(|node| self.control.machine().node(node));
-            if self.is_of_processes
-                && unknown.is_some_and(|node| !self.control.machine().has_persistent_memory(node))
-            {
-                continue;
-            }
-            let mut note = kind.to_string();
-            if self.idle_pools.is_some() && idle::unknown_of(kind).is_some() {
-                let windows = idle::IDLE_WINDOWS;
-                note += &format!(
-                    "; or let nobody use the volume for {windows} windows: it is measured then, once"
-                );
-            }
-            if summary.notes.len() < MAX_NOTES && !summary.notes.contains(&note) {
-                tracing::warn!("{note}");
-                summary.notes.push(note);
-            }
-        }
-        summary.budget = self.control.budget();
-        summary.memory_moved_bytes = self.memory.as_ref().map_or(0, MemoryMigration::moved_bytes);
-        let results = turn.into_iter().flat_map(|turn| &turn.results);
-        summary.missed += results.filter(|result| result.missed).count() as u64;
-        summary.moves += moves;
-        summary.moved_threads = self.moved.len() as u64;
-        summary.max_moves_per_thread = self.moved.values().copied().max().unwrap_or(0);
-        let plan = turn.map(|turn| turn.decision.threads.clone());
-        let nodes = seen::nodes(self.control.machine(), window, &plan.unwrap_or_default());
-        let rates = nodes.iter().map(|node| NodeRates {
-            node: node.node,
-            read_bytes_s: node.read_bytes_s,
-            written_bytes_s: node.written_bytes_s,
-            cpu_share: node.cpu_share,
-        });
-        summary.add_window(WindowSummary {
-            start_ns: window.start_ns,
-            duration_ns: window.duration_ns,
-            moves: u32::try_from(moves).unwrap_or(u32::MAX),
-            local_share: facts.local_share(self.control.machine()),
-            nodes: rates.collect(),
-        });
-    }
-
-    fn window_record(&self, facts: &Facts, turn: Turn) -> WindowRecord {
-        let kept_processes = kept::lines(&turn.decision.placement.kept, &facts.window);
-        let (before, credited) = (self.before.as_ref(), facts.credited());
-        let machine = self.control.machine();
-        let results = turn.results.into_iter();
-        let actions = turn.actions.into_iter();
-        WindowRecord {
-            time_unix_ns: unix_ns(),
-            resting: turn.decision.resting.clone(),
-            kept_processes,
-            unbound: self.unbound,
-            arriving: (self.arriving().iter())
-                .map(|progress| ArrivingLine::new(progress.clone()))
-                .collect(),
-            memories: facts.memories.clone(),
-            local_share: facts.local_share(machine),
-            results: results
-                .map(|result| ResultLine {
-                    thread: seen::of_thread(machine, (before, &credited), &result),
-                    result,
-                })
-                .collect(),
-            actions: actions
-                .map(|record| {
-                    let name = self.name_of(&record.action, facts);
-                    ActionLine::new(record, name)
-                })
-                .collect(),
-            ..WindowRecord::seen(machine, &facts.window, &turn.decision.threads)
-        }
-    }
-
-    /// The name of the thread, or of the file outside of volumes; empty for other actions.
-    fn name_of(&self, action: &Action, facts: &Facts) -> String {
-        if let Action::Relocate(step) = action {
-            let path = self.files.as_ref().and_then(|files| files.path(step.file));
-            let shown = path.map(|path| printable_path(path.as_os_str().as_bytes()));
-            return shown.unwrap_or_default();
-        }
-        let step = action.as_thread_move();
-        let thread = step.and_then(|step| facts.window.thread(step.thread));
-        thread.map_or_else(String::new, |thread| thread.name.clone())
+        lock(&self.summary).add_note(outcome.to_string());
     }
 
     fn finish(mut self) -> Summary {
@@ -558,43 +433,26 @@ impl Work {
         if let Some(trace) = self.trace.take() {
             let _ = trace.finish();
         }
-        // Each actuator undoes its changes; the last removes the journal.
-        self.of_data.clear();
-        let restored = self.affinity.undo() as u64;
         let mut summary = lock(&self.summary).clone();
-        summary.restored = restored;
         summary.no_moves_because = self.no_moves_because(&summary);
-        let _ = self.log.write(&Record::Stop {
-            restored,
-            windows: summary.windows,
-            actions: self.done,
+        let windows = summary.windows;
+        let Work {
+            source,
+            of_data,
+            mut affinity,
+            mut log,
+            done,
+            ..
+        } = self;
+        // Sources and actuators undo their changes; the last removes the journal.
+        drop(source);
+        drop(of_data);
+        summary.restored = affinity.undo() as u64;
+        let _ = log.write(&Record::Stop {
+            restored: summary.restored,
+            windows,
+            actions: done,
         });
         summary
-    }
-}
-
-impl Work {
-    /// Why no thread was migrated, if none was.
-    fn no_moves_because(&self, summary: &Summary) -> Option<String> {
-        let (stages, threads) = (
-            &self.options.settings.stages,
-            &self.options.settings.nthread.stages,
-        );
-        let migrates = stages.clusters || threads.remote || threads.cpu || threads.pm;
-        if !migrates || summary.moves > 0 || summary.process_moves > 0 {
-            return None;
-        }
-        if summary.windows < 2 {
-            let window_ms = self.options.window_ns / 1_000_000;
-            let host_ms = (window_ms as f64 * self.source.dilation()).round();
-            return Some(format!(
-                "it ended before a second window was over ({window_ms} ms of the machine's time, {host_ms} ms here); choose a shorter --window"
-            ));
-        }
-        let of_threads = self.kept.values().max_by_key(|(count, _)| *count);
-        Some(summary.no_moves_because(
-            self.kept_processes.first().or(self.placement.as_deref()),
-            of_threads.map(|(_, words)| &**words),
-        ))
     }
 }
