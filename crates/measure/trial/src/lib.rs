@@ -16,9 +16,16 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod commands;
 pub mod design;
+pub mod host;
+pub mod metric;
 pub mod noise;
+pub mod number;
 pub mod order;
+mod page_of_metrics;
+pub mod program;
+pub mod report;
 pub mod signed_rank;
 pub mod simulation;
 pub mod trial;

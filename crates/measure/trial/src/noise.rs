@@ -30,7 +30,9 @@ pub fn noise(runs: &[Run]) -> Noise {
     let straight: Vec<f64> = match drift {
         Some(slope) => {
             let places = values.iter().enumerate();
-            places.map(|(at, value)| value - slope * at as f64).collect()
+            places
+                .map(|(at, value)| value - slope * at as f64)
+                .collect()
         }
         None => values.clone(),
     };
@@ -71,7 +73,9 @@ fn pairs(values: &[f64]) -> impl Iterator<Item = (f64, f64)> {
 
 /// The median slope between two runs, per run (Theil 1950, Sen 1968).
 fn slope(values: &[f64]) -> Option<f64> {
-    let slopes: Vec<f64> = pairs(values).map(|(apart, change)| change / apart).collect();
+    let slopes: Vec<f64> = pairs(values)
+        .map(|(apart, change)| change / apart)
+        .collect();
     median(&slopes)
 }
 
@@ -115,7 +119,13 @@ mod tests {
 
     #[test]
     fn few_runs_say_nothing() {
-        assert_eq!(noise(&[]), Noise { spread: None, drift: None });
+        assert_eq!(
+            noise(&[]),
+            Noise {
+                spread: None,
+                drift: None
+            }
+        );
         let rising = runs(MIN_RUNS - 1, |at, _| at as f64);
         assert_eq!(noise(&rising).drift, None);
     }

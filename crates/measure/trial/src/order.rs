@@ -48,7 +48,11 @@ mod tests {
             }
             assert_eq!(counts.len(), orders);
             let usual = 6000 / orders;
-            assert!(counts.values().all(|count| count.abs_diff(usual) < usual / 8));
+            assert!(
+                counts
+                    .values()
+                    .all(|count| count.abs_diff(usual) < usual / 8)
+            );
         }
     }
 }

@@ -42,7 +42,9 @@ fn sums(pairs: usize) -> Vec<f64> {
     probabilities[0] = 1.0;
     for rank in 1..=pairs {
         for sum in (0..=half).rev() {
-            let with = sum.checked_sub(rank).map_or(0.0, |less| probabilities[less]);
+            let with = sum
+                .checked_sub(rank)
+                .map_or(0.0, |less| probabilities[less]);
             probabilities[sum] = (probabilities[sum] + with) / 2.0;
         }
     }

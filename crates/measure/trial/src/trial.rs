@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::answer::{Answer, Finding, Judge};
+use crate::answer::{Finding, Judge};
 use crate::noise::Run;
 use crate::order::Orders;
 
@@ -108,16 +108,4 @@ fn has_time(plan: &Plan, elapsed: Duration, rounds: usize) -> bool {
 fn ratios(rounds: &[Vec<f64>], side: usize) -> Vec<f64> {
     let ratio = |values: &Vec<f64>| (values[side] / values[0]).ln();
     rounds.iter().map(ratio).collect()
-}
-
-impl Tried {
-    /// Whether a side was found better, and none worse.
-    pub fn helps(&self) -> bool {
-        self.has(Answer::Better) && !self.has(Answer::Worse)
-    }
-
-    /// Whether any side has this answer.
-    pub fn has(&self, answer: Answer) -> bool {
-        self.findings.iter().any(|found| found.answer == answer)
-    }
 }
