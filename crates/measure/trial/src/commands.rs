@@ -64,10 +64,27 @@ impl Done {
         self.limits.extend(new);
     }
 
-    /// Whether anything was done.
-    pub fn is_something(&self) -> bool {
-        let moved = self.threads_moved + self.processes_moved + self.memory_moved_bytes;
-        moved > 0 || !self.others.is_empty()
+    /// What was done, in words.
+    pub fn words(&self) -> String {
+        let counts = [
+            (self.threads_moved, "threads moved"),
+            (self.processes_moved, "processes moved"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let mut words: Vec<String> = counts
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        if self.memory_moved_bytes > 0 {
+            let bytes = egeria_stats::text::bytes(self.memory_moved_bytes as f64);
+            words.push(format!("{bytes} of memory moved"));
+        }
+        let others = self.others.iter();
+        words.extend(others.map(|(name, count)| format!("{} ({count})", name.replace('_', " "))));
+        match (words.is_empty(), &self.nothing_because) {
+            (true, Some(because)) => format!("nothing: {because}"),
+            (true, None) => "nothing".to_owned(),
+            (false, _) => words.join(", "),
+        }
     }
 }
 

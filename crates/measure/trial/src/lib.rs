@@ -11,6 +11,9 @@
 //! - [`answer`]: better, worse, no difference that matters, not known.
 //! - [`noise`]: how far runs differ by themselves, and whether they drift.
 //! - [`trial`]: the loop, of any [`trial::Subject`].
+//! - [`commands`]: the subject that runs a command; [`program`]: one run; [`number`] and [`metric`]: its value;
+//!   [`host`]: whose CPU time passed.
+//! - [`report`]: what was found, as fields and sentences, and as a page with a picture.
 //! - [`simulation`]: trials of programs with a known truth, which count how often the answer is right.
 
 #![forbid(unsafe_code)]
@@ -23,6 +26,7 @@ pub mod metric;
 pub mod noise;
 pub mod number;
 pub mod order;
+mod page;
 mod page_of_metrics;
 pub mod program;
 pub mod report;

@@ -75,9 +75,10 @@ impl Metric {
     /// # Errors
     /// One line that says what is wrong.
     pub fn parse(text: &str, kind: Option<Kind>) -> Result<Metric, String> {
-        let source = match text.contains("://") && !text.contains(char::is_whitespace) {
-            false => Source::Program(text.to_owned()),
-            true => Source::Page(Series::parse(text)?),
+        let source = if text.contains("://") && !text.contains(char::is_whitespace) {
+            Source::Page(Series::parse(text)?)
+        } else {
+            Source::Program(text.to_owned())
         };
         let text = text.to_owned();
         Ok(Metric { source, kind, text })

@@ -76,7 +76,7 @@ impl Report {
             is_time: matches!(commands.measure, Measure::WallTime),
             noise,
             ended: tried.ended,
-            elapsed,
+            elapsed_s: elapsed.as_secs_f64(),
         };
         let name = |side: usize| commands.sides[side].name.clone();
         let comparisons = tried.findings.iter().enumerate();
@@ -180,7 +180,7 @@ struct Words<'a> {
     is_time: bool,
     noise: Noise,
     ended: Ended,
-    elapsed: Duration,
+    elapsed_s: f64,
 }
 
 impl Words<'_> {
@@ -213,7 +213,7 @@ impl Words<'_> {
             ),
             Answer::NotKnown => {
                 let after = match self.ended {
-                    Ended::Time => format!(" after {}", duration(self.elapsed)),
+                    Ended::Time => format!(" after {}", duration_s(self.elapsed_s)),
                     Ended::Known | Ended::Pairs => String::new(),
                 };
                 let spread = self
@@ -264,8 +264,8 @@ pub fn change(share: f64, [more, less]: [&str; 2]) -> String {
 }
 
 /// Minutes, or seconds if it is less than two minutes.
-pub fn duration(elapsed: Duration) -> String {
-    match elapsed.as_secs() {
+pub fn duration_s(elapsed_s: f64) -> String {
+    match elapsed_s.round() as u64 {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds => format!("{} minutes", (seconds + 30) / 60),
     }
@@ -296,7 +296,7 @@ mod tests {
                 drift: None,
             },
             ended,
-            elapsed: Duration::from_secs(1200),
+            elapsed_s: 1200.0,
         };
         let finding = Finding {
             answer,
