@@ -44,7 +44,7 @@ pub fn adopt_orphans() {
 }
 
 /// Runs a command to its end; its standard input is empty. `ended` is called once it has ended or is to end, before
-/// processes that it left are looked for: then this process must have no other children.
+/// processes that it left are looked for: what this process started since then must have ended.
 ///
 /// # Errors
 /// When it cannot be started, fails, takes too long, prints too much, or leaves processes behind.
@@ -65,6 +65,7 @@ pub fn run(words: &[OsString], terms: &Terms<'_>, ended: impl FnOnce()) -> Resul
         .stderr(stderr.try_clone().map_err(failed)?);
     (terms.prepare)(&mut command);
     let name = program.to_string_lossy().into_owned();
+    let mut known = children();
     let begin = Instant::now();
     let mut group = Group::start(&mut command).map_err(|error| {
         let doing = format!("cannot run {name}");
@@ -83,7 +84,8 @@ pub fn run(words: &[OsString], terms: &Terms<'_>, ended: impl FnOnce()) -> Resul
             other => other,
         });
     }
-    let left = left_behind(group.child().id());
+    known.extend(i32::try_from(group.child().id()));
+    let left = left_behind(&known);
     let status = group.finish()?;
     reap_orphans();
     let ran = Ran {
@@ -139,13 +141,13 @@ fn check(name: &str, status: ExitStatus, ran: &Ran) -> Result<()> {
     Err(Error::failed(format!("{name} {how}{said}")))
 }
 
-/// A living child of this process other than the leader, in words.
-fn left_behind(leader: u32) -> Option<String> {
+/// A living child of this process other than those known, in words.
+fn left_behind(known: &[i32]) -> Option<String> {
     children().into_iter().find_map(|child| {
         let stat = Process::new(child)
             .and_then(|process| process.stat())
             .ok()?;
-        let is_other = u32::try_from(child) != Ok(leader) && stat.state != 'Z';
+        let is_other = !known.contains(&child) && stat.state != 'Z';
         is_other.then(|| format!("{}, process {child}", stat.comm))
     })
 }

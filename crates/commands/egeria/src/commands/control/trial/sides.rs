@@ -11,6 +11,8 @@ use crate::policy_choice::StewardArguments;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output;
 
+const CACHE_STAYS: &str = "page cache of files was moved and stays there, so that later runs without a steward profit as well; with --before, a command can read the files again as before";
+
 /// Starts every policy once, so that what it cannot do costs no run. The first undoes what a killed steward left.
 pub(super) fn check(
     policies: &[System],
@@ -90,13 +92,16 @@ impl Treatment for WithSteward {
         };
         let done = actions.into_iter().filter(|each| each.outcome == "done");
         let others = done.filter(|each| is_other(&each.action));
+        let others: Vec<(String, u64)> = others.map(|each| (each.action, each.count)).collect();
+        let moved_files = others.iter().any(|(action, _)| action == "relocate");
+        let stays = moved_files.then(|| CACHE_STAYS.to_owned());
         Done {
             threads_moved: moves,
             processes_moved: process_moves,
             memory_moved_bytes,
-            others: others.map(|each| (each.action, each.count)).collect(),
+            others,
             nothing_because: no_moves_because,
-            limits: unavailable.into_iter().chain(unseen).collect(),
+            limits: unavailable.into_iter().chain(unseen).chain(stays).collect(),
         }
     }
 }
