@@ -11,6 +11,7 @@
 //! - [`overhead`]: what a steward's looking costs those who are looked at.
 //! - [`relocation`]: what moving files gives beyond moving threads.
 //! - [`switches`]: what switching between more threads than cores takes.
+//! - [`trials`]: how often `egeria trial` is right.
 //! - [`placement`]: what came of the placement suite, which runs in a guest.
 //! - [`pats`]: the figures of the PATS paper, on emulated machines.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
@@ -38,6 +39,7 @@ pub mod relocation;
 mod served;
 mod subjects;
 pub mod switches;
+pub mod trials;
 
 pub use egeria_harness::{Error, Progress};
 pub use emulated::EmulatedOptions;

@@ -154,7 +154,8 @@ impl<'a> Commands<'a> {
     /// When the command fails, or gives no value.
     pub fn warm_up(&mut self) -> Result<Duration> {
         let begin = Instant::now();
-        self.measured(0, "warm-up")?;
+        let name = format!("{}, the warm-up", self.sides[0].name);
+        self.measured(0, &name)?;
         self.records.clear();
         self.done.fill(Done::default());
         self.begin = Instant::now();
@@ -164,7 +165,7 @@ impl<'a> Commands<'a> {
     fn measured(&mut self, side: usize, name: &str) -> Result<f64> {
         (self.progress)(self.records.len(), name);
         let in_run = |error| match error {
-            Error::Failed(cause) => Error::Failed(format!("run with {name}: {cause}")),
+            Error::Failed(cause) => Error::Failed(format!("in a run with {name}: {cause}")),
             other => other,
         };
         if let Some(before) = &self.before {

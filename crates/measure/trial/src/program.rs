@@ -138,7 +138,9 @@ fn check(name: &str, status: ExitStatus, ran: &Ran) -> Result<()> {
         "" => last_words(&ran.stdout),
         _ => last_words(&ran.stderr),
     };
-    Err(Error::failed(format!("{name} {how}{said}")))
+    Err(Error::failed(format!(
+        "{name} {how}{said}; a trial needs a command that ends with status 0"
+    )))
 }
 
 /// A living child of this process other than those known, in words.

@@ -76,13 +76,13 @@ fn a_command_that_is_no_good_ends_the_trial_in_one_line() {
             "echo no such luck >&2; exit 3",
             Measure::WallTime,
             PATIENCE,
-            "ended with status 3: no such luck",
+            "ended with status 3: no such luck; a trial needs",
         ),
         (
             "kill -9 $$",
             Measure::WallTime,
             PATIENCE,
-            "killed by signal 9",
+            "killed by signal 9; a trial needs",
         ),
         (
             "echo here; sleep 100",
