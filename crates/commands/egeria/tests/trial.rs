@@ -59,7 +59,7 @@ fn a_steward_is_there_in_the_runs_with_a_policy_only() {
     assert_eq!(report["comparisons"][0]["answer"], "better");
     let sentence = report["comparisons"][0]["sentence"].as_str().unwrap();
     assert!(
-        sentence.starts_with("all helps: 100 % higher than off (95 % interval"),
+        sentence.starts_with("all helps: 100 % higher than off (98 % interval"),
         "{sentence}"
     );
     let keep = report["keep"].as_str().unwrap();
@@ -161,7 +161,7 @@ fn what_makes_no_sense_is_one_line() {
     refused(&["--metric", "http://a/m"], &["#NAME"]);
     refused(&["--higher-is-better"], &["--measure"]);
     refused(&["--at-most", "5"], &["20m"]);
-    refused(&["--pairs", "5"], &["6 to 500"]);
+    refused(&["--pairs", "5"], &["8 to 500"]);
     refused(&["--bound", "0"], &["percent"]);
     refused(&["--set", "nonsense=1"], &["nonsense"]);
     run(["trial"]).refused(2, &["CMD"]);
@@ -271,4 +271,80 @@ fn a_steward_at_work_is_said_before_any_run() {
     let script = format!("echo > {}", file.display());
     tried(&sandbox, &[], &script).refused(1, &["steward is at work here already"]);
     assert!(!Path::new(&file).exists());
+}
+
+/// `egeria trial` of a process, in short blocks.
+fn service(sandbox: &Sandbox, process: u32, options: &[&str]) -> Command {
+    let process = process.to_string();
+    let fixed = ["trial", "--even-so", "--pid", &process];
+    let blocks = ["--block", "100ms", "--rest", "10ms"];
+    let mut command = egeria(fixed.iter().chain(&blocks).chain(options));
+    command.env("EGERIA_RUNTIME_DIR", runtime(sandbox));
+    command
+}
+
+fn started(script: &str) -> Background {
+    Background::start(Command::new("sh").args(["-c", script]))
+}
+
+#[test]
+fn a_steward_of_a_service_is_there_in_its_blocks_only() {
+    let sandbox = Sandbox::new();
+    let busy = started("exec dd if=/dev/zero of=/dev/null bs=64k");
+    let options = [
+        "--metric",
+        HAS_STEWARD,
+        "--pairs",
+        "8",
+        "--higher-is-better",
+    ];
+    let ended = finish(service(&sandbox, busy.id(), &options));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(
+        ended.stdout.starts_with("all helps: 100 % higher than off"),
+        "{ended:?}"
+    );
+    let keep = format!("egeria steward --policy all --pid {}", busy.id());
+    assert!(ended.stdout.contains(&keep), "{ended:?}");
+    let same = [
+        "--compare",
+        "off,off",
+        "--bound",
+        "50",
+        "--pairs",
+        "8",
+        "--json",
+    ];
+    let report = finish(service(&sandbox, busy.id(), &same)).json();
+    assert_eq!(report["subject"], format!("process {}", busy.id()));
+    assert_eq!(report["measure"], "bytes read and written per second");
+    assert_eq!(report["better"], "higher");
+    assert!(
+        report["sides"][1]["median"].as_f64().unwrap() > 1e6,
+        "{report}"
+    );
+}
+
+#[test]
+fn a_service_that_is_none_or_ends_is_one_line() {
+    let sandbox = Sandbox::new();
+    let short = started("exec sleep 1");
+    let options = [
+        "--compare",
+        "off,off",
+        "--metric",
+        "echo 1",
+        "--block",
+        "1s",
+    ];
+    finish(service(&sandbox, short.id(), &options[..4])).refused(1, &["process", "again"]);
+    let idle = started("exec sleep 100");
+    finish(service(&sandbox, idle.id(), &["--compare", "off,off"])).refused(1, &["--metric"]);
+    let slow = [&options[..], &["--at-most", "3s"]].concat();
+    finish(service(&sandbox, idle.id(), &slow)).refused(2, &["--block"]);
+    run(["trial", "--pid", "4000000000"]).refused(1, &["no process"]);
+    run(["trial", "--unit", "no-such-unit"]).refused(1, &["no-such-unit.service", "systemctl"]);
+    run(["trial", "--pid", "1", "--", "true"]).refused(2, &["--pid"]);
+    let number = ["trial", "--pid", &idle.id().to_string(), "--measure", "x"];
+    run(number).refused(2, &["--metric"]);
 }

@@ -9,7 +9,7 @@ use egeria_stats::aims::{Aim, list, share};
 use egeria_stats::rng::mix_all;
 use egeria_trial::answer::{Answer, Better, Judge};
 use egeria_trial::commands::{Commands, Measure, Side};
-use egeria_trial::design::Design;
+use egeria_trial::design::{BOUND, Design, ERROR};
 use egeria_trial::program::Terms;
 use egeria_trial::simulation::{Counts, Program, Shape, count};
 use egeria_trial::trial::{Plan, run as run_trial};
@@ -17,9 +17,6 @@ use serde::Serialize;
 
 use crate::experiment::{Watch, table};
 
-/// As `egeria trial` decides when nothing else is said.
-const ERROR: f64 = 0.05;
-const BOUND: f64 = 0.02;
 /// Noise of simulated programs, as a share.
 const NOISE: f64 = 0.03;
 /// True differences of simulated programs.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::design::{Design, MIN_PAIRS};
+use crate::design::Design;
 use crate::signed_rank::{self, Critical};
 
 /// Which values are better.
@@ -60,8 +60,7 @@ impl Judge {
     }
 
     fn judge(&self, ratios: &[f64], critical: Option<Critical>) -> Finding {
-        let enough = critical.filter(|_| ratios.len() >= MIN_PAIRS);
-        let shift = enough.and_then(|critical| signed_rank::shift(ratios, critical));
+        let shift = critical.and_then(|critical| signed_rank::shift(ratios, critical));
         let share = |logarithm: f64| logarithm.exp_m1();
         let middle = signed_rank::middle(ratios).map(share);
         let Some(shift) = shift else {

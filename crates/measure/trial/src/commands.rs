@@ -5,12 +5,13 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use egeria_files::{Error, Result};
-use serde::Serialize;
 
 use crate::host::CpuTimes;
 use crate::metric::{Metric, Samples};
 use crate::number::Number;
 use crate::program::{self, Terms};
+use crate::report::Described;
+use crate::side::{Begin, Ledger, RunRecord};
 use crate::trial::Subject;
 
 /// What one of the sides does to the command.
@@ -19,73 +20,6 @@ pub struct Side<'a> {
     pub words: Vec<OsString>,
     /// Begins what accompanies each run; `None`: nothing does.
     pub begin: Option<Begin<'a>>,
-}
-
-/// Begins what accompanies one run.
-pub type Begin<'a> = Box<dyn Fn() -> Result<Box<dyn Treatment>> + 'a>;
-
-/// What accompanies a run. Dropping it undoes what it did, too.
-pub trait Treatment {
-    /// Ends it, undoes what it did, and says what that was.
-    fn end(self: Box<Self>) -> Done;
-}
-
-/// What was done during runs of a side.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Done {
-    /// Threads migrated, each time counted.
-    pub threads_moved: u64,
-    /// Processes migrated as a whole, each time counted.
-    pub processes_moved: u64,
-    /// Memory of processes that was migrated, bytes.
-    pub memory_moved_bytes: u64,
-    /// Other actions, with how often.
-    pub others: Vec<(String, u64)>,
-    /// Why no thread was migrated, of the last run.
-    pub nothing_because: Option<String>,
-    /// What cannot be seen or done here, each once.
-    pub limits: Vec<String>,
-}
-
-impl Done {
-    fn add(&mut self, more: Done) {
-        self.threads_moved += more.threads_moved;
-        self.processes_moved += more.processes_moved;
-        self.memory_moved_bytes += more.memory_moved_bytes;
-        for (name, count) in more.others {
-            match self.others.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, sum)) => *sum += count,
-                None => self.others.push((name, count)),
-            }
-        }
-        self.nothing_because = more.nothing_because;
-        let new = more.limits.into_iter();
-        let new: Vec<String> = new.filter(|line| !self.limits.contains(line)).collect();
-        self.limits.extend(new);
-    }
-
-    /// What was done, in words.
-    pub fn words(&self) -> String {
-        let counts = [
-            (self.threads_moved, "threads moved"),
-            (self.processes_moved, "processes moved"),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let mut words: Vec<String> = counts
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
-        if self.memory_moved_bytes > 0 {
-            let bytes = egeria_stats::text::bytes(self.memory_moved_bytes as f64);
-            words.push(format!("{bytes} of memory moved"));
-        }
-        let others = self.others.iter();
-        words.extend(others.map(|(name, count)| format!("{} ({count})", name.replace('_', " "))));
-        match (words.is_empty(), &self.nothing_because) {
-            (true, Some(because)) => format!("nothing: {because}"),
-            (true, None) => "nothing".to_owned(),
-            (false, _) => words.join(", "),
-        }
-    }
 }
 
 /// What is measured of a run.
@@ -99,17 +33,6 @@ pub enum Measure {
     Metric(Metric),
 }
 
-/// One counted run.
-#[derive(Clone, Debug)]
-pub struct RunRecord {
-    pub side: usize,
-    pub elapsed_s: f64,
-    /// CPU time of this process and its threads, as of a steward, s.
-    pub own_s: Option<f64>,
-    /// Share of the machine's CPU time that others had.
-    pub others_share: Option<f64>,
-}
-
 /// A command with its sides.
 pub struct Commands<'a> {
     pub sides: Vec<Side<'a>>,
@@ -120,10 +43,7 @@ pub struct Commands<'a> {
     /// Called before each run with the number of runs so far and the name of the side.
     pub progress: &'a dyn Fn(usize, &str),
     begin: Instant,
-    /// Of all counted runs, in the order of time.
-    pub records: Vec<RunRecord>,
-    /// What each side did.
-    pub done: Vec<Done>,
+    pub ledger: Ledger,
 }
 
 impl<'a> Commands<'a> {
@@ -135,7 +55,7 @@ impl<'a> Commands<'a> {
         progress: &'a dyn Fn(usize, &str),
     ) -> Commands<'a> {
         program::adopt_orphans();
-        let done = vec![Done::default(); sides.len()];
+        let ledger = Ledger::new(sides.len());
         Commands {
             sides,
             measure,
@@ -143,8 +63,27 @@ impl<'a> Commands<'a> {
             terms,
             progress,
             begin: Instant::now(),
-            records: Vec::new(),
-            done,
+            ledger,
+        }
+    }
+
+    /// For the report.
+    pub fn described(&self) -> Described<'_> {
+        let words = self.sides[0].words.iter();
+        let words: Vec<String> = words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let (measure, unit) = match &self.measure {
+            Measure::WallTime => ("wall time".to_owned(), "s"),
+            Measure::Number(number) => (number.to_string(), ""),
+            Measure::Metric(metric) => (metric.text().to_owned(), ""),
+        };
+        Described {
+            subject: words.join(" "),
+            sides: self.sides.iter().map(|side| side.name.as_str()).collect(),
+            measure,
+            unit,
+            ledger: &self.ledger,
         }
     }
 
@@ -156,14 +95,13 @@ impl<'a> Commands<'a> {
         let begin = Instant::now();
         let name = format!("{}, the warm-up", self.sides[0].name);
         self.measured(0, &name)?;
-        self.records.clear();
-        self.done.fill(Done::default());
+        self.ledger = Ledger::new(self.sides.len());
         self.begin = Instant::now();
         Ok(begin.elapsed())
     }
 
     fn measured(&mut self, side: usize, name: &str) -> Result<f64> {
-        (self.progress)(self.records.len(), name);
+        (self.progress)(self.ledger.records.len(), name);
         let in_run = |error| match error {
             Error::Failed(cause) => Error::Failed(format!("in a run with {name}: {cause}")),
             other => other,
@@ -177,7 +115,7 @@ impl<'a> Commands<'a> {
         let run = self.run_sampled(side);
         let passed = then.zip(CpuTimes::now()).map(|(then, now)| now.since(then));
         if let Some(treatment) = treatment {
-            self.done[side].add(treatment.end());
+            self.ledger.done[side].add(treatment.end());
         }
         let (ran, samples) = run.map_err(in_run)?;
         let value = match &self.measure {
@@ -186,7 +124,7 @@ impl<'a> Commands<'a> {
             Measure::Metric(metric) => metric.value(&samples, ran.elapsed_s),
         };
         let value = value.and_then(positive).map_err(in_run)?;
-        self.records.push(RunRecord {
+        self.ledger.records.push(RunRecord {
             side,
             elapsed_s: ran.elapsed_s,
             own_s: passed.map(|passed| passed.own_s),
@@ -229,7 +167,7 @@ impl Subject for Commands<'_> {
 }
 
 /// Trials compare ratios.
-fn positive(value: f64) -> Result<f64> {
+pub(crate) fn positive(value: f64) -> Result<f64> {
     if value > 0.0 && value.is_finite() {
         return Ok(value);
     }

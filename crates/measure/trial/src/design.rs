@@ -20,8 +20,13 @@
 
 use crate::signed_rank::{Critical, MAX_PAIRS, critical};
 
-/// With fewer pairs a trial says nothing, whatever they are.
-pub const MIN_PAIRS: usize = 6;
+/// Probability of a wrong claim in a trial, where nothing else is said. Among 100 trials of nothing against nothing, 2 claim a
+/// difference then, and more than 5 do so once in 65 such hundreds.
+pub const ERROR: f64 = 0.02;
+/// Differences up to this share are called none, where nothing else is said.
+pub const BOUND: f64 = 0.02;
+/// Most pairs, where nothing else is said.
+pub const USUAL_PAIRS: usize = 100;
 /// The first look of a schedule, if there are that many pairs.
 const FIRST_LOOK: usize = 8;
 /// Each look has at least so many times the pairs of the look before.
@@ -46,10 +51,10 @@ struct Look {
 }
 
 impl Design {
-    /// A design for at most so many pairs (6 to [`MAX_PAIRS`]), whose intervals all hold the truth with a probability of
-    /// `1 - error`.
+    /// A design for at most so many pairs ([`fewest`] to [`MAX_PAIRS`]), whose intervals all hold the truth with a
+    /// probability of `1 - error`.
     pub fn new(max_pairs: usize, error: f64) -> Design {
-        let counts = schedule(max_pairs.clamp(MIN_PAIRS, MAX_PAIRS));
+        let counts = schedule(max_pairs.clamp(fewest(error).min(MAX_PAIRS), MAX_PAIRS));
         let all = counts.len() as f64;
         let mut spent = 0.0;
         let looks = counts.into_iter().enumerate().map(|(index, pairs)| {
@@ -70,7 +75,7 @@ impl Design {
 
     /// The most pairs.
     pub fn max_pairs(&self) -> usize {
-        self.looks.last().map_or(MIN_PAIRS, |look| look.pairs)
+        self.looks.last().map_or(0, |look| look.pairs)
     }
 
     /// Probability that the interval misses the truth at any look.
@@ -92,6 +97,11 @@ impl Design {
     }
 }
 
+/// The fewest pairs that can decide: all of them on one side by chance is no more probable than `error`.
+pub fn fewest(error: f64) -> usize {
+    (2.0 / error).log2().ceil().max(1.0) as usize
+}
+
 /// The numbers of pairs to look at.
 fn schedule(max_pairs: usize) -> Vec<usize> {
     let next = |pairs: &usize| Some((*pairs as f64 * GROWTH).round() as usize);
@@ -105,8 +115,6 @@ fn schedule(max_pairs: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    const ERROR: f64 = 0.05;
-
     #[test]
     fn looks_grow_and_end_with_the_most_pairs() {
         assert_eq!(schedule(6), [6]);
@@ -116,7 +124,7 @@ mod tests {
 
     #[test]
     fn all_looks_together_spend_no_more_than_allowed() {
-        for max_pairs in [MIN_PAIRS, 7, 12, 40, 100, MAX_PAIRS] {
+        for max_pairs in [1, 7, 12, 40, 100, MAX_PAIRS] {
             let design = Design::new(max_pairs, ERROR);
             for index in 0..design.looks.len() {
                 let sizes = design.looks[..=index].iter();
@@ -131,9 +139,11 @@ mod tests {
     #[test]
     fn a_last_look_takes_what_is_left_and_no_more() {
         let design = Design::new(100, ERROR);
-        assert_eq!(design.last(5), None);
-        assert_eq!(design.last(6).map(|last| last.outside), Some(0));
-        for pairs in MIN_PAIRS..100 {
+        assert_eq!(fewest(0.05), 6);
+        let fewest = fewest(ERROR);
+        assert_eq!(design.last(fewest - 1), None);
+        assert_eq!(design.last(fewest).map(|last| last.outside), Some(0));
+        for pairs in fewest..100 {
             let before = design.looks.iter().filter(|look| look.pairs < pairs);
             let spent: f64 = before
                 .filter_map(|look| look.critical)

@@ -13,6 +13,7 @@
 //! - [`trial`]: the loop, of any [`trial::Subject`].
 //! - [`commands`]: the subject that runs a command; [`program`]: one run; [`number`] and [`metric`]: its value;
 //!   [`host`]: whose CPU time passed.
+//! - [`service`]: the subject that lets a service run on, in blocks of time.
 //! - [`report`]: what was found, as fields and sentences, and as a page with a picture.
 //! - [`simulation`]: trials of programs with a known truth, which count how often the answer is right.
 
@@ -30,6 +31,8 @@ mod page;
 mod page_of_metrics;
 pub mod program;
 pub mod report;
+pub mod service;
+pub mod side;
 pub mod signed_rank;
 pub mod simulation;
 pub mod trial;

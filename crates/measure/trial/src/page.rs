@@ -11,7 +11,7 @@ use crate::report::{Report, SideReport, duration_s, percent};
 impl Report {
     /// A page: the answers, a picture of all runs, and what was done.
     pub fn page(&self) -> String {
-        let title = format!("Trial of {}", self.command.join(" "));
+        let title = format!("Trial of {}", self.subject);
         let body = html! {
             h1 { (title) }
             @for comparison in &self.comparisons {
@@ -118,9 +118,9 @@ fn class(answer: Answer) -> &'static str {
 mod tests {
     use super::*;
     use crate::answer::{Better, Finding};
-    use crate::commands::Done;
     use crate::noise::Noise;
     use crate::report::Comparison;
+    use crate::side::Done;
     use crate::trial::Ended;
     use egeria_harness::testing::html::unclosed;
 
@@ -134,7 +134,7 @@ mod tests {
             done: Done::default(),
         };
         let report = Report {
-            command: vec!["<b>".to_owned()],
+            subject: "<b>".to_owned(),
             measure: "wall time".to_owned(),
             unit: "s",
             better: Better::Lower,

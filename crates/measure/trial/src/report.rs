@@ -6,18 +6,32 @@ use egeria_stats::statistics::median;
 use serde::Serialize;
 
 use crate::answer::{Answer, Better, Finding};
-use crate::commands::{Commands, Done, Measure};
 use crate::noise::{Noise, noise};
+use crate::side::{Done, Ledger};
 use crate::trial::{Ended, Plan, Tried};
 
 /// From this share of the machine's CPU time on, others make a host too busy to measure well.
 const BUSY_SHARE: f64 = 0.2;
 
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Described<'a> {
+    /// A command, or a service.
+    pub subject: String,
+    /// Names of the sides.
+    pub sides: Vec<&'a str>,
+    /// `wall time`, or what the user named.
+    pub measure: String,
+    /// Unit of the values; empty where nothing says it.
+    pub unit: &'static str,
+    pub ledger: &'a Ledger,
+}
+
 /// A trial, as `--json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was run.
-    pub command: Vec<String>,
+    /// What was measured: a command, or a service.
+    pub subject: String,
     /// `wall time`, or what the user named.
     pub measure: String,
     /// Unit of the values; empty where nothing says it.
@@ -68,17 +82,17 @@ pub struct Comparison {
 }
 
 impl Report {
-    /// Of a trial of commands.
-    pub fn new(plan: &Plan, tried: &Tried, commands: &Commands<'_>, elapsed: Duration) -> Report {
+    /// What came of a trial that took so long.
+    pub fn new(plan: &Plan, tried: &Tried, of: Described<'_>, elapsed: Duration) -> Report {
         let noise = noise(&tried.runs);
         let words = Words {
             plan,
-            is_time: matches!(commands.measure, Measure::WallTime),
+            is_time: of.unit == "s",
             noise,
             ended: tried.ended,
             elapsed_s: elapsed.as_secs_f64(),
         };
-        let name = |side: usize| commands.sides[side].name.clone();
+        let name = |side: usize| of.sides[side].to_owned();
         let comparisons = tried.findings.iter().enumerate();
         let comparisons = comparisons.map(|(index, finding)| Comparison {
             side: name(index + 1),
@@ -86,20 +100,15 @@ impl Report {
             finding: *finding,
             sentence: words.sentence(&name(index + 1), &name(0), finding),
         });
-        let others = commands.records.iter();
+        let others = of.ledger.records.iter();
         let others: Vec<f64> = others.filter_map(|run| run.others_share).collect();
         let others_share = median(&others);
-        let command = commands.sides[0].words.iter();
         Report {
-            command: command
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
-            measure: match &commands.measure {
-                Measure::WallTime => "wall time".to_owned(),
-                Measure::Number(number) => number.to_string(),
-                Measure::Metric(metric) => metric.text().to_owned(),
-            },
-            unit: if words.is_time { "s" } else { "" },
+            sides: sides(tried, &of),
+            comparisons: comparisons.collect(),
+            subject: of.subject,
+            measure: of.measure,
+            unit: of.unit,
             better: plan.judge.better,
             seed: plan.seed,
             bound: plan.judge.bound,
@@ -107,8 +116,6 @@ impl Report {
             warm_ups: 1,
             elapsed_s: elapsed.as_secs_f64(),
             ended: tried.ended,
-            sides: sides(tried, commands),
-            comparisons: comparisons.collect(),
             noise,
             others_share,
             warnings: warnings(noise, others_share),
@@ -139,23 +146,23 @@ impl Report {
     }
 }
 
-fn sides(tried: &Tried, commands: &Commands<'_>) -> Vec<SideReport> {
+fn sides(tried: &Tried, of: &Described<'_>) -> Vec<SideReport> {
     let side = |side: usize| {
         let values: Vec<f64> = tried.rounds.iter().map(|values| values[side]).collect();
-        let runs = || commands.records.iter().filter(move |run| run.side == side);
+        let runs = || of.ledger.records.iter().filter(move |run| run.side == side);
         let own_s: Option<f64> = runs().map(|run| run.own_s).sum();
         let elapsed_s: f64 = runs().map(|run| run.elapsed_s).sum();
         SideReport {
-            name: commands.sides[side].name.clone(),
+            name: of.sides[side].to_owned(),
             runs: values.len(),
             median: median(&values),
             own_cpus: own_s
                 .filter(|_| elapsed_s > 0.0)
                 .map(|own_s| own_s / elapsed_s),
-            done: commands.done[side].clone(),
+            done: of.ledger.done[side].clone(),
         }
     };
-    (0..commands.sides.len()).map(side).collect()
+    (0..of.sides.len()).map(side).collect()
 }
 
 fn warnings(noise: Noise, others_share: Option<f64>) -> Vec<String> {
@@ -275,13 +282,13 @@ pub fn duration_s(elapsed_s: f64) -> String {
 mod tests {
     use super::*;
     use crate::answer::Judge;
-    use crate::design::Design;
+    use crate::design::{Design, ERROR};
 
     fn sentence(answer: Answer, change: f64, interval: Option<(f64, f64)>, ended: Ended) -> String {
         let plan = Plan {
             sides: 2,
             judge: Judge {
-                design: Design::new(100, 0.05),
+                design: Design::new(100, ERROR),
                 better: Better::Lower,
                 bound: 0.02,
             },
@@ -312,11 +319,11 @@ mod tests {
     fn every_answer_is_one_sentence() {
         assert_eq!(
             sentence(Answer::Better, -0.12, Some((-0.148, -0.091)), Ended::Known),
-            "all helps: 12 % less time than off (95 % interval 9.1 to 15 %, 14 pairs)"
+            "all helps: 12 % less time than off (98 % interval 9.1 to 15 %, 14 pairs)"
         );
         assert_eq!(
             sentence(Answer::Worse, 0.04, Some((0.03, 0.05)), Ended::Known),
-            "all harms: 4 % more time than off (95 % interval 3 to 5 %, 14 pairs)"
+            "all harms: 4 % more time than off (98 % interval 3 to 5 %, 14 pairs)"
         );
         assert_eq!(
             sentence(
@@ -325,11 +332,11 @@ mod tests {
                 Some((-0.011, 0.013)),
                 Ended::Known
             ),
-            "all makes no difference larger than 2 % compared with off (95 % interval 1.1 % less time to 1.3 % more time, 14 pairs)"
+            "all makes no difference larger than 2 % compared with off (98 % interval 1.1 % less time to 1.3 % more time, 14 pairs)"
         );
         assert_eq!(
             sentence(Answer::NotKnown, 0.0, Some((-0.1, 0.2)), Ended::Time),
-            "not known whether all helps after 20 minutes (95 % interval 10 % less time to 20 % more time, 14 pairs): runs differ by 30 % by themselves"
+            "not known whether all helps after 20 minutes (98 % interval 10 % less time to 20 % more time, 14 pairs): runs differ by 30 % by themselves"
         );
         assert_eq!(
             sentence(Answer::NotKnown, 0.0, None, Ended::Pairs),

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use egeria_files::{Error, Result};
 use egeria_trial::answer::{Answer, Better, Judge};
-use egeria_trial::commands::{Commands, Done, Measure, Side, Treatment};
-use egeria_trial::design::Design;
+use egeria_trial::commands::{Commands, Measure, Side};
+use egeria_trial::design::{Design, ERROR};
 use egeria_trial::metric::{Kind, Metric};
 use egeria_trial::number::Number;
 use egeria_trial::program::Terms;
 use egeria_trial::report::Report;
+use egeria_trial::side::{Done, Treatment};
 use egeria_trial::trial::{Plan, Subject, run};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,7 +92,7 @@ fn a_command_that_is_no_good_ends_the_trial_in_one_line() {
             "did not end within 0.3 s",
         ),
         (
-            "sleep 100 & true",
+            "sleep 100 & sleep 0.1",
             Measure::WallTime,
             PATIENCE,
             "left a process behind (sleep",
@@ -229,7 +230,7 @@ fn plan(better: Better) -> Plan {
     Plan {
         sides: 2,
         judge: Judge {
-            design: Design::new(20, 0.05),
+            design: Design::new(20, ERROR),
             better,
             bound: 0.02,
         },
@@ -262,7 +263,7 @@ fn a_known_difference_is_found_and_what_accompanies_it_ends() {
         let mut commands = Commands::new(sides, measure, terms(PATIENCE), &|_, _| ());
         let plan = plan(better);
         let tried = run(&plan, &mut commands).unwrap();
-        let report = Report::new(&plan, &tried, &commands, Duration::ZERO);
+        let report = Report::new(&plan, &tried, commands.described(), Duration::ZERO);
         assert_eq!(report.answer(), answer, "{report:?}");
         let finding = report.comparisons[0].finding;
         assert!((finding.change.unwrap() + 0.2).abs() < 1e-9, "{finding:?}");

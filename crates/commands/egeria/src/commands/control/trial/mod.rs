@@ -1,6 +1,7 @@
-//! `egeria trial`: a command measured with and without a steward, and what that says.
+//! `egeria trial`: a command or a service measured with and without a steward, and what that says.
 
 mod keep;
+mod service;
 mod sides;
 mod text;
 
@@ -17,22 +18,26 @@ use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
+use egeria_steward::Scope;
 use egeria_trial::answer::{Answer, Better, Judge};
-use egeria_trial::commands::{Commands, Measure};
-use egeria_trial::design::{Design, MIN_PAIRS};
+use egeria_trial::commands::{Commands, Measure, Side};
+use egeria_trial::design::{Design, ERROR, fewest};
 use egeria_trial::metric::{Kind, Metric};
 use egeria_trial::number::Number;
 use egeria_trial::program::Terms;
 use egeria_trial::report::{Report, duration_s};
+use egeria_trial::service::Service;
 use egeria_trial::signed_rank::MAX_PAIRS;
 use egeria_trial::trial::{self, Plan};
 
 use crate::commands::volumes::run::caller;
 use crate::machine_choice::MachineArguments;
 use crate::policy_choice::{self, StewardArguments};
+use service::{Named, ServiceArguments};
+use sides::Stewards;
 
-/// Probability that an interval misses the truth, over all looks and comparisons.
-const ERROR: f64 = 0.05;
+/// With fewer pairs two policies cannot be told apart.
+const MIN_PAIRS: u16 = 8;
 
 /// Arguments of `egeria trial`.
 #[derive(Args, Debug)]
@@ -44,14 +49,18 @@ Examples:
   egeria trial --compare off,rl,all --report trial.html -- ./batch-job
   egeria trial --before './reset-data' -- ./batch-job
   egeria trial --compare off,off -- ./batch-job
+  sudo egeria trial --unit postgresql --metric http://localhost:9187/metrics#x
 
 Runs CMD again and again, in pairs: once without a steward and once with one, in
 a random order, until the answer is known or --at-most is over. A steward looks
 after CMD's processes only; after every run all is restored. One run without a
 steward comes first and is not counted. CMD must end, with status 0, and leave
 no process behind; its standard input is empty.
-With nothing against nothing (off,off) at most 5 of 100 trials claim a
-difference, whatever the noise. With --record or --decisions, the file is that
+A service (--pid, --cgroup, --unit) is not started: a steward works and rests in
+blocks of random order, and the metric is measured, or else the bytes that the
+service reads and writes per second.
+With nothing against nothing (off,off) 2 of 100 trials claim a difference,
+whatever the noise. With --record or --decisions, the file is that
 of the last run with a steward.
 Exit status: 0 a policy helps, 3 no difference larger than --bound, 4 it harms,
 5 not known, 1 failed, 2 wrong command line, 128 + signal when interrupted.")]
@@ -92,6 +101,8 @@ pub struct Arguments {
     /// Run this command of a shell before every run, and do not measure it
     #[arg(long, value_name = "CMD")]
     before: Option<String>,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Compare even on a machine of one node, where nothing can be placed
     #[arg(long)]
     even_so: bool,
@@ -103,7 +114,8 @@ pub struct Arguments {
     /// The program and its arguments
     #[arg(
         value_name = "CMD",
-        required = true,
+        required_unless_present_any = ["pid", "cgroup", "unit"],
+        conflicts_with_all = ["pid", "cgroup", "unit"],
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
@@ -122,27 +134,44 @@ fn percent(text: &str) -> Result<f64, String> {
 
 fn pairs(text: &str) -> Result<u16, String> {
     let number = text.parse::<u16>().ok();
-    let fits = number.filter(|number| (MIN_PAIRS..=MAX_PAIRS).contains(&usize::from(*number)));
+    let fits = number.filter(|number| (MIN_PAIRS..=MAX_PAIRS as u16).contains(number));
     fits.ok_or_else(|| format!("{text:?}: a trial has {MIN_PAIRS} to {MAX_PAIRS} pairs"))
 }
 
 /// Runs the trial, and answers by the exit status as well.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let policies = policies(arguments)?;
-    let measure = measure(arguments)?;
     let signals = Signals::install()?;
+    let service = arguments.service.named()?;
+    let measure = measure(arguments, service.is_some())?;
     egeria_proc::task::keep_many_open();
     let machine = MachineArguments::default().resolve()?;
     check_nodes(&machine, &policies, arguments.even_so)?;
     let page = arguments.report.as_deref();
     // A wrong path costs no run.
     page.map(|page| output::write_page(page, "")).transpose()?;
-    sides::check(&policies, &arguments.steward, &machine)?;
-    let tried = perform(arguments, &policies, measure, &machine, &signals);
+    let scope = match &service {
+        Some(named) => named.scope.clone(),
+        // This process, and what it starts.
+        None => Scope::Tree(std::process::id()),
+    };
+    let stewards = Stewards {
+        arguments: &arguments.steward,
+        machine: &machine,
+        scope,
+    };
+    stewards.check(&policies)?;
+    let tried = match &service {
+        Some(named) => try_service(arguments, &policies, measure, (named, &stewards), &signals),
+        None => try_command(arguments, &policies, measure, &stewards, &signals),
+    };
     let mut report = tried.map_err(|error| interrupted(&signals, error))?;
     report.keep = report.best().map(|best| {
         let more = arguments.steward.words(policies[best]);
-        keep::keep(policies[best], &more, &arguments.command)
+        match &service {
+            Some(named) => keep::service(policies[best], &more, &named.arguments),
+            None => keep::command(policies[best], &more, &arguments.command),
+        }
     });
     page.map(|page| output::write_page(page, &report.page()))
         .transpose()?;
@@ -179,7 +208,7 @@ fn policies(arguments: &Arguments) -> Outcome<Vec<System>> {
     Ok(policies)
 }
 
-fn measure(arguments: &Arguments) -> Outcome<Measure> {
+fn measure(arguments: &Arguments, of_service: bool) -> Outcome<Measure> {
     let metric = arguments.metric.as_deref();
     let metric = metric.map(|text| Metric::parse(text, arguments.metric_kind));
     let metric = metric.transpose().map_err(Failure::Usage)?;
@@ -188,7 +217,12 @@ fn measure(arguments: &Arguments) -> Outcome<Measure> {
         (None, Some(metric)) => Measure::Metric(metric),
         (None, None) => Measure::WallTime,
     };
-    if matches!(measure, Measure::WallTime) && arguments.higher_is_better {
+    if of_service && matches!(measure, Measure::Number(_)) {
+        return Err(Failure::Usage(
+            "what a service prints is not seen; name what it does with --metric".to_owned(),
+        ));
+    }
+    if !of_service && matches!(measure, Measure::WallTime) && arguments.higher_is_better {
         return Err(Failure::Usage(
             "more wall time is not better; name what is, with --measure or --metric".to_owned(),
         ));
@@ -207,11 +241,11 @@ fn check_nodes(machine: &Machine, policies: &[System], even_so: bool) -> Outcome
     ))
 }
 
-fn perform(
+fn try_command(
     arguments: &Arguments,
     policies: &[System],
     measure: Measure,
-    machine: &Machine,
+    stewards: &Stewards<'_>,
     signals: &Signals,
 ) -> Result<Report, egeria_files::Error> {
     let prepare = |command: &mut Command| caller::pass_on(command, true);
@@ -220,21 +254,93 @@ fn perform(
         cancel: Some(signals.stop_flag()),
         prepare: &prepare,
     };
-    let bar = Progress::bar("warm-up");
-    let most = u64::from(arguments.pairs) * policies.len() as u64;
-    let progress = |runs: usize, side: &str| bar.step(runs as u64, most, side);
-    let sides = sides::sides(policies, arguments, machine);
+    let bar = Bar::new(arguments, policies);
+    let progress = |runs: usize, side: &str| bar.step(runs, side);
+    let side = |policy: &System| Side {
+        name: policy.to_string(),
+        words: arguments.command.clone(),
+        begin: stewards.begin(*policy),
+    };
+    let sides = policies.iter().map(side).collect();
     let mut commands = Commands::new(sides, measure, terms, &progress);
     let shell = |script: &String| ["sh".into(), "-c".into(), script.into()].into();
     commands.before = arguments.before.as_ref().map(shell);
     let warm_up = commands.warm_up()?;
-    let left = arguments.at_most.saturating_sub(warm_up);
-    check_time(warm_up, left, policies.len())?;
-    let comparisons = policies.len() - 1;
-    let plan = Plan {
-        sides: policies.len(),
+    let plan = plan(arguments, policies.len(), (warm_up, warm_up))?;
+    let tried = trial::run(&plan, &mut commands)?;
+    let elapsed = warm_up + trial::Subject::elapsed(&commands);
+    Ok(Report::new(&plan, &tried, commands.described(), elapsed))
+}
+
+fn try_service(
+    arguments: &Arguments,
+    policies: &[System],
+    measure: Measure,
+    (named, stewards): (&Named, &Stewards<'_>),
+    signals: &Signals,
+) -> Result<Report, egeria_files::Error> {
+    let bar = Bar::new(arguments, policies);
+    let progress = |runs: usize, side: &str| bar.step(runs, side);
+    let side = |policy: &System| (policy.to_string(), stewards.begin(*policy));
+    let sides = policies.iter().map(side).collect();
+    let lengths = (arguments.service.block, arguments.service.rest);
+    let subject = (named.words.clone(), named.scope.clone());
+    let mut service = Service::new(subject, sides, lengths, &progress);
+    service.cancel = Some(signals.stop_flag());
+    service.metric = match measure {
+        Measure::Metric(metric) => Some(metric),
+        Measure::WallTime | Measure::Number(_) => None,
+    };
+    let block = lengths.0 + lengths.1;
+    let mut plan = plan(arguments, policies.len(), (block, block))?;
+    if service.metric.is_none() {
+        plan.judge.better = Better::Higher;
+    }
+    service.warm_up()?;
+    let tried = trial::run(&plan, &mut service)?;
+    let elapsed = block + trial::Subject::elapsed(&service);
+    Ok(Report::new(&plan, &tried, service.described(), elapsed))
+}
+
+/// Progress of a trial: it may end long before.
+struct Bar {
+    bar: Progress,
+    most: u64,
+}
+
+impl Bar {
+    fn new(arguments: &Arguments, policies: &[System]) -> Bar {
+        Bar {
+            bar: Progress::bar("warm-up"),
+            most: u64::from(arguments.pairs) * policies.len() as u64,
+        }
+    }
+
+    fn step(&self, runs: usize, side: &str) {
+        self.bar.step(runs as u64, self.most, side);
+    }
+}
+
+/// The plan of a trial, after what was not counted, with runs of about this length. Refuses a trial that cannot have as
+/// many pairs as an answer needs.
+fn plan(
+    arguments: &Arguments,
+    sides: usize,
+    (before, run): (Duration, Duration),
+) -> Result<Plan, egeria_files::Error> {
+    let error = ERROR / (sides - 1) as f64;
+    let left = arguments.at_most.saturating_sub(before);
+    let least = run * (fewest(error) * sides) as u32;
+    if least > left {
+        let [run, least] = [run, least].map(|time| duration_s(time.as_secs_f64()));
+        return Err(egeria_files::Error::failed(format!(
+            "a run takes {run}, and the fewest that can give an answer take {least}; raise --at-most, or shorten the runs"
+        )));
+    }
+    Ok(Plan {
+        sides,
         judge: Judge {
-            design: Design::new(usize::from(arguments.pairs), ERROR / comparisons as f64),
+            design: Design::new(usize::from(arguments.pairs), error),
             better: if arguments.higher_is_better {
                 Better::Higher
             } else {
@@ -244,22 +350,7 @@ fn perform(
         },
         at_most: left,
         seed: arguments.seed.unwrap_or_else(any_seed),
-    };
-    let tried = trial::run(&plan, &mut commands)?;
-    let elapsed = warm_up + trial::Subject::elapsed(&commands);
-    Ok(Report::new(&plan, &tried, &commands, elapsed))
-}
-
-/// Refuses a trial that cannot have as many pairs as an answer needs.
-fn check_time(run: Duration, left: Duration, sides: usize) -> Result<(), egeria_files::Error> {
-    let fewest = run * (MIN_PAIRS * sides) as u32;
-    if fewest <= left {
-        return Ok(());
-    }
-    let [run, fewest] = [run, fewest].map(|time| duration_s(time.as_secs_f64()));
-    Err(egeria_files::Error::failed(format!(
-        "a run takes {run}, and the fewest that can give an answer take {fewest}; raise --at-most, or choose a shorter command"
-    )))
+    })
 }
 
 /// Some number that can be typed.

@@ -4,62 +4,53 @@ use egeria_files::{Error, Result};
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_steward::{Scope, Steward, Summary, Target};
-use egeria_trial::commands::{Begin, Done, Side, Treatment};
+use egeria_trial::side::{Begin, Done, Treatment};
 
-use super::Arguments;
 use crate::policy_choice::StewardArguments;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output;
 
 const CACHE_STAYS: &str = "page cache of files was moved and stays there, so that later runs without a steward profit as well; with --before, a command can read the files again as before";
+const MEMORY_STAYS: &str = "memory that was moved stays there as long as its process lives; blocks of a service without a steward profit as well, and the difference shown is the least";
 
-/// Starts every policy once, so that what it cannot do costs no run. The first undoes what a killed steward left.
-pub(super) fn check(
-    policies: &[System],
-    arguments: &StewardArguments,
-    machine: &Machine,
-) -> Outcome {
-    for policy in policies.iter().filter(|policy| **policy != System::Off) {
-        let steward = start(arguments, machine, *policy)?;
-        let begun = steward.stop();
-        if begun.restored_at_start > 0 {
-            output::complain(&format!(
-                "a steward was killed here; {} threads have their CPUs back",
-                begun.restored_at_start
-            ));
+/// How the stewards of a trial are started.
+pub(super) struct Stewards<'a> {
+    pub(super) arguments: &'a StewardArguments,
+    pub(super) machine: &'a Machine,
+    pub(super) scope: Scope,
+}
+
+impl Stewards<'_> {
+    /// Starts every policy once, so that what it cannot do costs no run. The first undoes what a killed steward left.
+    pub(super) fn check(&self, policies: &[System]) -> Outcome {
+        for policy in policies.iter().filter(|policy| **policy != System::Off) {
+            let begun = self.start(*policy)?.stop();
+            if begun.restored_at_start > 0 {
+                output::complain(&format!(
+                    "a steward was killed here; {} threads have their CPUs back",
+                    begun.restored_at_start
+                ));
+            }
         }
+        Ok(())
     }
-    Ok(())
-}
 
-/// The steward looks after this process and what it starts.
-fn start(arguments: &StewardArguments, machine: &Machine, policy: System) -> Outcome<Steward> {
-    let scope = Scope::Tree(std::process::id());
-    arguments.start(Target::Processes, machine, policy, scope)
-}
-
-/// One side for each policy.
-pub(super) fn sides<'a>(
-    policies: &[System],
-    arguments: &'a Arguments,
-    machine: &'a Machine,
-) -> Vec<Side<'a>> {
-    let side = |policy: &System| Side {
-        name: policy.to_string(),
-        words: arguments.command.clone(),
-        begin: begin(*policy, arguments, machine),
-    };
-    policies.iter().map(side).collect()
-}
-
-fn begin<'a>(policy: System, arguments: &'a Arguments, machine: &'a Machine) -> Option<Begin<'a>> {
-    if policy == System::Off {
-        return None;
+    /// What begins a steward with this policy; `None` for none.
+    pub(super) fn begin(&self, policy: System) -> Option<Begin<'_>> {
+        if policy == System::Off {
+            return None;
+        }
+        Some(Box::new(move || -> Result<Box<dyn Treatment>> {
+            let steward = self.start(policy).map_err(cause)?;
+            let lives_on = !matches!(self.scope, Scope::Tree(_));
+            Ok(Box::new(WithSteward { steward, lives_on }))
+        }))
     }
-    Some(Box::new(move || -> Result<Box<dyn Treatment>> {
-        let steward = start(&arguments.steward, machine, policy).map_err(cause)?;
-        Ok(Box::new(WithSteward(steward)))
-    }))
+
+    fn start(&self, policy: System) -> Outcome<Steward> {
+        let scope = self.scope.clone();
+        (self.arguments).start(Target::Processes, self.machine, policy, scope)
+    }
 }
 
 fn cause(failure: Failure) -> Error {
@@ -72,7 +63,11 @@ fn cause(failure: Failure) -> Error {
 }
 
 /// A steward during one run. Dropping it restores everything, too.
-struct WithSteward(Steward);
+struct WithSteward {
+    steward: Steward,
+    /// Its processes do not end with the run.
+    lives_on: bool,
+}
 
 impl Treatment for WithSteward {
     fn end(self: Box<Self>) -> Done {
@@ -85,7 +80,7 @@ impl Treatment for WithSteward {
             unseen,
             actions,
             ..
-        } = self.0.stop();
+        } = self.steward.stop();
         let is_other = |action: &str| {
             let counted = ["migrate_thread", "migrate_process", "migrate_memory"];
             !counted.contains(&action)
@@ -94,14 +89,17 @@ impl Treatment for WithSteward {
         let others = done.filter(|each| is_other(&each.action));
         let others: Vec<(String, u64)> = others.map(|each| (each.action, each.count)).collect();
         let moved_files = others.iter().any(|(action, _)| action == "relocate");
-        let stays = moved_files.then(|| CACHE_STAYS.to_owned());
+        let files_stay = moved_files.then(|| CACHE_STAYS.to_owned());
+        let memory_stays = memory_moved_bytes > 0 && self.lives_on;
+        let memory_stays = memory_stays.then(|| MEMORY_STAYS.to_owned());
+        let limits = unavailable.into_iter().chain(unseen);
         Done {
             threads_moved: moves,
             processes_moved: process_moves,
             memory_moved_bytes,
             others,
             nothing_because: no_moves_because,
-            limits: unavailable.into_iter().chain(unseen).chain(stays).collect(),
+            limits: limits.chain(files_stay).chain(memory_stays).collect(),
         }
     }
 }
