@@ -23,6 +23,7 @@ pub mod answer;
 pub mod commands;
 pub mod design;
 pub mod host;
+pub mod kind;
 pub mod metric;
 pub mod noise;
 pub mod number;

@@ -8,6 +8,7 @@ use egeria_child::Group;
 use egeria_files::{Error, Result};
 use egeria_stats::statistics::median;
 
+use crate::kind::Kind;
 use crate::page_of_metrics::Series;
 
 /// How often it is sampled.
@@ -18,26 +19,6 @@ const PROGRAM_PATIENCE: Duration = Duration::from_secs(5);
 const MAX_SILENCE: f64 = 0.3;
 /// Shorter than that, a silence is the end of the program that served it.
 const MIN_SILENCE_S: f64 = 2.0;
-
-/// How samples become a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// It only grows: its growth per second.
-    Counter,
-    /// It goes up and down: its median.
-    Gauge,
-}
-
-impl Kind {
-    /// Reads `counter` or `gauge`.
-    pub fn parse(text: &str) -> Option<Kind> {
-        match text {
-            "counter" => Some(Kind::Counter),
-            "gauge" => Some(Kind::Gauge),
-            _ => None,
-        }
-    }
-}
 
 /// Where a metric comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use crate::metric::Kind;
+use crate::kind::Kind;
 
 /// How long the server may take for each step.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -14,7 +14,8 @@ use egeria_files::{Error, Result};
 use egeria_trial::answer::{Answer, Better, Judge};
 use egeria_trial::commands::{Commands, Measure, Side};
 use egeria_trial::design::{Design, ERROR};
-use egeria_trial::metric::{Kind, Metric};
+use egeria_trial::kind::Kind;
+use egeria_trial::metric::Metric;
 use egeria_trial::number::Number;
 use egeria_trial::program::Terms;
 use egeria_trial::report::Report;
@@ -274,7 +275,7 @@ fn a_known_difference_is_found_and_what_accompanies_it_ends() {
 }
 
 #[test]
-fn a_run_that_fails_later_ends_the_trial_and_what_accompanies_it() {
+fn a_run_that_fails_later_ends_what_accompanies_it() {
     let _alone = alone();
     let notes = Rc::new(RefCell::new(Vec::new()));
     let begin = || -> Result<Box<dyn Treatment>> {
