@@ -19,8 +19,8 @@ Simulated programs of a known truth, with noise of eight shapes, and real
 commands on this host: against themselves, and with a tenth more or less to do.
 Counts how often the answer of the loop behind `egeria trial` is right.
 
-JSON: false_alarms_of_100, found_of_100, covered_of_100, aims (what, figure, aim,
-at_most, met), simulated (shape, noise, truth, trials, better, worse,
+JSON: false_alarms_of_100, found_of_100, covered_of_100, aims (what, figure,
+aim, at_most, met), simulated (shape, noise, truth, trials, better, worse,
 no_difference, not_known, covered, pairs), rows (program, kind, truth, answer,
 low, high, pairs, minutes, right).")]
 pub struct Arguments {
@@ -31,7 +31,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(0..=1000))]
     real: u16,
     /// Most pairs of each trial
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(6..=500))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(8..=500))]
     pairs: u16,
     /// Fixes the order of the runs of real trials
     #[arg(long, value_name = "N", default_value_t = 1)]

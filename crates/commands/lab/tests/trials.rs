@@ -25,13 +25,13 @@ fn counts_and_rows_are_complete_and_within_the_aims() {
 
 #[test]
 fn real_trials_say_what_they_found() {
-    let quick = ["--simulated", "1", "--real", "1", "--pairs", "6"];
+    let quick = ["--simulated", "1", "--real", "1", "--pairs", "8"];
     let arguments = ["trials", "--json"].into_iter().chain(quick);
     let report = run(arguments).ok().json();
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 9);
     for row in rows {
-        assert_eq!(row["pairs"], 6, "{row}");
+        assert_eq!(row["pairs"], 8, "{row}");
         let claims = ["better", "worse"].contains(&row["answer"].as_str().unwrap());
         if row["kind"] == "same" {
             assert_eq!(row["right"], !claims, "{row}");
