@@ -85,8 +85,11 @@ impl Report {
     /// What came of a trial that took so long.
     pub fn new(plan: &Plan, tried: &Tried, of: Described<'_>, elapsed: Duration) -> Report {
         let noise = noise(&tried.runs);
+        let mut done = of.ledger.done.iter();
+        let stays = done.find_map(|done| done.stays.clone());
         let words = Words {
             plan,
+            stays: stays.as_deref(),
             is_time: of.unit == "s",
             noise,
             ended: tried.ended,
@@ -94,18 +97,23 @@ impl Report {
         };
         let name = |side: usize| of.sides[side].to_owned();
         let comparisons = tried.findings.iter().enumerate();
-        let comparisons = comparisons.map(|(index, finding)| Comparison {
-            side: name(index + 1),
-            against: name(0),
-            finding: *finding,
-            sentence: words.sentence(&name(index + 1), &name(0), finding),
+        let comparisons = comparisons.map(|(index, finding)| {
+            let stays = |side: usize| of.ledger.done[side].stays.is_some();
+            let finding = believed(finding, stays(index + 1), stays(0));
+            Comparison {
+                side: name(index + 1),
+                against: name(0),
+                finding,
+                sentence: words.sentence(&name(index + 1), &name(0), &finding),
+            }
         });
         let others = of.ledger.records.iter();
         let others: Vec<f64> = others.filter_map(|run| run.others_share).collect();
         let others_share = median(&others);
+        let comparisons: Vec<Comparison> = comparisons.collect();
         Report {
             sides: sides(tried, &of),
-            comparisons: comparisons.collect(),
+            comparisons,
             subject: of.subject,
             measure: of.measure,
             unit: of.unit,
@@ -118,7 +126,7 @@ impl Report {
             ended: tried.ended,
             noise,
             others_share,
-            warnings: warnings(noise, others_share),
+            warnings: warnings(noise, others_share, stays),
             rounds: tried.rounds.clone(),
             keep: None,
         }
@@ -165,7 +173,7 @@ fn sides(tried: &Tried, of: &Described<'_>) -> Vec<SideReport> {
     (0..of.sides.len()).map(side).collect()
 }
 
-fn warnings(noise: Noise, others_share: Option<f64>) -> Vec<String> {
+fn warnings(noise: Noise, others_share: Option<f64>, stays: Option<String>) -> Vec<String> {
     let drift = noise.drift.map(|drift| {
         format!(
             "values drifted: {} at the end than at the beginning; pairs next to each other were compared, so this favours no side",
@@ -178,12 +186,31 @@ fn warnings(noise: Noise, others_share: Option<f64>) -> Vec<String> {
             percent(share)
         )
     });
-    drift.into_iter().chain(busy).collect()
+    drift.into_iter().chain(busy).chain(stays).collect()
+}
+
+/// What is left of a finding if something that the side or the first side did stays for the other one, which profits from it.
+/// Then only the side that did it can be found better.
+fn believed(found: &Finding, stays: bool, stays_of_first: bool) -> Finding {
+    let is_certain = match found.answer {
+        Answer::Better => !stays_of_first,
+        Answer::Worse => !stays,
+        Answer::NoDifference => !stays && !stays_of_first,
+        Answer::NotKnown => true,
+    };
+    let answer = if is_certain {
+        found.answer
+    } else {
+        Answer::NotKnown
+    };
+    Finding { answer, ..*found }
 }
 
 /// What sentences need.
 struct Words<'a> {
     plan: &'a Plan,
+    /// What one side did that stays for the others.
+    stays: Option<&'a str>,
     is_time: bool,
     noise: Noise,
     ended: Ended,
@@ -223,13 +250,17 @@ impl Words<'_> {
                     Ended::Time => format!(" after {}", duration_s(self.elapsed_s)),
                     Ended::Known | Ended::Pairs => String::new(),
                 };
-                let spread = self
-                    .noise
-                    .spread
-                    .map(|spread| format!(": runs differ by {} by themselves", percent(spread)));
+                let spread = self.noise.spread.map(|spread| {
+                    let spread = percent(spread);
+                    format!(": runs differ by {spread} by themselves")
+                });
+                let why = match self.stays {
+                    Some(_) => Some(": what was done in one run stays for the next".to_owned()),
+                    None => spread,
+                };
                 format!(
                     "not known whether {side} helps{after} ({interval}){}",
-                    spread.unwrap_or_default()
+                    why.unwrap_or_default()
                 )
             }
         }
@@ -284,7 +315,7 @@ mod tests {
     use crate::answer::Judge;
     use crate::design::{Design, ERROR};
 
-    fn sentence(answer: Answer, change: f64, interval: Option<(f64, f64)>, ended: Ended) -> String {
+    fn with_words<T>(stays: Option<&str>, use_them: impl FnOnce(&Words<'_>) -> T) -> T {
         let plan = Plan {
             sides: 2,
             judge: Judge {
@@ -295,16 +326,20 @@ mod tests {
             at_most: Duration::from_secs(1200),
             seed: 1,
         };
-        let words = Words {
+        use_them(&Words {
             plan: &plan,
+            stays,
             is_time: true,
             noise: Noise {
                 spread: Some(0.3),
                 drift: None,
             },
-            ended,
+            ended: Ended::Time,
             elapsed_s: 1200.0,
-        };
+        })
+    }
+
+    fn sentence(answer: Answer, change: f64, interval: Option<(f64, f64)>) -> String {
         let finding = Finding {
             answer,
             change: Some(change),
@@ -312,35 +347,61 @@ mod tests {
             high: interval.map(|(_, high)| high),
             pairs: 14,
         };
-        words.sentence("all", "off", &finding)
+        with_words(None, |words| words.sentence("all", "off", &finding))
     }
 
     #[test]
     fn every_answer_is_one_sentence() {
         assert_eq!(
-            sentence(Answer::Better, -0.12, Some((-0.148, -0.091)), Ended::Known),
+            sentence(Answer::Better, -0.12, Some((-0.148, -0.091))),
             "all helps: 12 % less time than off (98 % interval 9.1 to 15 %, 14 pairs)"
         );
         assert_eq!(
-            sentence(Answer::Worse, 0.04, Some((0.03, 0.05)), Ended::Known),
+            sentence(Answer::Worse, 0.04, Some((0.03, 0.05))),
             "all harms: 4 % more time than off (98 % interval 3 to 5 %, 14 pairs)"
         );
         assert_eq!(
-            sentence(
-                Answer::NoDifference,
-                0.0,
-                Some((-0.011, 0.013)),
-                Ended::Known
-            ),
+            sentence(Answer::NoDifference, 0.0, Some((-0.011, 0.013))),
             "all makes no difference larger than 2 % compared with off (98 % interval 1.1 % less time to 1.3 % more time, 14 pairs)"
         );
         assert_eq!(
-            sentence(Answer::NotKnown, 0.0, Some((-0.1, 0.2)), Ended::Time),
+            sentence(Answer::NotKnown, 0.0, Some((-0.1, 0.2))),
             "not known whether all helps after 20 minutes (98 % interval 10 % less time to 20 % more time, 14 pairs): runs differ by 30 % by themselves"
         );
         assert_eq!(
-            sentence(Answer::NotKnown, 0.0, None, Ended::Pairs),
-            "not known whether all helps (14 pairs): runs differ by 30 % by themselves"
+            sentence(Answer::NotKnown, 0.0, None),
+            "not known whether all helps after 20 minutes (14 pairs): runs differ by 30 % by themselves"
         );
+    }
+
+    #[test]
+    fn what_stays_makes_claims_of_the_other_side_uncertain() {
+        let finding = |answer| Finding {
+            answer,
+            change: Some(0.0),
+            low: Some(-0.01),
+            high: Some(0.01),
+            pairs: 14,
+        };
+        let all = [Answer::Better, Answer::Worse, Answer::NoDifference];
+        let kept = |stays, stays_of_first| -> Vec<Answer> {
+            let believed =
+                all.map(|answer| believed(&finding(answer), stays, stays_of_first).answer);
+            let kept = believed.into_iter().zip(all);
+            kept.filter(|(believed, answer)| believed == answer)
+                .map(|(_, answer)| answer)
+                .collect()
+        };
+        assert_eq!(kept(false, false), all);
+        assert_eq!(kept(true, false), [Answer::Better]);
+        assert_eq!(kept(false, true), [Answer::Worse]);
+        assert_eq!(kept(true, true), []);
+        with_words(Some("memory stays"), |words| {
+            let sentence = words.sentence("all", "off", &finding(Answer::NotKnown));
+            assert!(
+                sentence.ends_with("what was done in one run stays for the next"),
+                "{sentence}"
+            );
+        });
     }
 }

@@ -12,7 +12,7 @@ use procfs::process::Process;
 
 use crate::commands::positive;
 use crate::host::CpuTimes;
-use crate::metric::Metric;
+use crate::metric::{Metric, Samples};
 use crate::report::Described;
 use crate::side::{Begin, Ledger, RunRecord};
 use crate::trial::Subject;
@@ -114,15 +114,15 @@ impl<'a> Service<'a> {
             return Err(self.gone());
         }
         let (then, begin) = (CpuTimes::now(), Instant::now());
-        let sampled = self.sampled()?;
+        let samples = self.samples()?;
         let elapsed_s = begin.elapsed().as_secs_f64();
         let passed = then.zip(CpuTimes::now()).map(|(then, now)| now.since(then));
         let after = Counted::of(&self.scope);
         if !before.0.keys().any(|key| after.0.contains_key(key)) {
             return Err(self.gone());
         }
-        let value = match sampled {
-            Some(value) => value(elapsed_s)?,
+        let value = match &self.metric {
+            Some(metric) => metric.value(&samples, elapsed_s)?,
             None => self.bytes_s(&before, &after, elapsed_s)?,
         };
         let record = RunRecord {
@@ -134,21 +134,20 @@ impl<'a> Service<'a> {
         Ok((positive(value)?, record))
     }
 
-    /// Lets the block pass. With a metric: what gives its value for a block of so many seconds.
-    fn sampled(&self) -> Result<Option<impl FnOnce(f64) -> Result<f64> + use<'_, 'a>>> {
+    /// Lets the block pass, and samples the metric during that, if there is one.
+    fn samples(&self) -> Result<Samples> {
         let Some(metric) = &self.metric else {
             self.wait(self.block)?;
-            return Ok(None);
+            return Ok(Samples::default());
         };
-        let samples = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let (stop, stopped) = channel();
             let sampler = scope.spawn(move || metric.sample_until(&stopped));
             let waited = self.wait(self.block);
             drop(stop);
             let samples = sampler.join().unwrap_or_default();
             waited.map(|()| samples)
-        })?;
-        Ok(Some(move |elapsed_s| metric.value(&samples, elapsed_s)))
+        })
     }
 
     fn bytes_s(&self, before: &Counted, after: &Counted, elapsed_s: f64) -> Result<f64> {

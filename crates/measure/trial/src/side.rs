@@ -25,6 +25,8 @@ pub struct Done {
     pub others: Vec<(String, u64)>,
     /// Why no thread was migrated, of the last run.
     pub nothing_because: Option<String>,
+    /// What of it is not undone at the end of a run, if anything: runs without it profit from that as well.
+    pub stays: Option<String>,
     /// What cannot be seen or done here, each once.
     pub limits: Vec<String>,
 }
@@ -41,6 +43,7 @@ impl Done {
             }
         }
         self.nothing_because = more.nothing_because;
+        self.stays = self.stays.take().or(more.stays);
         let new = more.limits.into_iter();
         let new: Vec<String> = new.filter(|line| !self.limits.contains(line)).collect();
         self.limits.extend(new);

@@ -160,6 +160,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         arguments: &arguments.steward,
         machine: &machine,
         scope,
+        is_prepared: arguments.before.is_some(),
     };
     stewards.check(&policies)?;
     let tried = match &service {

@@ -10,14 +10,16 @@ use crate::policy_choice::StewardArguments;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output;
 
-const CACHE_STAYS: &str = "page cache of files was moved and stays there, so that later runs without a steward profit as well; with --before, a command can read the files again as before";
-const MEMORY_STAYS: &str = "memory that was moved stays there as long as its process lives; blocks of a service without a steward profit as well, and the difference shown is the least";
+const CACHE_STAYS: &str = "page cache of files was moved and stays there, so that runs without a steward profit as well; give a --before that reads the files as they are read at first";
+const MEMORY_STAYS: &str = "memory that was moved stays there as long as its process lives, so that blocks without a steward profit as well; try a command that starts the program, with `-- CMD`";
 
 /// How the stewards of a trial are started.
 pub(super) struct Stewards<'a> {
     pub(super) arguments: &'a StewardArguments,
     pub(super) machine: &'a Machine,
     pub(super) scope: Scope,
+    /// A command of the user prepares each run, as by reading files again as before.
+    pub(super) is_prepared: bool,
 }
 
 impl Stewards<'_> {
@@ -43,7 +45,12 @@ impl Stewards<'_> {
         Some(Box::new(move || -> Result<Box<dyn Treatment>> {
             let steward = self.start(policy).map_err(cause)?;
             let lives_on = !matches!(self.scope, Scope::Tree(_));
-            Ok(Box::new(WithSteward { steward, lives_on }))
+            let is_prepared = self.is_prepared;
+            Ok(Box::new(WithSteward {
+                steward,
+                lives_on,
+                is_prepared,
+            }))
         }))
     }
 
@@ -67,6 +74,8 @@ struct WithSteward {
     steward: Steward,
     /// Its processes do not end with the run.
     lives_on: bool,
+    /// A command of the user prepares each run.
+    is_prepared: bool,
 }
 
 impl Treatment for WithSteward {
@@ -89,17 +98,19 @@ impl Treatment for WithSteward {
         let others = done.filter(|each| is_other(&each.action));
         let others: Vec<(String, u64)> = others.map(|each| (each.action, each.count)).collect();
         let moved_files = others.iter().any(|(action, _)| action == "relocate");
-        let files_stay = moved_files.then(|| CACHE_STAYS.to_owned());
-        let memory_stays = memory_moved_bytes > 0 && self.lives_on;
-        let memory_stays = memory_stays.then(|| MEMORY_STAYS.to_owned());
-        let limits = unavailable.into_iter().chain(unseen);
+        let stays = match (memory_moved_bytes > 0 && self.lives_on, moved_files) {
+            (true, _) => Some(MEMORY_STAYS),
+            (false, true) if !self.is_prepared => Some(CACHE_STAYS),
+            _ => None,
+        };
         Done {
             threads_moved: moves,
             processes_moved: process_moves,
             memory_moved_bytes,
             others,
             nothing_because: no_moves_because,
-            limits: limits.chain(files_stay).chain(memory_stays).collect(),
+            stays: stays.map(str::to_owned),
+            limits: unavailable.into_iter().chain(unseen).collect(),
         }
     }
 }
