@@ -68,6 +68,22 @@ fn a_steward_is_there_in_the_runs_with_a_policy_only() {
         "{keep}"
     );
 
+    let set = [
+        "--policy",
+        "rl",
+        "--set",
+        "read_margin_bytes_s=1e5",
+        "--window",
+        "400",
+    ];
+    let ended = tried(&sandbox, &[&higher[..], &set].concat(), HAS_STEWARD);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let kept = "egeria run --no-volume --policy rl --set read_margin_bytes_s=1e5 --window 400 -- ";
+    assert!(
+        ended.json()["keep"].as_str().unwrap().starts_with(kept),
+        "{ended:?}"
+    );
+
     let ended = tried(&sandbox, &measure, HAS_STEWARD);
     assert_eq!(ended.status, 4, "more of it is worse here: {ended:?}");
     let ended = tried(

@@ -204,7 +204,8 @@ fn policies(arguments: &Arguments) -> Outcome<Vec<System>> {
             "a trial compares 2 to {MOST} policies; write --compare off,all"
         )));
     }
-    for policy in &policies {
+    // Without a steward no setting acts.
+    for policy in policies.iter().filter(|policy| **policy != System::Off) {
         arguments.steward.settings(*policy)?;
     }
     Ok(policies)
