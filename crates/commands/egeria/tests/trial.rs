@@ -96,6 +96,7 @@ fn a_steward_is_there_in_the_runs_with_a_policy_only() {
         ended.stdout.contains("off helps: 50 % lower than all"),
         "{ended:?}"
     );
+    assert!(!ended.stdout.contains("To keep it"), "{ended:?}");
     assert!(
         ended
             .stdout

@@ -168,7 +168,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         None => try_command(arguments, &policies, measure, &stewards, &signals),
     };
     let mut report = tried.map_err(|error| interrupted(&signals, error))?;
-    report.keep = report.best().map(|best| {
+    // Without a steward there is nothing to keep.
+    let best = report.best().filter(|best| policies[*best] != System::Off);
+    report.keep = best.map(|best| {
         let more = arguments.steward.words(policies[best]);
         match &service {
             Some(named) => keep::service(policies[best], &more, &named.arguments),
