@@ -29,7 +29,8 @@ Examples:
   egeria mkfs --pool 0:/dev/shm/a:4GiB --pool 1:/dev/shm/b:4GiB
   egeria mount /dev/shm/a /mnt && egeria stat /mnt/file && egeria umount /mnt
 
-Exit status: 0 done, 1 failed, 2 wrong command line; `run` gives that of its command.";
+Exit status: 0 done, 1 failed, 2 wrong command line; `run` gives that of its command,
+`trial` its answer.";
 
 /// The commands.
 #[derive(Subcommand, Debug)]
@@ -58,6 +59,8 @@ pub enum Command {
     Weights(commands::control::weights::Arguments),
     /// Migrate threads to their data, and log why
     Steward(commands::control::steward::Arguments),
+    /// Measure a command with and without a steward, and say whether it helps
+    Trial(commands::control::trial::Arguments),
     /// Explain thread migrations and the other actions of a steward: why, and with which result
     Explain(commands::look::explain::Arguments),
     /// Show nodes and threads under a steward while it works

@@ -51,6 +51,21 @@ impl StewardArguments {
         self.record.is_some() || self.decisions.is_some()
     }
 
+    /// What of this says how it decides, as typed, for a command line that does the same.
+    pub fn words(&self, policy: System) -> Vec<String> {
+        if policy == System::Off {
+            return Vec::new();
+        }
+        let set = self.set.iter();
+        let set = set.flat_map(|pair| ["--set".to_owned(), pair.clone()]);
+        const NS_PER_MS: f64 = 1e6;
+        let window = self.window.map(|window_ns| {
+            let window_ms = window_ns as f64 / NS_PER_MS;
+            ["--window".to_owned(), window_ms.to_string()]
+        });
+        set.chain(window.into_iter().flatten()).collect()
+    }
+
     /// The policy's settings as asked for.
     pub fn settings(&self, policy: System) -> Outcome<Settings> {
         settings(policy, &self.set, Place::Live)

@@ -30,6 +30,7 @@ mod sim;
 mod stopped;
 mod top;
 mod trace;
+mod trial;
 mod usage;
 mod users;
 mod warm;

@@ -8,6 +8,7 @@ mod demo;
 mod facts;
 mod papers;
 mod placement;
+mod trials;
 mod validation;
 
 use std::process::ExitCode;
@@ -42,6 +43,8 @@ enum Command {
     Papers(papers::Arguments),
     /// Judge what the placement suite printed in its guest, and draw it
     Placement(placement::Arguments),
+    /// Count how often `egeria trial` is right, on simulated and on real programs
+    Trials(trials::Arguments),
     /// Compare public measurements, declared before the model ran on them, with its predictions
     Validation(validation::Arguments),
 }
@@ -57,6 +60,7 @@ fn run(command: &Command, format: Format) -> Outcome<ExitCode> {
         Command::Facts(facts) => facts::run(facts, format),
         Command::Papers(papers) => papers::run(papers, format),
         Command::Placement(placement) => placement::run(placement, format),
+        Command::Trials(trials) => trials::run(trials, format),
         Command::Validation(validation) => validation::run(validation, format),
     }?;
     Ok(ExitCode::SUCCESS)

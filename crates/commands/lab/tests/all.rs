@@ -3,4 +3,5 @@
 mod common;
 mod demo;
 mod papers;
+mod trials;
 mod usage;

@@ -12,6 +12,7 @@
 //! - [`relocation`]: what moving files gives beyond moving threads.
 //! - [`sharpness`]: how well ways to see accesses tell used from unused memory.
 //! - [`switches`]: what switching between more threads than cores takes.
+//! - [`trials`]: how often `egeria trial` is right.
 //! - [`placement`]: what came of the placement suite, which runs in a guest.
 //! - [`pats`]: the figures of the PATS paper, on emulated machines.
 //! - [`nthread`]: the figures of the NThread paper, on an emulated machine.
@@ -40,6 +41,7 @@ mod served;
 pub mod sharpness;
 mod subjects;
 pub mod switches;
+pub mod trials;
 
 pub use egeria_harness::{Error, Progress};
 pub use emulated::EmulatedOptions;

@@ -1,127 +1,19 @@
-//! Children that cannot outlive, outstay or hide from us: own process groups, time limits,
-//! death with the parent.
+//! Programs that are run to their end in a group of their own, and what they said.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountPropagationFlags, mount_change};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, set_parent_process_death_signal,
-};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use egeria_files::{Error, Result};
 
-/// How often a waiting parent looks whether it should stop.
-const POLL_INTERVAL_MS: u64 = 50;
-/// How long a killed child may take to be gone.
-const REAP_TIMEOUT: Duration = Duration::from_secs(3);
-/// How much of a program's last words an error quotes, characters.
-const QUOTE_CHARACTERS: usize = 300;
-
-/// What the person at the terminal, if there is one, may set to stop us.
-pub type Cancel<'a> = Option<&'a AtomicBool>;
-
-/// Fails when somebody asked to stop.
-pub fn check_cancel(cancel: Cancel<'_>) -> Result<()> {
-    match cancel {
-        Some(flag) if flag.load(Ordering::Relaxed) => Err(Error::Interrupted),
-        _ => Ok(()),
-    }
-}
-
-/// A child that leads a process group of its own; the whole group is killed on drop.
-pub struct Group {
-    child: Child,
-    reaped: bool,
-}
-
-impl Group {
-    /// Starts `command` as leader of a new group that dies when this thread does.
-    pub fn start(command: &mut Command) -> io::Result<Group> {
-        command.process_group(0);
-        let die_with_parent = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
-        // SAFETY: the closure only makes an async-signal-safe system call.
-        unsafe { command.pre_exec(die_with_parent) };
-        Ok(Group {
-            child: command.spawn()?,
-            reaped: false,
-        })
-    }
-
-    /// The child itself, for its pipes.
-    pub fn child(&mut self) -> &mut Child {
-        &mut self.child
-    }
-
-    /// Waits until the leader ends; `None` when it did not within `limit`.
-    pub fn wait(&mut self, limit: Duration, cancel: Cancel<'_>) -> Result<Option<ExitStatus>> {
-        let doing = "cannot wait for a child";
-        let watch = pidfd(self.child.id())
-            .map_err(|error| Error::io(doing, error, "this needs Linux 5.3"))?;
-        let deadline = Instant::now() + limit;
-        loop {
-            check_cancel(cancel)?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            let pause = left.min(Duration::from_millis(POLL_INTERVAL_MS));
-            if ended_within(&watch, pause) {
-                // What the leader left behind goes now: until it is reaped, its number is its group's alone.
-                self.kill();
-                self.reaped = true;
-                let status = self.child.wait();
-                return status
-                    .map(Some)
-                    .map_err(|error| Error::io(doing, error, "try again"));
-            }
-            if left.is_zero() {
-                return Ok(None);
-            }
-        }
-    }
-}
-
-impl Group {
-    fn kill(&self) {
-        // The group is ours as long as its leader is not reaped.
-        if let Some(leader) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process_group(leader, Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if self.reaped {
-            return;
-        }
-        self.kill();
-        // A process that waits for a file system that hangs does not die until that is gone:
-        // do not wait for it for ever.
-        let dead = pidfd(self.child.id()).is_ok_and(|watch| ended_within(&watch, REAP_TIMEOUT));
-        if dead {
-            let _ = self.child.wait();
-        }
-    }
-}
-
-fn pidfd(pid: u32) -> io::Result<OwnedFd> {
-    let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(pidfd_open(pid, PidfdFlags::empty())?)
-}
-
-fn ended_within(watch: &OwnedFd, pause: Duration) -> bool {
-    let mut watched = [PollFd::new(watch, PollFlags::IN)];
-    let pause = Timespec::try_from(pause).ok();
-    poll(&mut watched, pause.as_ref()) == Ok(1)
-}
+pub use egeria_child::{Cancel, Group, check_cancel, last_words};
 
 /// What a program that ended in time left behind.
 pub struct Finished {
@@ -237,22 +129,6 @@ fn text_of(file: &mut File) -> String {
         .unwrap_or_default()
 }
 
-/// The end of what a program said, in one line, as a tail for an error.
-pub fn last_words(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let joined = lines[lines.len().saturating_sub(3)..].join(" | ");
-    let skip = joined.chars().count().saturating_sub(QUOTE_CHARACTERS);
-    if joined.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", joined.chars().skip(skip).collect::<String>())
-    }
-}
-
 /// Does something that may hang, as a walk through a mount, on a thread of its own.
 ///
 /// # Errors
@@ -281,6 +157,7 @@ pub(crate) fn shell(script: &str) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn a_hanging_group_is_killed_at_its_limit_and_named() {

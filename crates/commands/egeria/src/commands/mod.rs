@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use control::{move_pages, replay, steward, trace, warm, weights};
+use control::{move_pages, replay, steward, trace, trial, warm, weights};
 use look::{diagnose, doctor, explain, top, web, where_is};
 use machines::{machine, sim};
 use volumes::{check, df, mkfs, mount, run, scrub, stat, umount, units};
@@ -34,6 +34,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Diagnose(diagnose) => return diagnose::run(&diagnose, format),
         Command::Doctor(doctor) => return doctor::run(&doctor, format),
         Command::Move(moved) => return move_pages::run(&moved, format),
+        Command::Trial(trial) => return trial::run(&trial, format),
         Command::Warm(warm) => return warm::run(&warm, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
         Command::Units(units) => units::run(&units, format),

@@ -40,6 +40,15 @@ impl ScopeArguments {
         self.all
     }
 
+    /// The arguments that mean these processes, or those of a control group.
+    pub(super) fn named(pid: Vec<u32>, cgroup: Option<PathBuf>) -> ScopeArguments {
+        ScopeArguments {
+            pid,
+            cgroup,
+            all: false,
+        }
+    }
+
     /// The arguments that mean the scope named in the configuration.
     pub(super) fn configured(cgroup: Option<&Path>, all: bool) -> ScopeArguments {
         ScopeArguments {

@@ -6,5 +6,6 @@ pub mod recording;
 pub mod replay;
 pub mod steward;
 pub mod trace;
+pub mod trial;
 pub mod warm;
 pub mod weights;

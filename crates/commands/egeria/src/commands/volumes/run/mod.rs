@@ -1,6 +1,6 @@
 //! `egeria run`: an unchanged program on a volume, with its reads and writes served directly.
 
-mod caller;
+pub(crate) mod caller;
 mod child;
 mod no_volume;
 mod report_file;
