@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let smallest = piece_bytes.iter().copied().min().unwrap_or_default();
     if smallest < 4096 || piece_bytes.iter().any(|piece| *piece > arguments.size / 4) {
         return Err(Failure::Usage(
-            "a piece has at least 4 KiB and at most a quarter of --size".to_owned(),
+            "a --piece is too small or too large; give at least 4 KiB and at most a quarter of --size".to_owned(),
         ));
     }
     let report = measured(|watch| {

@@ -187,11 +187,9 @@ mod tests {
     }
 
     /// As pages: begin, end, bytes on each node, used bytes.
-    fn found(
-        used: &[Used],
-        parts: &[Part],
-        node: impl Fn(usize) -> i32,
-    ) -> Vec<(usize, usize, Vec<(u16, u64)>, u64)> {
+    type Shown = (usize, usize, Vec<(u16, u64)>, u64);
+
+    fn found(used: &[Used], parts: &[Part], node: impl Fn(usize) -> i32) -> Vec<Shown> {
         let mut nodes = |pages: &[usize]| pages.iter().map(|page| node(page / PAGE)).collect();
         let pieces = of(used, parts.iter(), |share| share, &mut nodes);
         let shown = |piece: &Part| {

@@ -120,9 +120,7 @@ impl Fake {
         for number in 0..numbers {
             for (name, line) in files {
                 self.put(
-                    &format!("{directory}/{number}/{name}")
-                        .trim_start_matches('/')
-                        .to_owned(),
+                    format!("{directory}/{number}/{name}").trim_start_matches('/'),
                     line,
                 );
             }
