@@ -355,10 +355,6 @@ fn accesses(facts: &Facts, probes: &Probes) -> Verdict {
         _ => ("no PMU here samples accesses (PEBS, IBS)", None),
     };
     let (tables, fix_tables) = match probes.accesses {
-        Ok(()) if probes.damon.is_ok() => {
-            let because = format!("{}; {pmu}", Way::Damon.sees());
-            return (State::Works, because, fix.map(str::to_owned));
-        }
         Ok(()) => {
             let because = format!("{}; {pmu}", Way::PageTables.sees());
             return (State::Works, because, fix.map(str::to_owned));

@@ -30,8 +30,8 @@ pub struct StewardArguments {
     /// machine that would need long for that]
     #[arg(long, value_name = "MS", value_parser = durations::window_ns)]
     window: Option<u64>,
-    /// How accesses to memory are seen, without a volume: pmu, damon, write-faults, page-tables or page-faults; auto is the first that
-    /// works here, in this order
+    /// How accesses to memory are seen, without a volume: pmu, write-faults, page-tables, damon or page-faults; auto is the first that
+    /// works here, in this order, and never damon
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = memory_source)]
     memory_source: MemorySource,
     /// Never measure what the memory of a pool gives (else once, where nobody said it, while nobody uses the volume)

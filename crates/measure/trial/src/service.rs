@@ -199,7 +199,7 @@ struct Counted(HashMap<ProcessKey, u64>);
 impl Counted {
     fn of(scope: &Scope) -> Counted {
         let mut processes = task::processes();
-        scope.retain(&mut processes);
+        processes.retain(|process| scope.holds(*process));
         // A process that has ended keeps its number until its parent asks.
         processes.retain(|process| living::has_thread(*process));
         let keys = processes.into_iter().filter_map(task::process);

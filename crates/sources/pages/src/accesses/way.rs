@@ -8,22 +8,22 @@ use std::str::FromStr;
 pub enum Way {
     /// Samples of the processor's PMU: PEBS, IBS.
     Pmu,
-    /// The kernel's DAMON, and write faults where the kernel has them.
-    Damon,
     /// Bits in page tables, and faults of writes to pages that were protected for a moment.
     WriteFaults,
     /// Bits that the processor sets in page tables.
     PageTables,
+    /// The kernel's DAMON, and write faults where the kernel has them.
+    Damon,
     PageFaults,
 }
 
 impl Way {
-    /// All, the one that sees most first.
+    /// All, in the order in which they are tried. DAMON needs page tables, so it is used only where it is asked for.
     pub const ALL: [Way; 5] = [
         Way::Pmu,
-        Way::Damon,
         Way::WriteFaults,
         Way::PageTables,
+        Way::Damon,
         Way::PageFaults,
     ];
 

@@ -60,7 +60,7 @@ impl ServiceArguments {
             (None, None, several) => format!("{} processes", several.len()),
         };
         let scope = chosen.scope()?;
-        chosen.check_own()?;
+        chosen.check_own("trial")?;
         let arguments = match &scope {
             Scope::ControlGroup(path) => vec!["--cgroup".to_owned(), path.clone()],
             _ => {
