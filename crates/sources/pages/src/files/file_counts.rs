@@ -35,7 +35,7 @@ const MAX_PAGES: u64 = 1 << 13;
 /// Share of a CPU for finding out where files lie that are known already.
 const AGAIN_SHARE: f64 = 0.0005;
 /// Windows after which they are looked at again at the latest. Files that this process moves are looked at in each.
-const AGAIN_WINDOWS: u32 = 4;
+const AGAIN_WINDOWS: u32 = 2;
 
 /// Counts what threads read and write of files.
 pub trait FileCounts: Send {
@@ -374,7 +374,7 @@ mod tests {
         let opened = bytes().0;
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!((known, later[0], later[3]), (1 << 20, 1 << 20, 2 << 20));
+        assert_eq!((known, later[0], later[1]), (1 << 20, 1 << 20, 2 << 20));
         assert_eq!((waited, opened), (2 << 20, 3 << 20));
     }
 
