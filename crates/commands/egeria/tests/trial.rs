@@ -10,7 +10,8 @@ use common::{Background, Ended, Sandbox, egeria, eventually, finish, kill, run, 
 use egeria_harness::testing::skip;
 use rustix::process::Signal;
 
-/// Prints 2 while a steward is at work in the process that started it, else 1.
+/// Prints 2 while a steward is at work in the process that started it, else 1. A thread names itself a moment after it has
+/// begun, so on a busy machine a run may print 1: trials need more pairs than the fewest that decide.
 const HAS_STEWARD: &str =
     "if grep -qs egeria-steward /proc/$PPID/task/*/comm; then echo 2; else echo 1; fi";
 
@@ -260,7 +261,7 @@ fn after_a_killed_trial_the_next_one_begins() {
             .count(),
         1
     );
-    let options = ["--measure", "[0-9]", "--higher-is-better", "--pairs", "8"];
+    let options = ["--measure", "[0-9]", "--higher-is-better", "--pairs", "20"];
     assert_eq!(tried(&sandbox, &options, HAS_STEWARD).status, 0);
     assert_eq!(
         fs::read_dir(runtime(&sandbox))
@@ -308,7 +309,7 @@ fn started(script: &str) -> Background {
 fn a_steward_of_a_service_is_there_in_its_blocks_only() {
     let sandbox = Sandbox::new();
     let busy = started("exec dd if=/dev/zero of=/dev/null bs=64k");
-    let options = ["--metric", HAS_STEWARD, "--pairs", "8"];
+    let options = ["--metric", HAS_STEWARD, "--pairs", "20"];
     let options = [&options[..], &["--higher-is-better"]].concat();
     let ended = finish(service(&sandbox, busy.id(), "100ms", &options));
     assert_eq!(ended.status, 0, "{ended:?}");
