@@ -29,6 +29,12 @@ fn runtime(sandbox: &Sandbox) -> std::path::PathBuf {
     directory
 }
 
+/// How many journals of stewards there are.
+fn journals(sandbox: &Sandbox) -> usize {
+    let files = fs::read_dir(runtime(sandbox)).unwrap();
+    files.filter(is_journal).count()
+}
+
 #[track_caller]
 fn tried(sandbox: &Sandbox, options: &[&str], script: &str) -> Ended {
     finish(trial(sandbox, options, script))
@@ -104,13 +110,7 @@ fn a_steward_is_there_in_the_runs_with_a_policy_only() {
             .contains("rl makes no difference larger than 2 %"),
         "{ended:?}"
     );
-    assert_eq!(
-        fs::read_dir(runtime(&sandbox))
-            .unwrap()
-            .filter(is_journal)
-            .count(),
-        0
-    );
+    assert_eq!(journals(&sandbox), 0);
 }
 
 fn is_journal(entry: &std::io::Result<fs::DirEntry>) -> bool {
@@ -233,13 +233,7 @@ fn an_interrupted_trial_leaves_nothing() {
         kill(running.id(), signal);
         assert_eq!(wait(&mut running.0), status);
         assert_eq!(with_argument(argument), Vec::<u32>::new());
-        assert_eq!(
-            fs::read_dir(runtime(&sandbox))
-                .unwrap()
-                .filter(is_journal)
-                .count(),
-            0
-        );
+        assert_eq!(journals(&sandbox), 0);
     }
 }
 
@@ -254,22 +248,10 @@ fn after_a_killed_trial_the_next_one_begins() {
     eventually("its command ended, too", || {
         with_argument(argument).is_empty()
     });
-    assert_eq!(
-        fs::read_dir(runtime(&sandbox))
-            .unwrap()
-            .filter(is_journal)
-            .count(),
-        1
-    );
+    assert_eq!(journals(&sandbox), 1);
     let options = ["--measure", "[0-9]", "--higher-is-better", "--pairs", "20"];
     assert_eq!(tried(&sandbox, &options, HAS_STEWARD).status, 0);
-    assert_eq!(
-        fs::read_dir(runtime(&sandbox))
-            .unwrap()
-            .filter(is_journal)
-            .count(),
-        0
-    );
+    assert_eq!(journals(&sandbox), 0);
 }
 
 #[test]
@@ -278,13 +260,7 @@ fn a_steward_at_work_is_said_before_any_run() {
     let mut steward = egeria(["steward", "--pid", &std::process::id().to_string()]);
     steward.env("EGERIA_RUNTIME_DIR", runtime(&sandbox));
     let _steward = Background::start(&mut steward);
-    let journals = || {
-        fs::read_dir(runtime(&sandbox))
-            .unwrap()
-            .filter(is_journal)
-            .count()
-    };
-    eventually("a steward", || journals() == 1);
+    eventually("a steward", || journals(&sandbox) == 1);
     let file = sandbox.path("ran");
     let script = format!("echo > {}", file.display());
     tried(&sandbox, &[], &script).refused(1, &["steward is at work here already"]);

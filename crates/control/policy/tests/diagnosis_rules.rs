@@ -124,19 +124,18 @@ fn bound_threads_are_apart_from_memory_that_can_come() {
     assert!(finding.gain.expect("an estimate") > 0.01);
 }
 
-#[test]
-fn a_bound_program_says_what_its_binding_costs() {
-    let machine = machine();
-    let mut facts = window(&machine);
+/// A window in which a thread on node 1, which may run on these CPUs, reads a file that lies on node 0.
+fn reader(machine: &Machine, cpus: std::ops::Range<u16>) -> (Facts, FileKey) {
+    let mut facts = window(machine);
     let file = FileKey {
         volume: 0,
         inode: 9,
     };
     add(
         &mut facts,
-        &machine,
+        machine,
         7,
-        &[On(1, 1, 4..8, [0.0, 0.0])],
+        &[On(1, 1, cpus, [0.0, 0.0])],
         [0, 1],
     );
     facts.accesses.processes.clear();
@@ -148,6 +147,13 @@ fn a_bound_program_says_what_its_binding_costs() {
         written_bytes: 0,
     }];
     facts.window.nodes[0].read_bytes = GB;
+    (facts, file)
+}
+
+#[test]
+fn a_bound_program_says_what_its_binding_costs() {
+    let machine = machine();
+    let (facts, _) = reader(&machine, 4..8);
     let finding = &found(&machine, &facts)[0];
     assert_eq!(finding.verdict, Verdict::Bound);
     assert!(finding.would_do.is_empty());
@@ -165,27 +171,7 @@ fn a_bound_program_says_what_its_binding_costs() {
 #[test]
 fn files_read_from_another_node_are_elsewhere() {
     let machine = machine();
-    let mut facts = window(&machine);
-    let file = FileKey {
-        volume: 0,
-        inode: 9,
-    };
-    add(
-        &mut facts,
-        &machine,
-        7,
-        &[On(1, 1, 0..8, [0.0, 0.0])],
-        [0, 1],
-    );
-    facts.accesses.processes.clear();
-    let thread = &mut facts.window.threads[0];
-    thread.read_bytes = vec![GB, 0];
-    thread.files = vec![FileUse {
-        file,
-        read_bytes: GB,
-        written_bytes: 0,
-    }];
-    facts.window.nodes[0].read_bytes = GB;
+    let (mut facts, file) = reader(&machine, 0..8);
     facts.files.push(FileFacts {
         file,
         bytes: 100_000_000,

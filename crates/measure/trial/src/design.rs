@@ -29,7 +29,7 @@ pub const BOUND: f64 = 0.02;
 pub const USUAL_PAIRS: usize = 100;
 /// The first look of a schedule, if there are that many pairs.
 const FIRST_LOOK: usize = 8;
-/// Each look has at least so many times the pairs of the look before.
+/// Each look has at least this many times the pairs of the look before.
 const GROWTH: f64 = 1.33;
 
 /// What a trial decides by.
@@ -51,7 +51,7 @@ struct Look {
 }
 
 impl Design {
-    /// A design for at most so many pairs ([`fewest`] to [`MAX_PAIRS`]), whose intervals all hold the truth with a
+    /// A design for at most this number of pairs ([`fewest`] to [`MAX_PAIRS`]), whose intervals all hold the truth with a
     /// probability of `1 - error`.
     pub fn new(max_pairs: usize, error: f64) -> Design {
         let counts = schedule(max_pairs.clamp(fewest(error).min(MAX_PAIRS), MAX_PAIRS));
@@ -83,13 +83,13 @@ impl Design {
         self.error
     }
 
-    /// What decides at a scheduled look with so many pairs; `None` if there is none.
+    /// What decides at a scheduled look with this number of pairs; `None` if there is none.
     pub fn scheduled(&self, pairs: usize) -> Option<Critical> {
         let look = self.looks.iter().find(|look| look.pairs == pairs)?;
         look.critical
     }
 
-    /// What decides with so many pairs when no more will come: all that the looks before have left.
+    /// What decides with this number of pairs when no more will come: all that the looks before have left.
     pub fn last(&self, pairs: usize) -> Option<Critical> {
         let before = self.looks.iter().rev().find(|look| look.pairs < pairs);
         let spent = before.map_or(0.0, |look| look.spent);

@@ -97,7 +97,7 @@ impl Metric {
         }
     }
 
-    /// The value of samples that were taken during so many seconds.
+    /// The value of samples that were taken during this number of seconds.
     ///
     /// # Errors
     /// When there are too few, it stopped, or a counter went backwards.

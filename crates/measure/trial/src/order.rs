@@ -10,7 +10,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Of so many sides.
+    /// Of this number of sides.
     pub fn new(seed: u64, sides: usize) -> Orders {
         Orders {
             rng: Rng::new(seed),

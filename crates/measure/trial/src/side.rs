@@ -94,7 +94,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Of so many sides.
+    /// Of this number of sides.
     pub(crate) fn new(sides: usize) -> Ledger {
         Ledger {
             records: Vec::new(),

@@ -31,6 +31,7 @@ mod bound;
 mod budget;
 mod clusters;
 mod cost;
+mod display;
 mod following;
 mod groups;
 mod memory;

@@ -138,15 +138,8 @@ impl Orders {
         let order = Order {
             left_bytes: all_bytes(&copies),
             copies,
-            advance_ns,
             nodes,
-            changes: true,
-            came_right: false,
-            elsewhere_windows: 0,
-            were_brought_back: false,
-            still_windows: 0,
-            rest_windows,
-            whole_rest_windows: rest_windows,
+            ..Order::new(advance_ns, rest_windows)
         };
         self.by_process.insert(process, order);
     }
@@ -175,19 +168,8 @@ impl Orders {
         let copies = leaving(basis, process, copies);
         let last = self.before.remove(&process);
         let rest_windows = last.map_or(basis.settings.rest_windows, |last| last.rest_windows);
-        let order = self.by_process.entry(process).or_insert(Order {
-            copies: Vec::new(),
-            left_bytes: 0,
-            advance_ns,
-            nodes: Vec::new(),
-            changes: true,
-            came_right: false,
-            elsewhere_windows: 0,
-            were_brought_back: false,
-            still_windows: 0,
-            rest_windows,
-            whole_rest_windows: rest_windows,
-        });
+        let order = self.by_process.entry(process);
+        let order = order.or_insert_with(|| Order::new(advance_ns, rest_windows));
         (order.left_bytes, order.still_windows) = (all_bytes(&copies), 0);
         order.copies = copies;
         order.changes = true;
@@ -297,6 +279,23 @@ impl Orders {
 }
 
 impl Order {
+    /// One that changes something; what that is follows.
+    fn new(advance_ns: u64, rest_windows: u32) -> Order {
+        Order {
+            copies: Vec::new(),
+            left_bytes: 0,
+            advance_ns,
+            nodes: Vec::new(),
+            changes: true,
+            came_right: false,
+            elsewhere_windows: 0,
+            were_brought_back: false,
+            still_windows: 0,
+            rest_windows,
+            whole_rest_windows: rest_windows,
+        }
+    }
+
     /// Its rest has ended.
     fn as_before(&self) -> Before {
         Before {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::programs::worker;
 
 const PAGE: usize = 4096;
-/// One in so many pieces is used.
+/// One piece in this number is used.
 const EVERY: usize = 4;
 /// More pages than the kernel has processors forget one by one (33).
 const GIVEN_UP_BYTES: usize = 64 * PAGE;

@@ -335,7 +335,7 @@ fn interval(sample_us: u64, took: Option<Duration>, passed: Duration) -> u64 {
         return MAX_US;
     };
     let used = took.as_secs_f64() / passed.as_secs_f64().max(1e-3) / KERNEL_SHARE;
-    // Within these it stays: each change makes the kernel sum up anew.
+    // Within these it stays: each change makes the kernel begin its sums again.
     if (0.4..=1.2).contains(&used) {
         return sample_us;
     }

@@ -22,7 +22,7 @@ const MAX_REGIONS: usize = 1000;
 const MIN_REGIONS: usize = 10;
 /// Of each process, if there are few.
 const REGIONS_OF_EACH: usize = 200;
-/// After so many samples, the kernel says how many of them saw an access, and cuts and joins regions.
+/// After this number of samples, the kernel says how many of them saw an access, and cuts and joins regions.
 pub(super) const SAMPLES: u64 = 10;
 /// How often the kernel looks for new mappings, µs. The mark is added to it.
 const UPDATE_US: u64 = 10_000_000;
@@ -85,7 +85,7 @@ impl Setup {
         put(&format!("{CONTEXT}/operations"), "vaddr")
     }
 
-    /// Begins to observe these processes, with a sample in so many µs.
+    /// Begins to observe these processes, with a sample in this number of µs.
     ///
     /// # Errors
     /// Those of the kernel: `EINVAL` if one of them is gone, `EBUSY` if the kernel uses DAMON for itself.

@@ -37,7 +37,7 @@ use crate::policy_choice::{self, StewardArguments};
 use service::{Named, ServiceArguments};
 use sides::Stewards;
 
-/// With fewer pairs two policies cannot be told apart.
+/// With fewer pairs no difference of two policies can be proven.
 const MIN_PAIRS: u16 = 8;
 
 /// Arguments of `egeria trial`.

@@ -71,8 +71,8 @@ impl Document {
         }
         // Of many programs, those in order are only counted.
         let is_one = self.programs.len() == 1;
-        let told = self.programs.iter();
-        for program in told.filter(|program| is_one || program.is_told()) {
+        let shown = self.programs.iter();
+        for program in shown.filter(|program| is_one || program.is_shown()) {
             text += &program.human();
         }
         text += &match (self.programs.len(), self.faults) {
@@ -90,7 +90,7 @@ impl Document {
 
 impl Program {
     /// Whether more is to be said of it than that it is in order.
-    fn is_told(&self) -> bool {
+    fn is_shown(&self) -> bool {
         self.is_fault
             || matches!(
                 self.verdict,
@@ -110,10 +110,10 @@ impl Program {
         text += &format!("  {}\n", capital(&self.sentence));
         text += &format!("  {}\n", self.cost());
         for line in self.would_do.iter().take(SHOWN_ACTIONS) {
-            text += &format!("  a steward would do: {}\n", told(line));
+            text += &format!("  a steward would do: {}\n", in_words(line));
         }
         for line in self.if_it_could.iter().take(SHOWN_ACTIONS) {
-            text += &format!("  it would do, if it could: {}\n", told(line));
+            text += &format!("  it would do, if it could: {}\n", in_words(line));
         }
         if let Some(kept) = &self.kept {
             text += &format!("  {}\n", kept.sentence);
@@ -158,7 +158,7 @@ impl Program {
 }
 
 /// An action, and what is expected of it.
-fn told(line: &ActionLine) -> String {
+fn in_words(line: &ActionLine) -> String {
     let expected = line.record.expected;
     let expected = expected.map_or(String::new(), |expected| format!("; expected: {expected}"));
     format!("{}{expected}", line.sentence)

@@ -207,8 +207,8 @@ fn program(
         });
         lines.collect::<Vec<ActionLine>>()
     };
-    let is_told = !matches!(finding.verdict, Verdict::Local | Verdict::Quiet);
-    let kept = finding.kept.clone().filter(|_| is_told);
+    let is_shown = !matches!(finding.verdict, Verdict::Local | Verdict::Quiet);
+    let kept = finding.kept.clone().filter(|_| is_shown);
     Program {
         repairs: repairs.lines(),
         verdict: finding.verdict,

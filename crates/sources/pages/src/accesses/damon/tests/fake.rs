@@ -108,7 +108,7 @@ impl Fake {
         self.make_all("0/contexts/nr_contexts", line, &files)
     }
 
-    /// Removes all directories with numbers next to a file, and makes so many with these files.
+    /// Removes all directories with numbers next to a file, and makes this number of them with these files.
     fn make_all(&self, file: &str, count: &str, files: &[(&str, &str)]) -> io::Result<()> {
         let directory = file.rsplit_once('/').map_or("", |(directory, _)| directory);
         for number in self.files.numbers(directory, usize::MAX).unwrap() {
