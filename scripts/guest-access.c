@@ -213,24 +213,23 @@ static int node_of_file_page(int file, size_t at)
     return node;
 }
 
-/* Accesses a piece, and counts it by one of its pages. */
-static void access_piece(const struct group *group, size_t begin, size_t end, unsigned *random)
+/* Accesses a piece, and counts it by one page of all memory from first to last: a page that moves because it is accessed was far for that
+ * access, and all others still are. */
+static void access_piece(const struct group *group, size_t begin, size_t end, size_t first, size_t last, unsigned *random)
 {
     static _Thread_local char buffer[64 << 10];
     volatile char sum = 0;
     unsigned cpu_node;
     *random = *random * 1664525 + 1013904223;
-    size_t page = begin + (*random >> 8) % ((end - begin) / PAGE) * PAGE;
-    int node;
+    size_t page = first + (*random >> 8) % ((last - first) / PAGE) * PAGE;
+    int node = group->kind == READ ? node_of_file_page(group->file, page) : node_of_page(group->memory + page);
     if (group->kind == READ) {
         for (size_t at = begin; at < end; at += sizeof buffer)
             if (pread(group->file, buffer, sizeof buffer, (off_t)at) <= 0)
                 fail("pread");
-        node = node_of_file_page(group->file, page);
     } else {
         for (size_t at = begin; at < end; at += 64)
             sum += group->memory[at];
-        node = node_of_page(group->memory + page);
     }
     if (node >= 0 && node < NODES && getcpu(NULL, &cpu_node) == 0 && cpu_node < NODES)
         atomic_fetch_add_explicit(&counts[cpu_node][node], end - begin, memory_order_relaxed);
@@ -262,7 +261,7 @@ static void work(const struct thread *thread)
         size_t piece = begin + (count + (own->shared ? (size_t)thread->number * 5 : 0)) * CHUNK % (end - begin);
         if (own->busy)
             sem_wait(&own->turns);
-        access_piece(of, piece, piece + CHUNK, &random);
+        access_piece(of, piece, piece + CHUNK, begin, end, &random);
         if (own->busy) {
             sem_post(&own->turns);
             usleep(1000);

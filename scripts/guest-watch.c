@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NODES = 16, CPUS = 64, THREADS = 4096, PAGE = 4096, SAMPLES = 512, REST_MS = 6000, MOVED_PAGES = 64 };
+enum { NODES = 16, CPUS = 64, THREADS = 4096, PAGE = 4096, SAMPLES = 512, REST_MS = 10000, MOVED_PAGES = 64 };
 
 struct seen {
     int id, node, times, period;

@@ -38,6 +38,9 @@ pub struct AccessWindow {
     /// dropped. Empty where it is not known.
     #[serde(default)]
     pub free_bytes: Vec<u64>,
+    /// Whether the kernel's NUMA balancing brings memory to the threads that access it.
+    #[serde(default)]
+    pub kernel_balances: bool,
 }
 
 /// What moving the memory of processes takes, as measured.
@@ -89,6 +92,9 @@ pub struct RegionAccesses {
     pub resident_bytes: Vec<u64>,
     /// Accesses by threads on each node (in the machine's order), per second.
     pub accesses_s: Vec<f64>,
+    /// Whether its owner bound it to one node or interleaved it: it does not move.
+    #[serde(default)]
+    pub is_fixed: bool,
 }
 
 /// One node of a process.

@@ -417,13 +417,7 @@ fn threads(facts: &Facts, probes: &Probes) -> Verdict {
             "taskset -c 0-$(($(nproc --all) - 1)) egeria …; for a cpuset: systemctl set-property SERVICE AllowedCPUs=",
         );
     }
-    match facts.numa_balancing {
-        Some(mode) if mode != 0 => limited(
-            "the kernel's NUMA balancing moves memory and threads as well, and may undo what a steward did",
-            "sysctl -w kernel.numa_balancing=0",
-        ),
-        _ => works(format!("between {all} nodes")),
-    }
+    works(format!("between {all} nodes"))
 }
 
 fn persistent_memory(facts: &Facts) -> Verdict {

@@ -163,12 +163,9 @@ pub(crate) fn balancing(facts: &Facts) -> Verdict {
         _ if has_one_node(facts) => one_node(),
         None => works("the kernel has none"),
         Some(0) => works("off: only Egeria moves memory"),
-        Some(mode) => limited(
-            format!(
-                "kernel.numa_balancing is {mode}: the kernel moves memory to threads too, and may undo what a steward did"
-            ),
-            "sysctl -w kernel.numa_balancing=0",
-        ),
+        Some(mode) => works(format!(
+            "kernel.numa_balancing is {mode}: what only the kernel sees, which threads use which memory, is left to it"
+        )),
     }
 }
 

@@ -305,13 +305,6 @@ fn the_lowest_memory_limit_counts() {
 #[test]
 fn what_disturbs_placement_is_told_with_its_command() {
     let machine = Machine::new();
-    machine.file("proc/sys/kernel/numa_balancing", "1\n");
-    machine.says(
-        &root(),
-        "thread_placement",
-        State::Limited,
-        &["sysctl -w kernel.numa_balancing=0"],
-    );
     machine.status("000001ffffffffff", "0-1", "0");
     machine.says(
         &root(),

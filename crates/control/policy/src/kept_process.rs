@@ -37,6 +37,10 @@ pub enum ProcessKept {
     CheaperToStay { gain: f64, cost_ns: u64 },
     /// Nothing says which of its threads use which part of its memory: no other place is known to be better.
     AccessorsUnknown,
+    /// The same, and the kernel's NUMA balancing is on, which sees it and brings the memory.
+    LeftToKernel,
+    /// Its owner bound or interleaved most of the memory that it uses.
+    Fixed,
     /// A placement is being judged, and nothing else changes until that is over.
     OnTrial,
     /// It has spent what it may spend on moves.
@@ -87,9 +91,16 @@ impl fmt::Display for ProcessKept {
                 *cost_ns as f64 / 1e9
             ),
             ProcessKept::AccessorsUnknown => formatter.write_str(
-                "its threads run on several nodes, and it is not known which of them use which memory \
-                 (a PMU or write faults would show it)",
+                "its threads run on several nodes, and it is not known which of them use which memory; the kernel sees it, and \
+                 brings the memory: sysctl -w kernel.numa_balancing=1",
             ),
+            ProcessKept::LeftToKernel => formatter.write_str(
+                "its threads run on several nodes, and only the kernel sees which of them use which memory: its NUMA \
+                 balancing is on and brings the memory",
+            ),
+            ProcessKept::Fixed => {
+                formatter.write_str("its owner bound or interleaved the memory that it uses, which therefore does not move")
+            }
             ProcessKept::OnTrial => {
                 formatter.write_str("the last placement is being judged by what programs get done")
             }

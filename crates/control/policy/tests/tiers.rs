@@ -99,6 +99,7 @@ impl World {
                     start: 0,
                     resident_bytes: resident.to_vec(),
                     accesses_s: vec![rates.iter().sum(), 0.0],
+                    is_fixed: false,
                 }],
                 ..ProcessAccesses::default()
             });

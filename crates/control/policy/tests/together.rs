@@ -176,6 +176,7 @@ fn regions_say_which_memory_goes_where() {
         start,
         resident_bytes: resident.map(|mb| mb * 1_000_000).to_vec(),
         accesses_s: accesses_s.to_vec(),
+        is_fixed: false,
     };
     mixed.regions = vec![
         region(0, [200, 400], [1e8, 0.0]),
@@ -183,6 +184,64 @@ fn regions_say_which_memory_goes_where() {
     ];
     let plan = placed(&machine, vec![mixed]);
     assert_eq!(copies(&plan), [(1, 0, 1, 400), (1, 1, 0, 400)]);
+}
+
+#[test]
+fn memory_that_its_owner_bound_or_interleaved_stays() {
+    let machine = plain(2);
+    let region = |start: u64, resident: [u64; 2], accesses_s: [f64; 2], is_fixed| RegionAccesses {
+        start,
+        resident_bytes: resident.map(|mb| mb * 1_000_000).to_vec(),
+        accesses_s: accesses_s.to_vec(),
+        is_fixed,
+    };
+    // Threads bound to node 1, all memory interleaved; then 300 MB of the owner's heap as well, on node 0.
+    let on = [On(1, 2, &[5e7, 5e7])];
+    let mut spread = bound(process(&machine, 1, &on, &[500, 500]));
+    spread.regions = vec![region(0, [500, 500], [0.0, 1e8], true)];
+    let plan = placed(&machine, vec![spread.clone()]);
+    assert_eq!(copies(&plan), []);
+    assert_eq!(because(&plan, 1), ProcessKept::Fixed);
+    spread.nodes[0].resident_bytes += 300_000_000;
+    spread
+        .regions
+        .push(region(1 << 40, [300, 0], [0.0, 5e7], false));
+    let plan = placed(&machine, vec![spread]);
+    assert_eq!(copies(&plan), [(1, 0, 1, 300)]);
+    // Threads of two nodes, and nothing says which of them use what: memory without threads comes, but not what is fixed.
+    let machine = plain(3);
+    let on = [On(1, 2, &[1e8, 0.0, 0.0]), On(2, 2, &[1e8, 0.0, 0.0])];
+    let mut unknown = bound(process(&machine, 1, &on, &[1000, 0, 0]));
+    unknown.accessors_known = false;
+    unknown.regions = vec![RegionAccesses {
+        start: 0,
+        resident_bytes: vec![600_000_000, 0, 0],
+        accesses_s: vec![0.0, 6e7, 6e7],
+        is_fixed: true,
+    }];
+    let bytes: u64 = copies(&placed(&machine, vec![unknown]))
+        .iter()
+        .map(|copy| copy.3)
+        .sum();
+    assert_eq!(bytes, 400);
+}
+
+#[test]
+fn what_only_the_kernel_sees_is_left_to_its_balancing() {
+    let machine = plain(2);
+    let on = [On(0, 2, &[1e8, 0.0]), On(1, 2, &[1e8, 0.0])];
+    let mut unknown = process(&machine, 1, &on, &[1000, 0]);
+    unknown.accessors_known = false;
+    let apart = process(&machine, 2, &[On(1, 2, &[1e8, 0.0])], &[1000, 0]);
+    let mut facts = facts(&machine, 0, vec![unknown, apart]);
+    facts.accesses.kernel_balances = true;
+    let plan = planner(&machine).decide(&machine, &facts).placement;
+    assert_eq!(because(&plan, 1), ProcessKept::LeftToKernel);
+    assert!(plan.moves.iter().all(|step| step.process.process_id == 2));
+    assert!(
+        !plan.moves.is_empty(),
+        "the kernel brings memory slowly to threads, and no threads"
+    );
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use egeria_pages::balancing;
+
 /// More processes than this are not looked at.
 const MAX_PROCESSES: usize = 1 << 17;
 
@@ -41,11 +43,10 @@ fn is_steward(process: &Path) -> bool {
 
 /// That the kernel moves memory as well, if it does.
 fn numa_balancing(proc: &Path) -> Option<String> {
-    let text = fs::read_to_string(proc.join("sys/kernel/numa_balancing")).ok()?;
-    let is_on = text.trim().parse::<u64>().is_ok_and(|mode| mode != 0);
-    is_on.then(|| {
-        "the kernel moves memory and threads as well (kernel.numa_balancing), perhaps against the steward: memory that it \
-         moves back twice is left alone; to have the steward alone decide: sysctl -w kernel.numa_balancing=0"
+    balancing::is_on(proc).then(|| {
+        "the kernel moves memory and threads as well (kernel.numa_balancing): processes of which only the kernel sees which \
+         threads use which memory are left to it, and memory that it moves back twice; to have the steward alone decide: \
+         sysctl -w kernel.numa_balancing=0"
             .to_owned()
     })
 }
@@ -53,18 +54,6 @@ fn numa_balancing(proc: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numa_balancing_is_named_where_it_is_on() {
-        let proc = tempfile::tempdir_in("/dev/shm").unwrap();
-        assert_eq!(numa_balancing(proc.path()), None, "no such setting");
-        let file = proc.path().join("sys/kernel/numa_balancing");
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        for (text, is_on) in [("0\n", false), ("1\n", true), ("2\n", true), ("x", false)] {
-            fs::write(&file, text).unwrap();
-            assert_eq!(numa_balancing(proc.path()).is_some(), is_on, "{text:?}");
-        }
-    }
 
     #[test]
     fn numad_and_other_stewards_are_named_in_a_line_each() {

@@ -242,6 +242,7 @@ fn accesses(model: &Model, state: &State, span: &Span, migrated: &Migrated) -> A
         processes: processes.into_iter().map(process).collect(),
         migration_cost: migrated.cost,
         free_bytes: free_bytes(model, state),
+        kernel_balances: false,
     }
 }
 
@@ -279,6 +280,7 @@ fn regions(model: &Model, state: &State, span: &Span, group: usize) -> Vec<Regio
             start: (index as u64 + 1) << 40,
             resident_bytes,
             accesses_s: rates,
+            is_fixed: false,
         };
         regions.push((region, file));
     }

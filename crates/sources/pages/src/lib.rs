@@ -36,6 +36,7 @@ macro_rules! as_inner {
 use as_inner;
 
 pub mod accesses;
+pub mod balancing;
 mod cpu_time;
 mod files;
 mod kernel;

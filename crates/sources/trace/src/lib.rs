@@ -24,7 +24,7 @@ pub use writer::Writer;
 
 /// The version of the format: postcard names no fields, so each change of [`Facts`](egeria_facts::Facts) is a new version, and
 /// recordings of others are refused.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The first bytes of every trace.
 pub const MAGIC: [u8; 8] = *b"\x89EGERIA\n";

@@ -142,11 +142,11 @@ fn other_files_and_other_versions_are_refused() {
     refused("/dev/null".as_ref(), &["is a device, not a trace"]);
     refused(&place.holding(b"#!/bin/sh\n"), &["is no trace", "--record"]);
     refused(&place.holding(&[0; 4096]), &["is no trace"]);
-    for version in [1, 5, 7] {
+    for version in [1, 6, 8] {
         bytes[8] = version;
         let words = [
             &format!("version {version}, and"),
-            "reads version 6",
+            "reads version 7",
             "the egeria that recorded it",
         ];
         refused(&place.holding(&bytes), &words);

@@ -13,6 +13,7 @@ mod route;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use egeria_facts::ProcessKey;
@@ -28,19 +29,29 @@ pub(crate) use memory::Pair;
 pub use progress::{GatherProgress, Stuck};
 use route::{Route, Stretch};
 
-/// Pages that a worker takes at once, small enough to keep the time allowed: 2 MiB.
+/// Fewest pages that a worker takes at once: 2 MiB.
 pub(crate) const PIECE_PAGES: usize = 512;
+/// Most of them: each call of the kernel makes all CPUs hand in their lists of pages first, so calls should be large.
+const MAX_PIECE_PAGES: usize = 8 * PIECE_PAGES;
+/// Of what is looked at together, what a worker takes at once: small enough to keep the time allowed.
+const PIECES: usize = 8;
 /// Pages looked at together.
-const BATCH_PAGES: usize = 8192;
+const BATCH_PAGES: usize = PIECES * MAX_PIECE_PAGES;
 /// The same where what a page takes is not known.
 const FIRST_PAGES: usize = 1024;
-/// Longest that a window looks for pages: a mapping of terabytes may have few of them.
+/// Longest that a window looks for pages and finds none: a mapping of terabytes may have few of them.
 const MAX_SEARCH: Duration = Duration::from_millis(50);
 /// After this number of windows, memory for which a node had no room is tried again.
 const REST_WINDOWS: u32 = 10;
 
-/// Pages of a mapping that go, each with its new node.
-type Moves = (Area, Pages);
+/// Pages of a mapping that go.
+struct Moves {
+    area: Area,
+    /// Each with its new node.
+    pages: Pages,
+    /// All pages where these were found, each with its node then.
+    seen: Rc<[(usize, NodeId)]>,
+}
 
 /// An order, and how far it is.
 #[derive(Debug)]
@@ -187,7 +198,7 @@ impl Gathering {
         allowed: Allowance,
     ) -> io::Result<Step> {
         let (begin, before) = (Instant::now(), self.spent);
-        let mut moving = Duration::ZERO;
+        let mut found = begin;
         while self.left_bytes() > 0 {
             let batch = self.batch_pages(allowed.after(self.spent - before, begin.elapsed()));
             let (parts, place) = route.next(batch);
@@ -201,9 +212,9 @@ impl Gathering {
                 if max_time.is_zero() {
                     return Ok(Step::Paused);
                 }
-                let now = Instant::now();
-                let done = self.migrate(memory, pair, moves, max_time)?;
-                moving += now.elapsed();
+                let piece_pages = (batch / PIECES).clamp(PIECE_PAGES, MAX_PIECE_PAGES);
+                let done = self.migrate(memory, pair, moves, (max_time, piece_pages))?;
+                found = Instant::now();
                 // What of this batch has gone is found there in the next window.
                 if done.is_ended || done.is_cut {
                     return Ok(if done.is_ended {
@@ -216,7 +227,7 @@ impl Gathering {
             self.stuck.bound_bytes = stuck.bound_bytes;
             self.stuck.returned_bytes = stuck.returned_bytes;
             route.advance(place);
-            if begin.elapsed().saturating_sub(moving) >= MAX_SEARCH {
+            if found.elapsed() >= MAX_SEARCH {
                 return Ok(Step::Paused);
             }
         }
@@ -235,14 +246,18 @@ impl Gathering {
         let mut left = self.left.clone();
         let mut chosen: BTreeMap<Pair, Vec<Moves>> = BTreeMap::new();
         for (area, range) in parts {
-            let pages = memory.pages(range, area.page_bytes)?;
+            let seen: Rc<[_]> = memory.pages(range, area.page_bytes)?.into();
             let choice = Choice {
                 area: &area,
                 route,
                 full: &self.full,
             };
-            for (pair, pages) in choice.of(&pages, &mut left, &mut self.placed, stuck) {
-                let moves = (Area::clone(&area), pages);
+            for (pair, pages) in choice.of(&seen, &mut left, &mut self.placed, stuck) {
+                let moves = Moves {
+                    area: Area::clone(&area),
+                    pages,
+                    seen: Rc::clone(&seen),
+                };
                 chosen.entry(pair).or_default().push(moves);
             }
         }
@@ -254,22 +269,27 @@ impl Gathering {
         memory: &dyn Memory,
         pair: Pair,
         moves: Vec<Moves>,
-        max_time: Duration,
+        (max_time, piece_pages): (Duration, usize),
     ) -> io::Result<Migration> {
-        let ranges: Vec<Range<usize>> = moves.iter().map(whole_blocks).collect();
         let (mut areas, mut pages) = (Vec::<Area>::new(), Pages::new());
-        for (area, more) in moves {
-            pages.extend(more);
+        let mut bytes = 0_u64;
+        for each in &moves {
+            bytes += each.pages.len() as u64 * each.area.page_bytes as u64;
+            pages.extend(&each.pages);
             // Two parts of a mapping may go together.
-            if areas.last().is_none_or(|last| last.range != area.range) {
-                areas.push(area);
+            if areas
+                .last()
+                .is_none_or(|last| last.range != each.area.range)
+            {
+                areas.push(each.area.clone());
             }
         }
         areas.sort_by_key(|area| area.range.start);
         areas.dedup_by(|one, other| one.range == other.range);
         let order = Order {
+            from: Some(pair.0),
             max_time,
-            piece_pages: PIECE_PAGES,
+            piece_pages,
             ..Order::of(
                 self.process.process_id,
                 self.process.start_ticks,
@@ -292,15 +312,13 @@ impl Gathering {
         if outcome.no_room > 0 {
             self.full.push(pair);
         }
-        if !done.is_ended {
-            for range in ranges {
-                let after = areas.partition_point(|area| area.range.start <= range.start);
-                let Some(area) = after.checked_sub(1).and_then(|at| areas.get(at)) else {
-                    continue;
-                };
-                let now = memory.pages(range, area.page_bytes)?;
-                self.placed.note(area, pair, &now);
-            }
+        for each in moves.iter().filter(|_| !done.is_ended) {
+            let now = if outcome.moved == bytes {
+                each.when_moved()
+            } else {
+                memory.pages(each.whole_blocks(), each.area.page_bytes)?
+            };
+            self.placed.note(&each.area, pair, &now);
         }
         Ok(done)
     }
@@ -377,12 +395,24 @@ fn totals(copies: &[(NodeId, NodeId, u64)]) -> BTreeMap<Pair, u64> {
     left
 }
 
-/// The pages of a mapping that move together, and their neighbours up to whole blocks of 2 MiB.
-fn whole_blocks((area, pages): &Moves) -> Range<usize> {
-    let first = pages.keys().next().copied().unwrap_or(area.range.start);
-    let last = pages.keys().next_back().copied().unwrap_or(first);
-    let end = block(area, last).saturating_add(REGION_BYTES) / REGION_BYTES * REGION_BYTES;
-    block(area, first)..end.max(last + area.page_bytes).min(area.range.end)
+impl Moves {
+    /// The pages that move together, and their neighbours up to whole blocks of 2 MiB.
+    fn whole_blocks(&self) -> Range<usize> {
+        let Moves { area, pages, .. } = self;
+        let first = pages.keys().next().copied().unwrap_or(area.range.start);
+        let last = pages.keys().next_back().copied().unwrap_or(first);
+        let end = block(area, last).saturating_add(REGION_BYTES) / REGION_BYTES * REGION_BYTES;
+        block(area, first)..end.max(last + area.page_bytes).min(area.range.end)
+    }
+
+    /// Where the pages of these blocks are, if all that should go have gone.
+    fn when_moved(&self) -> Vec<(usize, NodeId)> {
+        let blocks = self.whole_blocks();
+        let seen = self.seen.iter().filter(|(page, _)| blocks.contains(page));
+        let now =
+            |(page, was): &(usize, NodeId)| (*page, self.pages.get(page).copied().unwrap_or(*was));
+        seen.map(now).collect()
+    }
 }
 
 /// Orders in force, by process.

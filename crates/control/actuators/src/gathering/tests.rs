@@ -170,6 +170,7 @@ fn region(blocks: Range<usize>, density: u64, from: &[u16]) -> Region {
             .iter()
             .map(|node| (NodeId(*node), bytes * density))
             .collect(),
+        is_fixed: false,
     }
 }
 
@@ -413,9 +414,27 @@ fn a_mapping_of_terabytes_is_looked_through_in_many_windows() {
 }
 
 #[test]
+fn a_slow_search_that_finds_pages_is_not_cut_short() {
+    let mut made = Made::default().with(0, &[0; 40], None);
+    made.finding = MAX_SEARCH / 2;
+    let mut gathering = Gathering::new(KEY, &copies(&[(0, 1, 40)]));
+    run(&mut gathering, &made, &[], 1, 99);
+    assert_eq!((gathering.left_bytes(), made.node(39)), (0, 1));
+}
+
+#[test]
+fn pages_that_went_are_looked_for_once() {
+    let made = Made::default().with(0, &[0; 40], None);
+    let mut gathering = Gathering::new(KEY, &copies(&[(0, 1, 40)]));
+    run(&mut gathering, &made, &[], 1, 99);
+    let batches = 1 + (40 * BLOCK_PAGES - FIRST_PAGES).div_ceil(BATCH_PAGES);
+    assert_eq!(made.looks.get() as usize, batches);
+}
+
+#[test]
 fn a_process_that_ends_in_the_middle_is_an_error_of_its_own() {
     let mut made = Made::default().with(0, &[0; 40], None);
-    made.ends_after = Some(2);
+    made.ends_after = Some(1);
     let mut gathering = Gathering::new(KEY, &copies(&[(0, 1, 40)]));
     let ended = gathering.step(&made, &[], blocks(99)).unwrap_err();
     assert_eq!(ended.raw_os_error(), Some(libc::ESRCH));

@@ -34,6 +34,8 @@ pub enum Verdict {
     NotWorthIt,
     /// Threads of several nodes share its memory, and it lies on these in good proportion.
     Shared,
+    /// Its owner bound or interleaved the memory that it uses.
+    Fixed,
     /// Its memory and its files are where its threads run.
     Local,
     /// It uses memory and files too little for its place to matter.
@@ -102,7 +104,8 @@ impl Verdict {
             ProcessKept::Shared => Verdict::Shared,
             ProcessKept::Bound => Verdict::Bound,
             ProcessKept::NoRoom { .. } => Verdict::NoRoom,
-            ProcessKept::AccessorsUnknown => Verdict::AccessorsUnknown,
+            ProcessKept::AccessorsUnknown | ProcessKept::LeftToKernel => Verdict::AccessorsUnknown,
+            ProcessKept::Fixed => Verdict::Fixed,
             ProcessKept::CheaperToStay { .. }
             | ProcessKept::OnTrial
             | ProcessKept::OverBudget
@@ -140,6 +143,7 @@ impl fmt::Display for Verdict {
             }
             Verdict::NotWorthIt => "another place would be little better, or not repay the move",
             Verdict::Shared => "threads of several nodes share its memory, and it is spread over them",
+            Verdict::Fixed => "its owner bound or interleaved the memory that it uses",
             Verdict::Local => "its memory and its files are where its threads run",
             Verdict::Quiet => "it uses memory and files too little for its place to matter",
         })

@@ -46,7 +46,7 @@ pub(crate) use basis::Basis;
 use estimate::Estimate;
 use memory::{SMALL_BYTES, bytes_of, gather};
 pub(crate) use orders::Orders;
-use scene::{Program, Scene};
+use scene::{Part, Program, Scene, Stays};
 use search::Found;
 pub(crate) use search::LOCAL;
 use state::State;
@@ -86,6 +86,7 @@ impl Orders {
                     || self.is_placed(process)
                     || self.tiers.holds(process)
                     || (basis.is_over_budget)(process)
+                    || is_left_to_kernel(basis, program)
             })
             .collect();
         if scene.machine.nodes.len() < 2 || scene.programs.is_empty() {
@@ -258,6 +259,9 @@ impl Orders {
         if (basis.is_over_budget)(process) {
             return ProcessKept::OverBudget;
         }
+        if is_left_to_kernel(basis, own) {
+            return ProcessKept::LeftToKernel;
+        }
         if self.trial.is_some() {
             return ProcessKept::OnTrial;
         }
@@ -283,6 +287,12 @@ impl Orders {
             let may_run = &scene.groups[*group].may_run;
             may_run.iter().filter(|may| **may).count() < 2
         });
+        let rate = |part: &&Part| part.uses.iter().map(|(_, rate)| rate).sum::<f64>();
+        let parts = own.parts.iter().map(|part| &scene.parts[*part]);
+        let fixed = parts.filter(|part| part.stays == Some(Stays::Fixed));
+        if gain <= 0.0 && fixed.map(|part| rate(&part)).sum::<f64>() > own.accesses_s / 2.0 {
+            return ProcessKept::Fixed;
+        }
         if gain <= 0.0 && is_shared {
             return ProcessKept::Shared;
         }
@@ -292,6 +302,11 @@ impl Orders {
         let cost_ns = basis.cost.ns(bytes as u64);
         ProcessKept::CheaperToStay { gain, cost_ns }
     }
+}
+
+/// Whether the kernel's NUMA balancing places a process better: it sees which threads use which memory.
+fn is_left_to_kernel(basis: &Basis<'_>, program: &Program<'_>) -> bool {
+    basis.window.kernel_balances && !program.is_known
 }
 
 /// The window's scene. Threads of programs whose memories, links or CPUs are busy are looked at in pieces.

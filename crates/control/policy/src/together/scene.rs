@@ -45,8 +45,17 @@ pub(super) struct Part {
     pub(super) shares: Vec<f64>,
     /// Where it lies, bytes by node.
     pub(super) bytes: Vec<f64>,
-    /// Files that threads read and write with calls: threads may come to them, and the stage `relocation` moves them.
-    pub(super) is_file: bool,
+    /// Threads may come to it, but it does not go to them.
+    pub(super) stays: Option<Stays>,
+}
+
+/// What stays where it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Stays {
+    /// Files that threads read and write with calls, which the stage `relocation` moves.
+    File,
+    /// Memory that its owner bound or interleaved.
+    Fixed,
 }
 
 /// A process.
@@ -307,7 +316,7 @@ fn files(index: usize, group: &Group, threads: &[&ThreadFacts], duration_ns: u64
         uses: vec![(index, rate)],
         bytes: vec![0.0; lines.len()],
         shares: lines.iter().map(|lines| lines / sum).collect(),
-        is_file: true,
+        stays: Some(Stays::File),
     })
 }
 
@@ -362,27 +371,76 @@ fn parts(
                 uses: vec![(group, all)],
                 bytes: bytes.collect(),
                 shares: rates.iter().map(|rate| rate / all.max(1e-9)).collect(),
-                is_file: false,
+                stays: None,
             }
         };
         return groups.into_iter().map(of_one).collect();
     }
-    let all: f64 = by_memory.iter().sum();
-    vec![Part {
-        program: 0,
-        uses: groups
-            .iter()
-            .map(|(group, rates)| (*group, rates.iter().sum()))
-            .collect(),
-        shares: by_memory.iter().map(|rate| rate / all.max(1e-9)).collect(),
-        bytes: (0..nodes).map(resident).collect(),
-        is_file: false,
-    }]
+    let uses = |part: f64| {
+        let uses = groups.iter();
+        let uses = uses.map(|(group, rates)| (*group, rates.iter().sum::<f64>() * part));
+        uses.collect()
+    };
+    let shares = |rates: &[f64]| {
+        let all: f64 = rates.iter().sum();
+        rates.iter().map(|rate| rate / all.max(1e-9)).collect()
+    };
+    let fixed = Fixed::of(facts, nodes);
+    let fixed_part = fixed.accesses.iter().sum::<f64>() / by_memory.iter().sum::<f64>().max(1e-9);
+    let fixed_part = fixed_part.min(1.0);
+    let rest: Vec<f64> = (by_memory.iter().zip(&fixed.accesses))
+        .map(|(all, fixed)| (all - fixed).max(0.0))
+        .collect();
+    let rest_bytes = (0..nodes).map(|memory| (resident(memory) - fixed.bytes[memory]).max(0.0));
+    let parts = [
+        Part {
+            program: 0,
+            uses: uses(1.0 - fixed_part),
+            shares: shares(&rest),
+            bytes: rest_bytes.collect(),
+            stays: None,
+        },
+        Part {
+            program: 0,
+            uses: uses(fixed_part),
+            shares: shares(&fixed.accesses),
+            bytes: fixed.bytes,
+            stays: Some(Stays::Fixed),
+        },
+    ];
+    let is_used = |part: &Part| part.uses.iter().any(|(_, rate)| *rate > 0.0);
+    parts.into_iter().filter(is_used).collect()
+}
+
+/// Memory of a process that does not move, by node.
+struct Fixed {
+    /// Accesses to it, per second.
+    accesses: Vec<f64>,
+    bytes: Vec<f64>,
+}
+
+impl Fixed {
+    fn of(facts: &ProcessAccesses, nodes: usize) -> Fixed {
+        let mut fixed = Fixed {
+            accesses: vec![0.0; nodes],
+            bytes: vec![0.0; nodes],
+        };
+        for region in facts.regions.iter().filter(|region| region.is_fixed) {
+            let rate: f64 = region.accesses_s.iter().sum();
+            let bytes = region.resident_bytes.iter().map(|bytes| *bytes as f64);
+            let all_bytes = bytes.clone().sum::<f64>().max(1.0);
+            for (node, bytes) in bytes.enumerate().take(nodes) {
+                fixed.bytes[node] += bytes;
+                fixed.accesses[node] += rate * bytes / all_bytes;
+            }
+        }
+        fixed
+    }
 }
 
 /// Regions that one node uses, by node, and those that several share, by these nodes.
 fn of_regions(facts: &ProcessAccesses, of_node: &[Vec<usize>], nodes: usize) -> Vec<Part> {
-    let mut classes: BTreeMap<Vec<usize>, Part> = BTreeMap::new();
+    let mut classes: BTreeMap<(Vec<usize>, bool), Part> = BTreeMap::new();
     for region in &facts.regions {
         let rate = |node: usize| region.accesses_s.get(node).copied().unwrap_or(0.0);
         let all: f64 = (0..nodes).map(rate).sum();
@@ -401,12 +459,13 @@ fn of_regions(facts: &ProcessAccesses, of_node: &[Vec<usize>], nodes: usize) -> 
             Some(node) => vec![node],
             None => (0..nodes).filter(|node| rate(*node) > 0.0).collect(),
         };
-        let part = classes.entry(users).or_insert_with(|| Part {
+        let class = (users, region.is_fixed);
+        let part = classes.entry(class).or_insert_with(|| Part {
             program: 0,
             uses: Vec::new(),
             shares: vec![0.0; nodes],
             bytes: vec![0.0; nodes],
-            is_file: false,
+            stays: region.is_fixed.then_some(Stays::Fixed),
         });
         for (node, groups) in of_node.iter().enumerate() {
             part.bytes[node] += bytes(node);

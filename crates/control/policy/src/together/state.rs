@@ -1,6 +1,6 @@
 //! Where groups and memory would be.
 
-use super::scene::{Part, Scene};
+use super::scene::{Part, Scene, Stays};
 
 /// A placement of all groups and parts.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,10 +19,10 @@ impl State {
         }
     }
 
-    /// All memory of a process on one node; its files stay.
+    /// All memory of a process on one node, but for what stays.
     pub(super) fn gather(&mut self, scene: &Scene<'_>, program: usize, node: usize) {
         let parts = scene.programs[program].parts.iter();
-        for part in parts.filter(|part| !scene.parts[**part].is_file) {
+        for part in parts.filter(|part| scene.parts[**part].stays.is_none()) {
             let mut shares = vec![0.0; scene.machine.nodes.len()];
             shares[node] = 1.0;
             self.parts[*part] = Some(shares);
@@ -43,7 +43,7 @@ impl State {
 
     /// The same, of accesses to its memory alone.
     pub(super) fn remote_memory_share(&self, scene: &Scene<'_>, program: usize) -> f64 {
-        self.remote_share_of(scene, program, |part| !part.is_file)
+        self.remote_share_of(scene, program, |part| part.stays != Some(Stays::File))
     }
 
     fn remote_share_of(

@@ -119,7 +119,7 @@ impl Steps<'_> {
     pub(super) fn wanted(&self, state: &State, part: usize, wanted: Wanted) -> Option<Vec<f64>> {
         let nodes = self.scene.machine.nodes.len();
         let own = &self.scene.parts[part];
-        if own.is_file {
+        if own.stays.is_some() {
             return None;
         }
         let mut uses = vec![0.0; nodes];

@@ -66,6 +66,7 @@ fn accesses(nodes: usize) -> impl Strategy<Value = AccessWindow> {
     let processes = (1..=4).map(move |number| process(nodes, number).boxed());
     let chosen = prop::collection::vec(any::<bool>(), 4);
     (processes.collect::<Vec<_>>(), chosen).prop_map(|(processes, chosen)| AccessWindow {
+        kernel_balances: false,
         number: 0,
         end_ns: GB,
         processes: (processes.into_iter().zip(chosen))

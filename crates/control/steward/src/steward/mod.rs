@@ -309,6 +309,7 @@ impl Work {
             Err(never) => match never {},
         };
         self.looked = pace::cpu_time().saturating_sub(before);
+        tracing::debug!(looked_ns = self.looked.as_nanos() as u64, "looked");
         facts
     }
 

@@ -111,6 +111,12 @@ pub fn judge(rows: &[Row]) -> Vec<Judged> {
             controls(),
             moved_in_control,
         ),
+        all(
+            "cases in which both leave a share of at least the kernel's balancing alone, but for 3 points",
+            1.0,
+            cases.iter(),
+            both_behind_balancing,
+        ),
         how_many("faults, of those wanted", faults().count(), MIN_FAULTS),
         how_many(
             "controls, of those wanted",
@@ -179,6 +185,14 @@ fn worse_than_nothing(case: &Case<'_>) -> Option<Result<(), String>> {
     let nothing = case.of("nothing")?.local_share?;
     let why = || format!("{} %, nothing {} %", percent(own), percent(nothing));
     Some(met_or(own >= nothing - WORSE, why))
+}
+
+/// With the kernel's balancing on, as most machines have it, Egeria must not work against that.
+fn both_behind_balancing(case: &Case<'_>) -> Option<Result<(), String>> {
+    let both = case.of("both")?.local_share?;
+    let alone = case.of("balancing")?.local_share?;
+    let why = || format!("{} %, balancing alone {} %", percent(both), percent(alone));
+    Some(met_or(both >= alone - NEAR, why))
 }
 
 fn restless(case: &Case<'_>) -> Option<Result<(), String>> {

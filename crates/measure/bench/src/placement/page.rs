@@ -11,13 +11,20 @@ use super::gain::profiles;
 use super::row::Row;
 
 /// In the order of their colours.
-pub(super) const SYSTEMS: [&str; 5] = ["nothing", "balancing", "numad", "interleave", "egeria"];
+pub(super) const SYSTEMS: [&str; 6] = [
+    "nothing",
+    "balancing",
+    "numad",
+    "interleave",
+    "egeria",
+    "both",
+];
 
 /// The page of a report.
 pub fn page(report: &PlacementReport) -> String {
     let cases = cases(&report.rows);
     let body = html! {
-        h1 { "Placement of programs, by five systems" }
+        h1 { "Placement of programs, by six systems" }
         p { "Programs in a guest whose threads and data are on different nodes (faults), or as they should be (controls). "
             "Shown is the share of accesses to the node of the thread. The guest's CPUs are emulated: this says where pages and "
             "threads end, and how soon by the guest's clock, which counts instructions. It says nothing of speed." }

@@ -82,6 +82,7 @@ mod tests {
             resident,
             accessed_bytes,
             from: Vec::new(),
+            is_fixed: false,
         }
     }
 

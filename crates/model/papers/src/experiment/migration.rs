@@ -114,6 +114,7 @@ pub(super) fn search(_stage: &Stage, results: &mut Results) -> Result<()> {
         processes: (0..4).map(cluster).collect(),
         migration_cost: None,
         free_bytes: Vec::new(),
+        kernel_balances: false,
     };
     let plan = plan(&machine, &window, &Settings::default());
     let evaluated = plan.search.evaluated as f64;

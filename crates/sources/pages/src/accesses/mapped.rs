@@ -117,5 +117,6 @@ pub(super) fn region(part: &Part) -> Region {
         accessed_bytes: part.accessed_bytes.min(resident.total()),
         resident,
         from: Vec::new(),
+        is_fixed: part.area.is_fixed(),
     }
 }

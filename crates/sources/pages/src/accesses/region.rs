@@ -20,6 +20,8 @@ pub struct Region {
     pub accessed_bytes: u64,
     /// What threads on each node accessed; empty where that is not known.
     pub from: Vec<(NodeId, u64)>,
+    /// Whether its owner bound it to one node or interleaved it.
+    pub is_fixed: bool,
 }
 
 impl Region {
@@ -41,7 +43,7 @@ impl Region {
     fn continues_in(&self, next: &Region) -> bool {
         let (own, other) = (self.accessor(), next.accessor());
         let is_alike = own == other && (own.is_some() || self.from.len() == next.from.len());
-        self.range.end == next.range.start && is_alike
+        self.range.end == next.range.start && self.is_fixed == next.is_fixed && is_alike
     }
 
     fn append(&mut self, next: Region) {
@@ -87,6 +89,7 @@ mod tests {
                 .iter()
                 .map(|(node, bytes)| (NodeId(*node), *bytes))
                 .collect(),
+            is_fixed: false,
         }
     }
 
@@ -108,6 +111,16 @@ mod tests {
             region(2, both),
             region(5, other),
         ];
+        let fixed = Region {
+            is_fixed: true,
+            ..region(4, other)
+        };
+        let parts = [regions[0].clone(), fixed];
+        assert_eq!(
+            merged(parts.to_vec(), 10).len(),
+            2,
+            "one of them does not move"
+        );
         let found = merged(regions.to_vec(), 10);
         let ranges: Vec<_> = found
             .iter()

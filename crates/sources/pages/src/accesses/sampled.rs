@@ -281,6 +281,8 @@ fn parts(pages: &HashMap<usize, HotPage>) -> Vec<Region> {
         resident: sampled.scaled_to(REGION_BYTES as u64),
         accessed_bytes: weight(&from),
         from,
+        // Samples say nothing of policies.
+        is_fixed: false,
     };
     region::merged(parts.into_iter().map(region).collect(), MAX_REGIONS)
 }

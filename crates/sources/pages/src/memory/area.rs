@@ -37,6 +37,12 @@ impl Area {
         let bound = self.bound_to.as_ref();
         bound.is_none_or(|nodes| nodes.contains(&node))
     }
+
+    /// Whether its owner wants its pages where they are: on one node, or spread.
+    pub fn is_fixed(&self) -> bool {
+        let bound = self.bound_to.as_ref();
+        self.is_interleaved || bound.is_some_and(|nodes| nodes.len() < 2)
+    }
 }
 
 /// `START-END …` of a line of `maps`.

@@ -47,6 +47,8 @@ pub struct Order {
     pub start_ticks: u64,
     /// The nodes that get the memory.
     pub target: Target,
+    /// The node where all pages of the target were a moment ago; `None`: it is asked.
+    pub from: Option<NodeId>,
     /// Move pages that other processes have mapped, too.
     pub also_shared: bool,
     /// The same for the mappings that begin at these addresses only.
@@ -68,6 +70,7 @@ impl Order {
             process_id,
             start_ticks,
             target,
+            from: None,
             also_shared: false,
             also_shared_in: Vec::new(),
             max_bytes: u64::MAX,
@@ -321,10 +324,15 @@ impl Queue<'_> {
 
     fn bring(&self, part: &Part<'_>) -> io::Result<Outcome> {
         let end = part.start + part.pages * part.area.page_bytes;
-        let mut pages = present::pages(self.pagemap, part.start..end, part.area.page_bytes)?;
-        if let Target::Pages(wanted) = &self.order.target {
-            pages.retain(|page| wanted.contains_key(page));
-        }
+        let range = part.start..end;
+        let pages: Vec<usize> = match &self.order.target {
+            Target::Pages(wanted) => {
+                let begins = |page: &usize| page.is_multiple_of(part.area.page_bytes);
+                let pages = wanted.range(range).map(|(page, _)| *page);
+                pages.filter(begins).collect()
+            }
+            _ => present::pages(self.pagemap, range, part.area.page_bytes)?,
+        };
         if pages.is_empty() {
             return Ok(Outcome::default());
         }
@@ -333,6 +341,7 @@ impl Queue<'_> {
             area: part.area,
             pages: &pages,
             target: &self.order.target,
+            from: self.order.from,
             also_shared: self.order.moves_shared(part.area),
             purse: &self.purse,
         };

@@ -205,7 +205,7 @@ pub fn packed(contents: &[Vec<u8>]) -> Vec<u8> {
 /// A trace of these payloads, with right checksums whatever they hold.
 pub fn sealed(payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = b"\x89EGERIA\n".to_vec();
-    bytes.extend([6, 0, 0, 0]);
+    bytes.extend([7, 0, 0, 0]);
     for (number, payload) in payloads.iter().enumerate() {
         let (length, sum) = (payload.len() as u32, checksum(number, payload));
         let mut head = [length.to_le_bytes(), sum.to_le_bytes()].concat();

@@ -147,6 +147,7 @@ fn whole(machine: &Machine, window: Window, number: u64) -> Facts {
             start: 0x7000_0000,
             resident_bytes: vec![1 << 20; nodes],
             accesses_s: vec![1e6; nodes],
+            is_fixed: true,
         }],
     }];
     facts.accesses.free_bytes = vec![1 << 30; nodes];

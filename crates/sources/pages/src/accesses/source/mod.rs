@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use egeria_proc::{LiveSource, Membership, task};
 use super::region::Region;
 use super::rest;
 use super::sampler::{Sample, Sampler};
-use crate::{cpu_time, room};
+use crate::{balancing, cpu_time, room};
 
 /// Processes sampled in one window: those that ran longest.
 const MAX_PROCESSES: usize = 64;
@@ -128,7 +129,15 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         }
         let spent = self.sampler.take_spent();
         let looked = cpu_time::of_thread().saturating_sub(before) + spent.own + spent.kernel;
-        self.rest_until = self.rest_until.max(begin) + rest::after(looked, self.others);
+        let rest = rest::after(looked, self.others);
+        tracing::debug!(
+            processes = due.len(),
+            is_rested,
+            looked_ns = looked.as_nanos() as u64,
+            rest_ns = rest.as_nanos() as u64,
+            "memory was looked at"
+        );
+        self.rest_until = self.rest_until.max(begin) + rest;
     }
 
     /// Notes what looking at a window took without its memory.
@@ -194,6 +203,7 @@ fn accesses(
             start: region.range.start as u64,
             resident_bytes: ids().map(|node| region.resident.of(node)).collect(),
             accesses_s: ids().zip(&shares).map(rate).collect(),
+            is_fixed: region.is_fixed,
         }
     };
     let users = shares.iter().filter(|share| **share > 0.0).count();
@@ -261,7 +271,10 @@ impl<I: LiveSource, S: Sampler> FactSource for MemorySource<I, S> {
         self.others_took(took, facts.window.duration_ns);
         facts.accesses.processes = self.look(&facts.window);
         facts.accesses.migration_cost = self.times.cost();
-        facts.accesses.free_bytes = room::for_programs(self.inner.machine());
+        let machine = self.inner.machine();
+        facts.accesses.free_bytes = room::for_programs(machine);
+        facts.accesses.kernel_balances =
+            !machine.is_emulated() && balancing::is_on(Path::new("/proc"));
         Ok(Some(facts))
     }
 }

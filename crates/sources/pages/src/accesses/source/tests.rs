@@ -159,6 +159,7 @@ fn regions_are_accessed_as_known_or_as_threads_ran() {
                 .iter()
                 .map(|(node, bytes)| (NodeId(*node), *bytes))
                 .collect(),
+            is_fixed: false,
         }
     };
     let sample = Sample {

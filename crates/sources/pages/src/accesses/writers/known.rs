@@ -80,6 +80,7 @@ fn cut(region: &Region, start: usize, end: usize) -> Option<Region> {
         resident: region.resident.scaled_to(part(region.resident.total())),
         accessed_bytes: part(region.accessed_bytes),
         from: Vec::new(),
+        is_fixed: region.is_fixed,
     })
 }
 

@@ -45,6 +45,7 @@ fn sample() -> Sample {
             resident,
             accessed_bytes: accessed.total(),
             from: Vec::new(),
+            is_fixed: false,
         }],
         took: Duration::from_millis(50),
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const START: usize = 64 << 20;
@@ -22,6 +24,8 @@ struct Fake {
     /// Bytes that each node has left; nodes that are not here have enough.
     room: Mutex<BTreeMap<NodeId, usize>>,
     moves: Mutex<Vec<Vec<usize>>>,
+    /// Pages whose node was asked for.
+    asked: Mutex<usize>,
     is_gone: bool,
 }
 
@@ -60,7 +64,17 @@ impl Fake {
         purse: &Purse,
         bound_to: Option<Vec<NodeId>>,
     ) -> io::Result<Outcome> {
-        let pages = self.addresses();
+        self.run_from(&self.addresses(), None, target, purse, bound_to)
+    }
+
+    fn run_from(
+        &self,
+        pages: &[usize],
+        from: Option<NodeId>,
+        target: Target,
+        purse: &Purse,
+        bound_to: Option<Vec<NodeId>>,
+    ) -> io::Result<Outcome> {
         let area = Area {
             range: pages[0]..pages[pages.len() - 1] + SMALL_PAGE,
             page_bytes: SMALL_PAGE,
@@ -73,8 +87,9 @@ impl Fake {
         let piece = Piece {
             kernel: self,
             area: &area,
-            pages: &pages,
+            pages,
             target: &target,
+            from,
             also_shared: false,
             purse,
         };
@@ -96,6 +111,7 @@ impl Kernel for Fake {
         if self.is_gone {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
+        *self.asked.lock().unwrap() += addresses.len();
         let pages = self.pages.lock().unwrap();
         let node = |address| pages.get(address).map(|(node, _)| i32::from(node.0));
         let status = addresses
@@ -294,4 +310,66 @@ fn a_process_that_is_gone_is_an_error() {
     };
     let error = gone.run(to(1), u64::MAX).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+}
+
+#[test]
+fn pages_that_moved_are_not_asked_about_again() {
+    let small = Fake::default().with(5000, 0, |_| Kind::Small);
+    small.run(to(1), u64::MAX).unwrap();
+    let blocks = 5000 / 512;
+    assert!(*small.asked.lock().unwrap() <= 5000 + 2 * blocks);
+    let known = Fake::default().with(500, 0, |_| Kind::Small);
+    let (pages, purse) = (known.addresses(), Purse::of(u64::MAX));
+    let outcome = known.run_from(&pages, Some(NodeId(0)), to(1), &purse, None);
+    assert_eq!(outcome.unwrap().moved, bytes(500));
+    assert_eq!(*known.asked.lock().unwrap(), 0);
+}
+
+proptest! {
+    #[test]
+    fn what_is_known_before_makes_no_difference(
+        parts in prop::collection::vec((0_u8..5, 1_usize..1500), 1..6),
+        room in prop::option::of(0_usize..3000),
+        budget in prop::option::of(0_usize..3000),
+    ) {
+        let made = || {
+            let mut fake = Fake::default();
+            for (kind, count) in &parts {
+                fake = match kind {
+                    0 => fake.with(*count, 0, |_| Kind::Small),
+                    1 => fake.with(*count, 0, |_| Kind::Shared),
+                    2 => fake.with(count % 9, 0, |_| Kind::Pinned),
+                    // From the next huge page on, as the kernel makes them.
+                    3 => {
+                        let there = fake.addresses().len() % 512;
+                        fake.with((512 - there) % 512, 0, |_| Kind::Small)
+                            .with(count / 512 * 512, 0, huge)
+                    }
+                    _ => fake.with(*count, 0, |address| match address / SMALL_PAGE % 7 {
+                        0 => Kind::Pinned,
+                        1 => Kind::Shared,
+                        _ => Kind::Small,
+                    }),
+                };
+            }
+            if let Some(pages) = room {
+                fake.room.lock().unwrap().insert(NodeId(1), pages * SMALL_PAGE);
+            }
+            fake
+        };
+        let run = |from: Option<NodeId>| {
+            let fake = made();
+            let mut pages = fake.addresses();
+            // A page that has vanished since it was seen.
+            pages.push(pages.last().copied().unwrap_or(START) + 9 * HUGE_BYTES);
+            let purse = Purse::of(budget.map_or(u64::MAX, bytes));
+            let outcome = fake.run_from(&pages, from, to(1), &purse, None).unwrap();
+            (outcome, fake.on(1), purse.take(usize::MAX, SMALL_PAGE))
+        };
+        let (asked, known) = (run(None), run(Some(NodeId(0))));
+        prop_assert_eq!(&asked.0.moved, &known.0.moved);
+        prop_assert_eq!(asked.0.moved, bytes(asked.1));
+        prop_assert_eq!(asked.0.by_node, known.0.by_node);
+        prop_assert_eq!(asked.1, known.1);
+    }
 }

@@ -1,9 +1,10 @@
 //! The lines that repair what is wrong.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use egeria_facts::FileKey;
 use egeria_machine::{Machine, NodeId};
+use egeria_pages::balancing;
 use egeria_policy::asymsched::MemoryAction;
 use egeria_policy::diagnosis::{Finding, Verdict};
 use egeria_policy::planner::Relocate;
@@ -75,9 +76,14 @@ impl Repairs<'_> {
                 };
                 vec![now, self.over_all_nodes()]
             }
+            // The kernel sees which threads use which memory.
+            Verdict::AccessorsUnknown if balancing::mode(Path::new("/proc")) == Some(0) => {
+                vec![self.now("sysctl -w kernel.numa_balancing=1")]
+            }
             Verdict::AccessorsUnknown
             | Verdict::NotWorthIt
             | Verdict::Shared
+            | Verdict::Fixed
             | Verdict::Local
             | Verdict::Quiet => Vec::new(),
         }

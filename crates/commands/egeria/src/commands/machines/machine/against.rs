@@ -172,6 +172,7 @@ fn window(machine: &Machine, number: u64) -> AccessWindow {
         processes: (1..=1 + (number % 4) as u32).map(&mut program).collect(),
         migration_cost: None,
         free_bytes: Vec::new(),
+        kernel_balances: false,
     }
 }
 
