@@ -20,6 +20,27 @@ impl Actuator for Idle {
     }
 }
 
+/// The same, and is at it for as many windows.
+struct Slow(u32);
+
+impl Actuator for Slow {
+    fn kinds(&self) -> &[ActionKind] {
+        &ActionKind::ALL
+    }
+
+    fn apply(&mut self, _: &Action, _: &Facts) -> ActionOutcome {
+        ActionOutcome::Done
+    }
+
+    fn end_window(&mut self, _: &Facts) {
+        self.0 = self.0.saturating_sub(1);
+    }
+
+    fn is_under_way(&self, _: &Action) -> bool {
+        self.0 > 0
+    }
+}
+
 fn machine() -> Machine {
     Machine::profile("optane-2s").expect("a profile")
 }
@@ -58,6 +79,24 @@ fn settings() -> Settings {
 
 fn turn(control: &mut ControlLoop, facts: &Facts) -> Turn {
     control.turn(facts, &mut [&mut Idle])
+}
+
+#[test]
+fn what_takes_further_windows_is_judged_after_them() {
+    let machine = machine();
+    let mut control = ControlLoop::new(&machine, System::All.make(), settings(), &ActionKind::ALL);
+    let mut slow = Slow(4);
+    let judged = (0..8).map(|number| {
+        let facts = crowd(&machine, number, 24, 1e9);
+        let turn = control.turn(&facts, &mut [&mut slow]);
+        turn.results
+            .iter()
+            .filter(|result| result.measured.is_some())
+            .count()
+    });
+    let judged: Vec<usize> = judged.collect();
+    // It ended in window 3, so window 4 is the first that shows nothing of it, and is the one that is looked at.
+    assert_eq!(judged[..5], [0, 0, 0, 0, 1], "{judged:?}");
 }
 
 #[test]

@@ -343,6 +343,11 @@ impl Gathering {
         self.state == State::Over
     }
 
+    /// Whether more will go, without a rest.
+    pub(crate) fn is_going(&self) -> bool {
+        self.state == State::Going
+    }
+
     pub(crate) fn left_bytes(&self) -> u64 {
         let left = self.left.values();
         left.fold(0, |sum, left| sum.saturating_add(*left))

@@ -453,6 +453,14 @@ impl Actuator for MemoryMigration {
         }
     }
 
+    fn is_under_way(&self, action: &Action) -> bool {
+        let Action::MigrateMemory(step) = action else {
+            return false;
+        };
+        let gathering = self.gatherings.get(&step.process);
+        gathering.is_some_and(Gathering::is_going)
+    }
+
     /// Moves a window's share of memory that is on its way.
     fn end_window(&mut self, facts: &Facts) {
         let following = std::mem::take(&mut self.following);

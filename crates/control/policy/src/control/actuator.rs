@@ -17,6 +17,11 @@ pub trait Actuator {
     /// The actions of a window have been applied: go on with what takes several windows. Called once in each window.
     fn end_window(&mut self, _facts: &Facts) {}
 
+    /// Whether an action that was applied takes further windows, so that it cannot be judged yet.
+    fn is_under_way(&self, _action: &Action) -> bool {
+        false
+    }
+
     /// Undoes the actions that can be undone. Returns for how many threads, processes or nodes.
     fn undo(&mut self) -> usize {
         0

@@ -122,10 +122,11 @@ impl ControlLoop {
             }
         });
         let records: Vec<ActionRecord> = records.collect();
-        for actuator in actuators {
+        for actuator in actuators.iter_mut() {
             actuator.end_window(facts);
         }
         results.extend(self.expect(&records));
+        self.wait_for(actuators);
         self.decision.clone_from(&decision);
         Turn {
             results,
@@ -152,6 +153,17 @@ impl ControlLoop {
             }
         };
         due.iter().map(result).collect()
+    }
+
+    /// What takes further windows is judged one window after it has ended.
+    fn wait_for(&mut self, actuators: &[&mut dyn Actuator]) {
+        const WINDOWS: u32 = 2;
+        for pending in &mut self.pending {
+            let action = &pending.record.action;
+            if actuators.iter().any(|each| each.is_under_way(action)) {
+                pending.windows_left = pending.windows_left.max(WINDOWS);
+            }
+        }
     }
 
     /// Schedules the judgement of actions that were done. If an action replaces one that is not judged yet, the old
