@@ -29,13 +29,18 @@ impl Pace {
         }
     }
 
-    /// A look has ended, which took this much CPU time.
-    pub(crate) fn looked(&mut self, now: Instant, looked: Duration) {
+    /// A turn has ended; its look ended then and took this much CPU time. What was done since then is a rest from looking.
+    pub(crate) fn looked(&mut self, now: Instant, (end, looked): (Instant, Duration)) {
         self.looks += 1;
         // The first looks find everything new and take longest; no rest is needed after these.
         let is_first = self.looks < FIRST.len();
         let looked = if is_first { Duration::ZERO } else { looked };
-        self.next = next_look(self.next, length(self.window, self.looks), now, looked);
+        self.next = next_look(
+            self.next,
+            length(self.window, self.looks),
+            now,
+            (end, looked),
+        );
     }
 }
 
@@ -51,16 +56,21 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// When to look again after a look that was due then and took so much CPU time. A window that came late shifts the
+/// When to look again after a look that was due then, ended then and took so much CPU time. A window that came late shifts the
 /// others: none is ever cut short. And where looking takes long, as with a hundred thousand threads, windows are as
 /// long as that needs.
-fn next_look(due: Instant, window: Duration, now: Instant, looked: Duration) -> Instant {
+fn next_look(
+    due: Instant,
+    window: Duration,
+    now: Instant,
+    (end, looked): (Instant, Duration),
+) -> Instant {
     let rest = if looked > LONG {
         looked.saturating_mul(PARTS - 1)
     } else {
         Duration::ZERO
     };
-    (due + window).max(now + window / 2).max(now + rest)
+    (due + window).max(now + window / 2).max(end + rest)
 }
 
 #[cfg(test)]
@@ -71,7 +81,8 @@ mod tests {
     fn windows_are_as_long_as_asked_for_unless_looking_takes_long() {
         let (begin, ms) = (Instant::now(), Duration::from_millis);
         let next = |late: u64, looked: u64| {
-            let next = next_look(begin, ms(1000), begin + ms(late), ms(looked));
+            let end = begin + ms(late);
+            let next = next_look(begin, ms(1000), end, (end, ms(looked)));
             (next - begin).as_millis()
         };
         assert_eq!(next(5, 5), 1000);
@@ -81,8 +92,18 @@ mod tests {
         assert_eq!(next(3000, 5), 3500);
         // Windows that are short are not stretched by looks that are.
         assert_eq!(
-            next_look(begin, ms(20), begin + ms(8), ms(8)),
+            next_look(begin, ms(20), begin + ms(8), (begin + ms(8), ms(8))),
             begin + ms(20)
+        );
+        // Two seconds of moving memory after a look of half a second are most of its rest.
+        let (end, now) = (begin + ms(500), begin + ms(2500));
+        assert_eq!(
+            next_look(begin, ms(1000), now, (end, ms(500))),
+            begin + ms(3000)
+        );
+        assert_eq!(
+            next_look(begin, ms(1000), now, (end, ms(1000))),
+            begin + ms(3500)
         );
         // A hundred thousand threads: a quarter of a core, not all of it.
         assert_eq!(next(1500, 1500), 6000);
@@ -94,7 +115,7 @@ mod tests {
         let mut pace = Pace::begin(ms(1000), begin);
         let mut looks = [0; 5].map(|_: u64| {
             let due = pace.next;
-            pace.looked(due, ms(100));
+            pace.looked(due, (due, ms(100)));
             (due - begin).as_millis()
         });
         // A look that takes a tenth of a second is no reason to rest: not even later.
@@ -102,7 +123,7 @@ mod tests {
         let mut slow = Pace::begin(ms(1000), begin);
         looks = [0; 5].map(|_: u64| {
             let due = slow.next;
-            slow.looked(due, ms(1500));
+            slow.looked(due, (due, ms(1500)));
             (due - begin).as_millis()
         });
         assert_eq!(looks, [50, 300, 800, 5300, 9800]);

@@ -122,8 +122,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 struct Work {
     source: Box<dyn LiveSource>,
-    /// CPU time that the last look took.
-    looked: Duration,
+    /// When the last look ended, and the CPU time that it took.
+    looked: (Instant, Duration),
     affinity: ThreadAffinity,
     memory: Option<MemoryMigration>,
     /// Actuators of the volume, or of files.
@@ -263,7 +263,7 @@ impl Work {
             log,
             trace,
             source,
-            looked: Duration::ZERO,
+            looked: (Instant::now(), Duration::ZERO),
             options,
             before: None,
             moved: HashMap::new(),
@@ -308,8 +308,9 @@ impl Work {
             Ok(facts) => facts,
             Err(never) => match never {},
         };
-        self.looked = pace::cpu_time().saturating_sub(before);
-        tracing::debug!(looked_ns = self.looked.as_nanos() as u64, "looked");
+        let looked = pace::cpu_time().saturating_sub(before);
+        tracing::debug!(looked_ns = looked.as_nanos() as u64, "looked");
+        self.looked = (Instant::now(), looked);
         facts
     }
 
