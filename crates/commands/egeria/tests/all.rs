@@ -22,6 +22,7 @@ mod one_node;
 mod prometheus;
 mod recordings;
 mod replay;
+mod report;
 mod running;
 mod scrubbing;
 mod security;

@@ -10,8 +10,10 @@ use egeria_policy::ActionKind;
 use egeria_policy::diagnosis::{Finding, Look, diagnose};
 use egeria_policy::planner::System;
 use egeria_proc::{LiveSource, Scope};
+use egeria_trace::{StandIns, Writer};
 
 use crate::error::Result;
+use crate::files::begin_trace;
 use crate::memories;
 use crate::options::StewardOptions;
 use crate::target::Target;
@@ -85,6 +87,20 @@ impl Rehearsal {
             Ok(facts) => facts,
             Err(never) => match never {},
         }
+    }
+
+    /// Begins a recording for other people, as a steward makes one with the policy `off`. The machine has no names in it;
+    /// facts get theirs replaced by [`StandIns`] before they are appended.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn recorder(&self, path: &Path) -> Result<Writer> {
+        let options = StewardOptions {
+            policy: System::Off.to_string(),
+            machine: StandIns::machine(&self.options.machine),
+            ..self.options.clone()
+        };
+        begin_trace(path, None, &options)
     }
 
     /// What is wrong, as the planner of a steward that begins with this window has it.

@@ -5,6 +5,7 @@ pub mod diagnose;
 pub mod doctor;
 pub mod explain;
 mod programs;
+mod report;
 pub mod top;
 mod watched;
 pub mod web;

@@ -1,0 +1,112 @@
+//! Programs observed as a steward observes them, and recorded with stand-ins for their names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use egeria_facts::FileKey;
+use egeria_machine::Machine;
+use egeria_proc::task;
+use egeria_steward::{Rehearsal, Scope};
+use egeria_trace::{StandIns, Writer};
+
+use super::super::top::watch;
+use super::Arguments;
+use egeria_cli::failure::{Failure, Outcome};
+use egeria_cli::progress::Progress;
+use egeria_cli::signals::Signals;
+
+/// A steward's usual window.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// What was seen besides what the recording has.
+pub(super) struct Observed {
+    /// How facts were seen.
+    pub(super) sources: Vec<String>,
+    /// What could not be seen, and why.
+    pub(super) unseen: Vec<String>,
+    /// What the stand-ins are for, if that is asked for.
+    pub(super) names: Option<Names>,
+}
+
+/// What the stand-ins are for.
+pub(super) struct Names {
+    pub(super) stand_ins: StandIns,
+    /// Files outside of volumes by their stand-ins.
+    pub(super) files: BTreeMap<FileKey, PathBuf>,
+}
+
+impl Observed {
+    /// Observes, and writes the recording; without it where that fails or a signal asks to stop.
+    pub(super) fn take(
+        machine: &Machine,
+        trace: &Path,
+        arguments: &Arguments,
+        signals: &Signals,
+    ) -> Outcome<Observed> {
+        task::keep_many_open();
+        let window = WINDOW.min(arguments.observe);
+        let window_ns = window.as_nanos() as u64;
+        let failed = |error: egeria_steward::StewardError| Failure::new(error.to_string());
+        let rehearsal = Rehearsal::begin(
+            machine.clone(),
+            Scope::All,
+            window_ns,
+            arguments.memory_source,
+        );
+        let mut rehearsal = rehearsal.map_err(failed)?;
+        let recorder = rehearsal.recorder(trace).map_err(failed)?;
+        let windows = arguments.observe.as_nanos().div_ceil(window.as_nanos());
+        let lengths = (windows as u64, window_ns);
+        let names = record(&mut rehearsal, recorder, lengths, arguments.names, signals);
+        if names.is_err() {
+            let _ = fs::remove_file(trace);
+        }
+        let names = names?;
+        Ok(Observed {
+            sources: rehearsal.sources,
+            unseen: rehearsal.unseen,
+            names: arguments.names.then_some(names),
+        })
+    }
+}
+
+fn record(
+    rehearsal: &mut Rehearsal,
+    mut recorder: Writer,
+    (windows, window_ns): (u64, u64),
+    with_names: bool,
+    signals: &Signals,
+) -> Outcome<Names> {
+    let mut names = Names {
+        stand_ins: StandIns::default(),
+        files: BTreeMap::new(),
+    };
+    let progress = Progress::bar("observing programs");
+    for window in 0..windows {
+        progress.advance(window, windows);
+        watch::wait(window_ns as f64, signals)?;
+        let facts = rehearsal
+            .facts()
+            .ok_or_else(|| Failure::new("the kernel shows no processes any more; mount /proc"))?;
+        let recorded = recorder.append(&names.stand_ins.facts(&facts));
+        recorded.map_err(Failure::new)?;
+        if with_names {
+            names.find_files(rehearsal);
+        }
+    }
+    recorder.finish().map_err(Failure::new)?;
+    Ok(names)
+}
+
+impl Names {
+    /// Takes the paths of files that are new. The source remembers a file for some windows only.
+    fn find_files(&mut self, rehearsal: &Rehearsal) {
+        let all = self.stand_ins.files().into_iter();
+        let new = all.filter(|(_, stand_in)| !self.files.contains_key(stand_in));
+        let found = new.filter_map(|(file, stand_in)| Some((stand_in, rehearsal.path(file)?)));
+        let found: Vec<(FileKey, PathBuf)> = found.collect();
+        self.files.extend(found);
+    }
+}
