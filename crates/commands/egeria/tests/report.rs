@@ -3,6 +3,7 @@
 use crate::common;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,7 +32,6 @@ struct Named {
 
 impl Named {
     fn start(sandbox: &Sandbox) -> Named {
-        use std::os::unix::fs::PermissionsExt;
         let open = fs::Permissions::from_mode(0o755);
         fs::set_permissions(&sandbox.root, open.clone()).unwrap();
         let binary = sandbox.path("Geheimprogramm");
@@ -245,9 +245,8 @@ fn without_rights_it_says_what_is_missing() {
     let sandbox = Sandbox::new();
     let machine = sandbox.file("machine.toml", TWO_NODES);
     let place = sandbox.directory("place");
-    std::os::unix::fs::chown(&place, Some(65534), Some(65534)).unwrap();
-    let root = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
-    fs::set_permissions(&sandbox.root, root).unwrap();
+    chown(&place, Some(65534), Some(65534)).unwrap();
+    fs::set_permissions(&sandbox.root, fs::Permissions::from_mode(0o755)).unwrap();
     let file = place.join("report.txt");
     let [machine, path] = [&machine, &file].map(|path| path.to_str().unwrap());
     let with = [
@@ -266,8 +265,7 @@ fn without_rights_it_says_what_is_missing() {
     for words in ["run as root", "only processes of this user"] {
         assert!(missing.contains(words), "no {words}: {text}");
     }
-    let mode = fs::metadata(&file).unwrap();
-    assert_eq!(std::os::unix::fs::MetadataExt::mode(&mode) & 0o077, 0);
+    assert_eq!(fs::metadata(&file).unwrap().mode() & 0o077, 0);
 }
 
 #[test]

@@ -5,7 +5,6 @@ pub mod diagnose;
 pub mod doctor;
 pub mod explain;
 mod programs;
-mod report;
 pub mod top;
 mod watched;
 pub mod web;

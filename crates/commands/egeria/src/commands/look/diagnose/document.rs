@@ -1,7 +1,7 @@
 //! What is wrong with programs, as a document and as text.
 
 use egeria_cli::output::{self, printable};
-use egeria_machine::format_bytes;
+use egeria_machine::{Machine, format_bytes};
 use egeria_policy::diagnosis::Verdict;
 use egeria_steward::{ActionLine, KeptLine};
 use serde::Serialize;
@@ -72,6 +72,22 @@ pub(super) struct InWindows {
 }
 
 impl Document {
+    /// Of nothing seen yet.
+    pub(super) fn of(machine: &Machine) -> Document {
+        Document {
+            machine: machine.name.clone(),
+            nodes: machine.nodes.len(),
+            observed_ns: 0,
+            windows: None,
+            faults: 0,
+            programs: Vec::new(),
+            sources: Vec::new(),
+            unseen: Vec::new(),
+            nothing_because: None,
+        }
+    }
+
+    /// Text for people.
     pub(in super::super) fn human(&self) -> String {
         if let Some(because) = &self.nothing_because {
             return because.clone();

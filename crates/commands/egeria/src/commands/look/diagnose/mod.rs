@@ -1,6 +1,7 @@
 //! `egeria diagnose`: what is wrong with the placement of programs, what it costs, and the line that repairs it.
 
 mod document;
+mod program;
 pub(super) mod recorded;
 mod repair;
 pub(super) mod subject;
@@ -11,15 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use egeria_facts::{Facts, FileKey};
-use egeria_machine::{KernelWeights, Machine, printable};
+use egeria_facts::Facts;
+use egeria_machine::KernelWeights;
 use egeria_pages::accesses::Way;
-use egeria_policy::diagnosis::{Finding, Verdict};
-use egeria_policy::{Action, ActionRecord};
 use egeria_proc::task;
-use egeria_steward::{ActionLine, KeptLine, Rehearsal};
+use egeria_steward::Rehearsal;
 
-use super::programs::{Contents, MAX_PROGRAMS, ProgramRow, heaviest};
+use super::programs::{Contents, heaviest};
 use super::top::watch;
 use crate::commands::one_node;
 use crate::commands::scope::{ScopeArguments, process_id};
@@ -30,11 +29,9 @@ use document::Program;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
-use repair::Repairs;
+use program::{Surroundings, program, shown};
 use subject::Subject;
 
-/// Programs shown when none is named.
-const SHOWN: usize = 8;
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Arguments of `egeria diagnose`.
@@ -52,8 +49,8 @@ decides as its policy `all` would. It says of each program what is wrong, how
 much faster it would probably be without that, and the lines that repair it; or
 that nothing is wrong. Without an argument: the heaviest programs. As root it
 sees programs of all users, their files and what their threads access.
-With --trace it says so of a recording, which may come from another machine (see
-`egeria doctor --report`): each window by itself, and then what most windows say.
+With --trace it says so of a recording, perhaps of another machine (`egeria
+doctor --report`): of each window by itself, and then what most windows say.
 Exit status: 0 nothing is wrong, 1 a program is misplaced or it failed.
 The fields of --json: docs/reference/output.md.")]
 pub struct Arguments {
@@ -197,95 +194,5 @@ fn document(rehearsal: &Rehearsal, facts: &Facts, named: Option<u32>) -> Documen
         sources: rehearsal.sources.clone(),
         unseen: rehearsal.unseen.clone(),
         ..Document::of(machine)
-    }
-}
-
-/// The programs that are shown: the heaviest, and what is wrong, however little else it does.
-fn shown(order: &[u32], findings: &[Finding]) -> Vec<u32> {
-    let is_fault = |process_id: &u32| {
-        let mut findings = findings.iter();
-        findings.any(|found| found.process.process_id == *process_id && found.verdict.is_fault())
-    };
-    let mut shown: Vec<u32> = Vec::new();
-    for (index, process_id) in order.iter().enumerate() {
-        if index < SHOWN || (is_fault(process_id) && shown.len() < MAX_PROGRAMS) {
-            shown.push(*process_id);
-        }
-    }
-    shown
-}
-
-/// What a program is looked at with.
-struct Surroundings<'a> {
-    machine: &'a Machine,
-    facts: &'a Facts,
-    subject: Subject,
-    /// The path of a file.
-    path: &'a dyn Fn(FileKey) -> Option<PathBuf>,
-    /// The kernel has weights of nodes, and it is known what memories give.
-    has_weights: bool,
-    /// Root starts the lines that repair.
-    as_root: bool,
-}
-
-fn program(with: &Surroundings<'_>, row: ProgramRow, finding: &Finding) -> Program {
-    let repairs = Repairs {
-        machine: with.machine,
-        subject: &with.subject,
-        finding,
-        path: with.path,
-        has_weights: with.has_weights,
-        as_root: with.as_root,
-    };
-    let lines = |records: &[ActionRecord]| {
-        let lines = records.iter().map(|record| {
-            let name = name_of(&record.action, with.facts, with.path);
-            ActionLine::new(record.clone(), name)
-        });
-        lines.collect::<Vec<ActionLine>>()
-    };
-    let is_shown = !matches!(finding.verdict, Verdict::Local | Verdict::Quiet);
-    let kept = finding.kept.clone().filter(|_| is_shown);
-    Program {
-        repairs: repairs.lines(),
-        verdict: finding.verdict,
-        is_fault: finding.verdict.is_fault(),
-        sentence: finding.verdict.to_string(),
-        windows: None,
-        gain: finding.gain.filter(|gain| gain.is_finite()),
-        remote_share: finding.remote_share,
-        would_do: lines(&finding.would_do),
-        if_it_could: lines(&finding.if_it_could),
-        kept: kept.map(|kept| KeptLine::new(kept, row.name.clone())),
-        unit: with.subject.unit.clone(),
-        row,
-    }
-}
-
-/// The name of the thread or file that an action is about.
-fn name_of(action: &Action, facts: &Facts, path: &dyn Fn(FileKey) -> Option<PathBuf>) -> String {
-    if let Action::Relocate(step) = action {
-        let path = path(step.file);
-        return path.map_or(String::new(), |path| printable(&path.to_string_lossy()));
-    }
-    let step = action.as_thread_move();
-    let thread = step.and_then(|step| facts.window.thread(step.thread));
-    thread.map_or_else(String::new, |thread| thread.name.clone())
-}
-
-impl Document {
-    /// Of nothing seen yet.
-    fn of(machine: &Machine) -> Document {
-        Document {
-            machine: machine.name.clone(),
-            nodes: machine.nodes.len(),
-            observed_ns: 0,
-            windows: None,
-            faults: 0,
-            programs: Vec::new(),
-            sources: Vec::new(),
-            unseen: Vec::new(),
-            nothing_because: None,
-        }
     }
 }

@@ -14,8 +14,8 @@ use egeria_stats::statistics::median;
 
 use super::super::programs::{ProgramRow, heaviest};
 use super::document::{Document, InWindows, Program};
+use super::program::{Surroundings, program, shown};
 use super::subject::Subject;
-use super::{Surroundings, program, shown};
 use crate::commands::control::recording;
 use crate::commands::one_node;
 

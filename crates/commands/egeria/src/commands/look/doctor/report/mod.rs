@@ -18,17 +18,17 @@ use egeria_machine::Machine;
 use egeria_pages::accesses::Way;
 use egeria_trace::StandIns;
 
-use super::diagnose::recorded;
-use super::doctor;
+use super::works;
+use crate::commands::look::diagnose::recorded;
 use crate::commands::machines::machine::calibrate;
 use crate::commands::whole_file::WholeFile;
 use crate::machine_choice::MachineArguments;
-use document::{Document, Measurement};
+use document::{Document, Measurement, Parts};
 use egeria_cli::durations;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
 use egeria_cli::signals::Signals;
-use observe::Observed;
+use observe::{Observed, Wish};
 
 /// The file when none is named.
 const REPORT: &str = "egeria-report.txt";
@@ -98,27 +98,23 @@ fn make(trace: &Path, arguments: &Arguments, signals: &Signals) -> Outcome<Docum
         });
         measured.push(Measurement::of("egeria machine calibrate", text));
     }
-    let observed = Observed::take(&machine, trace, arguments, signals)?;
+    let wish = Wish {
+        length: arguments.observe,
+        names: arguments.names,
+        memory_source: arguments.memory_source,
+    };
+    let observed = Observed::take(&machine, trace, &wish, signals)?;
     // What it loads is not to be seen in the recording.
     if arguments.bench {
         measured.extend(benches(&machine, signals)?);
     }
     Ok(Document::new(Parts {
         machine: StandIns::machine(&machine),
-        doctor: doctor::Document::take(facts()?),
+        works: works::Document::take(facts()?),
         placement: recorded::document(trace, None)?,
         measured,
         observed,
     }))
-}
-
-/// What a report is made of.
-struct Parts {
-    machine: Machine,
-    doctor: doctor::Document,
-    placement: super::diagnose::Document,
-    measured: Vec<Measurement>,
-    observed: Observed,
 }
 
 /// What `doctor` goes by. An error in the machine file quotes it, and it may have names.

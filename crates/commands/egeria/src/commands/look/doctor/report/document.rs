@@ -8,12 +8,12 @@ use egeria_cli::output::printable;
 use egeria_machine::Machine;
 use serde::Serialize;
 
-use super::super::decision_log::unix_ns;
-use super::super::diagnose::Document as Placement;
-use super::super::doctor;
-use super::Parts;
+use super::super::works;
 use super::names::Names;
+use super::observe::Observed;
 use crate::commands::control::recording;
+use crate::commands::look::decision_log::unix_ns;
+use crate::commands::look::diagnose::Document as Placement;
 use crate::commands::machines::machine;
 use egeria_doctor::State;
 
@@ -33,11 +33,20 @@ pub(super) struct Document {
     /// What is missing, and why.
     missing: Vec<String>,
     /// What works on the machine, and with which rights.
-    doctor: doctor::Document,
+    doctor: works::Document,
     /// What was measured before.
     measured: Vec<Measurement>,
     /// What stand-ins are for, where that was asked for.
     names: Option<Names>,
+}
+
+/// What a report is made of.
+pub(super) struct Parts {
+    pub(super) machine: Machine,
+    pub(super) works: works::Document,
+    pub(super) placement: Placement,
+    pub(super) measured: Vec<Measurement>,
+    pub(super) observed: Observed,
 }
 
 /// Something that was measured, or why it was not.
@@ -74,7 +83,7 @@ fn words(failure: Failure) -> String {
 impl Document {
     pub(super) fn new(parts: Parts) -> Document {
         let Parts {
-            doctor,
+            works: doctor,
             placement,
             measured,
             observed,
@@ -129,7 +138,7 @@ impl Document {
             ("The machine", machine::text(&self.machine)),
             (
                 "What works, and with which rights",
-                doctor::human(&self.doctor),
+                works::human(&self.doctor),
             ),
         ];
         for measured in &self.measured {

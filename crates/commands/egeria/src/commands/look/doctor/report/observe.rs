@@ -7,18 +7,27 @@ use std::time::Duration;
 
 use egeria_facts::FileKey;
 use egeria_machine::Machine;
+use egeria_pages::accesses::Way;
 use egeria_proc::task;
 use egeria_steward::{Rehearsal, Scope};
 use egeria_trace::{StandIns, Writer};
 
-use super::super::top::watch;
-use super::Arguments;
+use crate::commands::look::top::watch;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 
 /// A steward's usual window.
 const WINDOW: Duration = Duration::from_secs(1);
+
+/// What is to be observed.
+pub(super) struct Wish {
+    pub(super) length: Duration,
+    /// Whether it is wanted what the stand-ins are for.
+    pub(super) names: bool,
+    /// How accesses to memory are seen; `None`: the first way that works.
+    pub(super) memory_source: Option<Way>,
+}
 
 /// What was seen besides what the recording has.
 pub(super) struct Observed {
@@ -42,24 +51,20 @@ impl Observed {
     pub(super) fn take(
         machine: &Machine,
         trace: &Path,
-        arguments: &Arguments,
+        wish: &Wish,
         signals: &Signals,
     ) -> Outcome<Observed> {
         task::keep_many_open();
-        let window = WINDOW.min(arguments.observe);
+        let window = WINDOW.min(wish.length);
         let window_ns = window.as_nanos() as u64;
         let failed = |error: egeria_steward::StewardError| Failure::new(error.to_string());
-        let rehearsal = Rehearsal::begin(
-            machine.clone(),
-            Scope::All,
-            window_ns,
-            arguments.memory_source,
-        );
+        let rehearsal =
+            Rehearsal::begin(machine.clone(), Scope::All, window_ns, wish.memory_source);
         let mut rehearsal = rehearsal.map_err(failed)?;
         let recorder = rehearsal.recorder(trace).map_err(failed)?;
-        let windows = arguments.observe.as_nanos().div_ceil(window.as_nanos());
+        let windows = wish.length.as_nanos().div_ceil(window.as_nanos());
         let lengths = (windows as u64, window_ns);
-        let names = record(&mut rehearsal, recorder, lengths, arguments.names, signals);
+        let names = record(&mut rehearsal, recorder, lengths, wish.names, signals);
         if names.is_err() {
             let _ = fs::remove_file(trace);
         }
@@ -67,7 +72,7 @@ impl Observed {
         Ok(Observed {
             sources: rehearsal.sources,
             unseen: rehearsal.unseen,
-            names: arguments.names.then_some(names),
+            names: wish.names.then_some(names),
         })
     }
 }

@@ -5,10 +5,10 @@ use egeria_machine::NamedPath;
 use egeria_proc::task;
 use serde::Serialize;
 
-use super::super::diagnose::Document as Placement;
-use super::super::diagnose::subject::Subject;
 use super::observe;
 use crate::account::Account;
+use crate::commands::look::diagnose::Document as Placement;
+use crate::commands::look::diagnose::subject::Subject;
 
 /// Rows shown to people of each table.
 const SHOWN: usize = 100;
