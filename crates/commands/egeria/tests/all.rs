@@ -32,6 +32,7 @@ mod stopped;
 mod top;
 mod trace;
 mod trial;
+mod trial_services;
 mod usage;
 mod users;
 mod warm;
