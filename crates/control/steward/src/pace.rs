@@ -55,12 +55,18 @@ pub(crate) fn cpu_time() -> Duration {
 /// others: none is ever cut short. And where looking takes long, as with a hundred thousand threads, windows are as
 /// long as that needs.
 fn next_look(due: Instant, window: Duration, now: Instant, looked: Duration) -> Instant {
-    let rest = if looked > LONG {
+    (due + window)
+        .max(now + window / 2)
+        .max(now + rest_after(looked))
+}
+
+/// How long no look follows one that took so much CPU time.
+pub(crate) fn rest_after(looked: Duration) -> Duration {
+    if looked > LONG {
         looked.saturating_mul(PARTS - 1)
     } else {
         Duration::ZERO
-    };
-    (due + window).max(now + window / 2).max(now + rest)
+    }
 }
 
 #[cfg(test)]

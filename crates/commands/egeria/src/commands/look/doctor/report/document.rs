@@ -30,6 +30,8 @@ pub(super) struct Document {
     placement: Placement,
     /// How that was seen.
     sources: Vec<String>,
+    /// What else moved threads and memory at that time.
+    others: Vec<String>,
     /// What is missing, and why.
     missing: Vec<String>,
     /// What works on the machine, and with which rights.
@@ -111,6 +113,7 @@ impl Document {
             names: names.map(|names| Names::of(names, &placement)),
             placement,
             sources: observed.sources,
+            others: observed.others,
             missing,
             doctor,
             measured,
@@ -134,6 +137,7 @@ impl Document {
         let mut parts = vec![
             ("Placement of programs", self.placement.human()),
             ("How programs were seen", list(&self.sources)),
+            ("What else moves threads and memory", list(&self.others)),
             ("What is missing", list(&self.missing)),
             ("The machine", machine::text(&self.machine)),
             (

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use egeria_facts::FileKey;
 use egeria_machine::Machine;
@@ -35,6 +35,8 @@ pub(super) struct Observed {
     pub(super) sources: Vec<String>,
     /// What could not be seen, and why.
     pub(super) unseen: Vec<String>,
+    /// What else moves threads and memory, as it did then.
+    pub(super) others: Vec<String>,
     /// What the stand-ins are for, if that is asked for.
     pub(super) names: Option<Names>,
 }
@@ -62,9 +64,7 @@ impl Observed {
             Rehearsal::begin(machine.clone(), Scope::All, window_ns, wish.memory_source);
         let mut rehearsal = rehearsal.map_err(failed)?;
         let recorder = rehearsal.recorder(trace).map_err(failed)?;
-        let windows = wish.length.as_nanos().div_ceil(window.as_nanos());
-        let lengths = (windows as u64, window_ns);
-        let names = record(&mut rehearsal, recorder, lengths, wish.names, signals);
+        let names = record(&mut rehearsal, recorder, wish, signals);
         if names.is_err() {
             let _ = fs::remove_file(trace);
         }
@@ -72,6 +72,7 @@ impl Observed {
         Ok(Observed {
             sources: rehearsal.sources,
             unseen: rehearsal.unseen,
+            others: Rehearsal::others(),
             names: wish.names.then_some(names),
         })
     }
@@ -80,8 +81,7 @@ impl Observed {
 fn record(
     rehearsal: &mut Rehearsal,
     mut recorder: Writer,
-    (windows, window_ns): (u64, u64),
-    with_names: bool,
+    wish: &Wish,
     signals: &Signals,
 ) -> Outcome<Names> {
     let mut names = Names {
@@ -89,15 +89,23 @@ fn record(
         files: BTreeMap::new(),
     };
     let progress = Progress::bar("observing programs");
-    for window in 0..windows {
-        progress.advance(window, windows);
-        watch::wait(window_ns as f64, signals)?;
+    let begin = Instant::now();
+    loop {
+        let window = rehearsal.window();
+        let left = wish.length.saturating_sub(begin.elapsed());
+        // What is left may be no whole window.
+        if recorder.windows() > 0 && left < window / 2 {
+            break;
+        }
+        let [done, all] = [begin.elapsed(), wish.length].map(|time| time.as_millis() as u64);
+        progress.advance(done, all);
+        watch::wait(window.as_nanos() as f64, signals)?;
         let facts = rehearsal
             .facts()
             .ok_or_else(|| Failure::new("the kernel shows no processes any more; mount /proc"))?;
         let recorded = recorder.append(&names.stand_ins.facts(&facts));
         recorded.map_err(Failure::new)?;
-        if with_names {
+        if wish.names {
             names.find_files(rehearsal);
         }
     }
