@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use common::{
     Background, Sandbox, as_nobody, egeria, eventually, finish, is_root, kill, run, wait,
 };
+use egeria_facts::Facts;
 use egeria_harness::testing::{has_numa_maps, has_two_cpus, skip};
 use egeria_trace::Reader;
 use rustix::process::Signal;
@@ -227,6 +228,55 @@ fn replay_and_the_model_take_the_recording() {
     let simulated = run(["sim", "--machine", "optane-2s", "--trace", trace, "--json"]);
     let simulated = simulated.ok().json();
     assert!(simulated["runs"][0]["operations_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_steward_without_a_policy_records_as_much() {
+    if !can_look() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let named = Named::start(&sandbox);
+    let (trace, machine) = (
+        sandbox.path("trace"),
+        sandbox.file("machine.toml", TWO_NODES),
+    );
+    let process = named.program.id();
+    let mut steward = egeria(["steward", "--policy", "off", "--window", "500"]);
+    steward
+        .args(["--pid", &process.to_string()])
+        .arg("--machine")
+        .arg(&machine)
+        .arg("--record")
+        .arg(&trace)
+        .env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));
+    let mut steward = Background::start(&mut steward);
+    let counts_files = egeria_bpf::check().is_ok();
+    let sees = |what: fn(&Facts) -> bool| {
+        let of_windows = Reader::open(&trace).ok().into_iter().flatten();
+        let mut facts = of_windows.map_while(Result::ok);
+        facts.any(|facts| what(&facts))
+    };
+    let accesses = |facts: &Facts| {
+        let nodes = facts.accesses.processes.iter();
+        let mut nodes = nodes.flat_map(|process| &process.nodes);
+        nodes.any(|node| node.rate_to(0) > 0.0)
+    };
+    eventually("accesses to memory", || sees(accesses));
+    eventually("reads of files", || {
+        !counts_files || sees(|facts| facts.window.read_total() > 0)
+    });
+    kill(steward.id(), Signal::INT);
+    assert_eq!(wait(&mut steward.0), 0);
+    let found = found(&trace, process);
+    assert!(found["remote_share"].as_f64().unwrap() > 0.9, "{found}");
+    assert!(
+        found["name"].as_str().unwrap().starts_with(SECRET),
+        "{found}"
+    );
+    if counts_files {
+        assert!(found["read_bytes_s"].as_f64().unwrap() > 0.0, "{found}");
+    }
 }
 
 #[test]
