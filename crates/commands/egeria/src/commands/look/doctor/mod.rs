@@ -28,7 +28,8 @@ other people: a report, and a recording of what it saw. Neither has names of
 programs, files, users or the host. With the recording other people can say
 whether a steward would help: `egeria diagnose --trace egeria-report.trace`.
 Exit status: 0 unless something fails; 1 then. What is limited or absent, as
-persistent memory on a machine without any, does not fail.")]
+persistent memory on a machine without any, does not fail. With --report: 0
+once both files are written.")]
 pub struct Arguments {
     #[command(flatten)]
     report: report::Arguments,

@@ -69,3 +69,33 @@ fn text(file: &mut File) -> std::io::Result<String> {
     file.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_bench_prints_or_why_it_fails_is_taken() {
+        let signals = Signals::install().expect("handlers");
+        let shell = |script| run(Path::new("/bin/sh"), &["-c", script], &signals);
+        let printed = shell("echo a table; echo progress >&2").expect("it succeeds");
+        assert_eq!(printed, "a table");
+        for (script, words) in [
+            (
+                "echo half; echo 'one node only' >&2; exit 1",
+                "it failed: one node only",
+            ),
+            ("kill -KILL $$", "it failed"),
+        ] {
+            match shell(script) {
+                Err(Failure::Cause(line)) => assert_eq!(line, words),
+                other => panic!("{other:?}"),
+            }
+        }
+        let missing = run(Path::new("/no/such/lab"), &[], &signals);
+        let Err(Failure::Cause(line)) = missing else {
+            panic!("{missing:?}");
+        };
+        assert!(line.contains("cannot be started"), "{line}");
+    }
+}
