@@ -19,6 +19,8 @@ const MAX_MACHINE_FILE_BYTES: u64 = 1 << 20;
 pub struct Facts {
     /// As `6.12.0`.
     pub kernel: Option<String>,
+    /// The processor's model, as the kernel calls it.
+    pub processor: Option<String>,
     /// Nodes, CPUs, memory, persistent memory.
     pub machine: Machine,
     /// The machine as calibrated or described by root, or why that file cannot be used; `None` without one.
@@ -83,6 +85,7 @@ impl Facts {
         let machine = Machine::from_sysfs(root)?;
         Ok(Facts {
             kernel: word("proc/sys/kernel/osrelease"),
+            processor: text("proc/cpuinfo").as_deref().and_then(processor),
             described: described(root),
             weights: KernelWeights::read(root),
             allocation: BandwidthAllocation::read(root, &machine),
@@ -150,6 +153,12 @@ impl Facts {
             .filter(|node| !node.cpus.is_empty());
         nodes.map(|node| node.id).collect()
     }
+}
+
+fn processor(text: &str) -> Option<String> {
+    let models = text.lines().filter_map(|line| line.split_once(':'));
+    let mut models = models.filter(|(name, _)| name.trim() == "model name");
+    models.next().map(|(_, model)| model.trim().to_owned())
 }
 
 /// The machine file that is used where none is named.

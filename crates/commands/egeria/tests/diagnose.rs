@@ -5,7 +5,9 @@ use crate::common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Background, Ended, Sandbox, as_nobody, egeria, eventually, finish, is_root, run};
+use common::{
+    Background, Ended, Group, Sandbox, as_nobody, egeria, eventually, finish, is_root, run,
+};
 use egeria_harness::testing::{has_numa_maps, has_two_cpus, skip};
 use serde_json::Value;
 
@@ -125,28 +127,19 @@ fn the_programs_of_a_unit_are_found_by_its_name() {
     if !can_look() {
         return;
     }
-    let Some(hierarchy) = egeria_proc::hierarchy() else {
-        skip("control groups of version 2 are not mounted here");
-        return;
-    };
-    let name = format!("egeria-test-{}.service", std::process::id());
-    let group = hierarchy.join(&name);
-    if let Err(error) = std::fs::create_dir(&group) {
-        skip(format_args!("no control group can be made here: {error}"));
-        return;
-    }
     let sandbox = Sandbox::new();
     let machine = two_nodes(&sandbox);
-    let program = writer(&sandbox, 1);
-    std::fs::write(group.join("cgroup.procs"), program.id().to_string()).unwrap();
+    let Some(mut group) = Group::make(".service", || writer(&sandbox, 1)) else {
+        return;
+    };
+    let name = group.name.clone();
     let asked = [
         ["--unit", &name],
         ["--unit", name.trim_end_matches(".service")],
-        ["--cgroup", group.to_str().unwrap()],
+        ["--cgroup", group.directory.to_str().unwrap()],
     ];
     let documents = asked.map(|asked| diagnose(&machine, &[&asked[..], &["--json"]].concat()));
-    drop(program);
-    eventually("an empty group", || std::fs::remove_dir(&group).is_ok());
+    group.remove();
     for ended in documents {
         let document = ended.json();
         let programs = document["programs"].as_array().unwrap();

@@ -5,10 +5,9 @@ mod common;
 use egeria_harness::testing::{has_two_cpus, is_root, skip};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{
-    Background, Sandbox, can_mount, egeria, eventually, finish, kill, preload_library, run,
+    Background, Group, Sandbox, can_mount, egeria, eventually, finish, kill, preload_library, run,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -473,64 +472,35 @@ fn ends_in_order(steward: &mut Background, why: &str) {
     assert_eq!(document["volume"], Value::Null);
 }
 
-/// A control group of the test's own with a process in it; removed when dropped.
-struct Group(std::path::PathBuf, Background);
-
-impl Group {
-    fn make() -> Option<(Group, String)> {
-        let hierarchies = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
-        let is_second = |path: &&Path| path.join("cgroup.controllers").exists();
-        let Some(root) = hierarchies.into_iter().find(is_second) else {
-            skip("control groups of version 2 are not mounted here");
-            return None;
-        };
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("egeria-test-{}-{number}", std::process::id());
-        let directory = root.join(&name);
-        if let Err(error) = std::fs::create_dir(&directory) {
-            skip(format_args!("no control group can be made here: {error}"));
-            return None;
-        }
-        let busy = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
-        let group = Group(directory, busy);
-        std::fs::write(group.0.join("cgroup.procs"), group.1.id().to_string()).unwrap();
-        Some((group, name))
-    }
-
-    fn remove(&mut self) {
-        self.1.end();
-        eventually("the control group is empty", || {
-            std::fs::remove_dir(&self.0).is_ok() || !self.0.exists()
-        });
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.remove();
-    }
+/// A control group with a busy program.
+fn busy_group() -> Option<Group> {
+    Group::make("", || {
+        Background::start(Command::new("sh").args(["-c", "while :; do :; done"]))
+    })
 }
 
 #[test]
 fn a_control_group_is_looked_after_until_it_vanishes() {
-    let Some((mut group, name)) = Group::make() else {
+    let Some(mut group) = busy_group() else {
         return;
     };
     let sandbox = Sandbox::new();
     let outside = Background::start(Command::new("sh").args(["-c", "while :; do :; done"]));
-    let scope = ["--cgroup", &name];
+    let scope = ["--cgroup", &group.name];
     let mut steward = started(steward_of(&sandbox, &scope), &sandbox.path("log"));
     std::thread::sleep(std::time::Duration::from_millis(300));
     group.remove();
-    ends_in_order(&mut steward, &format!("control group /{name} is gone"));
-    assert!(saw(&sandbox.path("trace"), group.1.id()));
+    ends_in_order(
+        &mut steward,
+        &format!("control group /{} is gone", group.name),
+    );
+    assert!(saw(&sandbox.path("trace"), group.program.id()));
     assert!(!saw(&sandbox.path("trace"), outside.id()));
 }
 
 #[test]
 fn a_steward_without_a_volume_is_configured_by_the_settings() {
-    let Some((mut group, name)) = Group::make() else {
+    let Some(mut group) = busy_group() else {
         return;
     };
     let sandbox = Sandbox::new();
@@ -543,7 +513,7 @@ fn a_steward_without_a_volume_is_configured_by_the_settings() {
         settings.to_str().unwrap(),
     ];
     run(configured).refused(1, &["has no [steward]", "all = true"]);
-    let text = format!("[steward]\ncgroup = \"{name}\"\npolicy = \"off\"\n");
+    let text = format!("[steward]\ncgroup = {:?}\npolicy = \"off\"\n", group.name);
     let settings = sandbox.file("egeria.toml", &text);
     let mut steward = egeria(configured);
     steward.env("EGERIA_RUNTIME_DIR", sandbox.path("runtime"));

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 /// Prints 2 while a steward is at work in the process that started it, else 1. A thread names itself a moment after it has
 /// begun, so on a busy machine a run may print 1: trials need more pairs than the fewest that decide.
-const HAS_STEWARD: &str =
+pub const HAS_STEWARD: &str =
     "if grep -qs egeria-steward /proc/$PPID/task/*/comm; then echo 2; else echo 1; fi";
 
 /// `egeria trial` of a shell script, with stewards of its own.
@@ -23,14 +23,14 @@ fn trial(sandbox: &Sandbox, options: &[&str], script: &str) -> Command {
     command
 }
 
-fn runtime(sandbox: &Sandbox) -> std::path::PathBuf {
+pub fn runtime(sandbox: &Sandbox) -> std::path::PathBuf {
     let directory = sandbox.path("run");
     let _ = fs::create_dir(&directory);
     directory
 }
 
 /// How many journals of stewards there are.
-fn journals(sandbox: &Sandbox) -> usize {
+pub fn journals(sandbox: &Sandbox) -> usize {
     let files = fs::read_dir(runtime(sandbox)).unwrap();
     files.filter(is_journal).count()
 }

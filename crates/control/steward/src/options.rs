@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use egeria_machine::Machine;
 use egeria_pages::accesses::Way;
-use egeria_policy::planner::Settings;
+use egeria_policy::planner::{Settings, System};
 use egeria_proc::Scope;
 
 /// How a steward works.
@@ -32,6 +32,11 @@ pub struct StewardOptions {
 }
 
 impl StewardOptions {
+    /// Whether it decides nothing and records: then all is looked at that some policy could need of processes.
+    pub(crate) fn only_records(&self) -> bool {
+        self.record.is_some() && self.policy == System::Off.name()
+    }
+
     /// Whether data of files may go to other nodes.
     pub(crate) fn moves_files(&self) -> bool {
         self.settings.stages.relocation && self.machine.nodes.len() > 1

@@ -65,12 +65,18 @@ fn next_look(
     now: Instant,
     (end, looked): (Instant, Duration),
 ) -> Instant {
-    let rest = if looked > LONG {
+    (due + window)
+        .max(now + window / 2)
+        .max(end + rest_after(looked))
+}
+
+/// How long no look follows one that took so much CPU time.
+pub(crate) fn rest_after(looked: Duration) -> Duration {
+    if looked > LONG {
         looked.saturating_mul(PARTS - 1)
     } else {
         Duration::ZERO
-    };
-    (due + window).max(now + window / 2).max(end + rest)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a steward of processes would see and do, without doing it: no journal, no log, no actuator.
 
 use std::path::Path;
+use std::time::Duration;
 
 use egeria_facts::{Facts, FileKey};
 use egeria_machine::Machine;
@@ -10,10 +11,14 @@ use egeria_policy::ActionKind;
 use egeria_policy::diagnosis::{Finding, Look, diagnose};
 use egeria_policy::planner::System;
 use egeria_proc::{LiveSource, Scope};
+use egeria_trace::{StandIns, Writer};
 
 use crate::error::Result;
+use crate::files::begin_trace;
 use crate::memories;
 use crate::options::StewardOptions;
+use crate::pace;
+use crate::rivals;
 use crate::target::Target;
 
 /// Looks at processes as a steward does.
@@ -22,6 +27,8 @@ pub struct Rehearsal {
     options: StewardOptions,
     files: Option<FoundFiles>,
     kinds: Vec<ActionKind>,
+    /// CPU time that the last look took.
+    looked: Duration,
     /// How facts are seen, a line each.
     pub sources: Vec<String>,
     /// What cannot be seen, and why, a line each.
@@ -71,6 +78,7 @@ impl Rehearsal {
             files: source.files,
             options,
             kinds,
+            looked: Duration::ZERO,
             sources,
             unseen,
         };
@@ -81,10 +89,37 @@ impl Rehearsal {
 
     /// The facts of the window that ends now.
     pub fn facts(&mut self) -> Option<Facts> {
-        match self.source.next_facts() {
+        let before = pace::cpu_time();
+        let facts = match self.source.next_facts() {
             Ok(facts) => facts,
             Err(never) => match never {},
-        }
+        };
+        self.looked = pace::cpu_time().saturating_sub(before);
+        facts
+    }
+
+    /// How long the window under way should be: as asked for, or longer where looking takes long, as a steward's.
+    pub fn window(&self) -> Duration {
+        Duration::from_nanos(self.options.window_ns).max(pace::rest_after(self.looked))
+    }
+
+    /// Begins a recording for other people, as a steward makes one with the policy `off`. The machine has no names in it;
+    /// facts get theirs replaced by [`StandIns`] before they are appended.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn recorder(&self, path: &Path) -> Result<Writer> {
+        let options = StewardOptions {
+            policy: System::Off.to_string(),
+            machine: StandIns::machine(&self.options.machine),
+            ..self.options.clone()
+        };
+        begin_trace(path, None, &options)
+    }
+
+    /// What else moves threads and memory on this machine, a line each: it is in what is seen.
+    pub fn others() -> Vec<String> {
+        rivals::notes(Path::new("/proc"), std::process::id())
     }
 
     /// What is wrong, as the planner of a steward that begins with this window has it.

@@ -90,7 +90,9 @@ impl Target {
                 let mut processes: Box<dyn LiveSource> =
                     Box::new(ProcessSource::begin(machine.clone(), scope));
                 let (mut found, file_systems) = (None, FileSystems::default());
-                if options.settings.moves_threads() || options.settings.stages.relocation {
+                let stages = &options.settings.stages;
+                let watches_files = stages.relocation || options.only_records();
+                if options.settings.moves_threads() || watches_files {
                     match FileCounter::begin_in_windows_of(options.window_ns) {
                         Ok(counter) => {
                             let counted =
@@ -103,7 +105,6 @@ impl Target {
                 }
                 let mut joined = None;
                 if matches!(self, Target::Machine) {
-                    let watches_files = options.settings.stages.relocation;
                     let following =
                         Following::begin(&machine, watches_files, log.to_owned(), file_systems);
                     joined = Some(following.joined());
@@ -328,13 +329,13 @@ pub(crate) struct Accesses {
 }
 
 impl Accesses {
-    /// If the policy places clusters, and the kernel shows what they access; otherwise the reason is added to `unseen`.
+    /// If the policy places clusters, or all is recorded, and the kernel shows what they access; otherwise the reason is added to `unseen`.
     fn begin(
         options: &StewardOptions,
         journal: Option<&Journal>,
         unseen: &mut Vec<String>,
     ) -> Option<(Box<dyn Sampler>, Accesses)> {
-        if !options.settings.stages.clusters {
+        if !options.settings.stages.clusters && !options.only_records() {
             return None;
         }
         let window = Duration::from_nanos(options.window_ns);

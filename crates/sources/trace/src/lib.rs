@@ -7,6 +7,7 @@
 //!   against the machine that the trace carries. It trusts nothing: memory stays bounded by the
 //!   limits below, and whatever is wrong is a [`TraceError`] of one line. A recording that ends in
 //!   the middle of a frame is no error but an [`Ending`] worth a [warning](Reader::warning).
+//! * [`StandIns`] replace names, for recordings that other people get.
 //!
 //! Units: bytes, ns of the machine's own clock; `started_unix_ns` is wall time.
 
@@ -15,11 +16,13 @@ mod error;
 mod frame;
 mod header;
 mod reader;
+mod stand_ins;
 mod writer;
 
 pub use error::TraceError;
 pub use header::TraceHeader;
 pub use reader::{Ending, Reader};
+pub use stand_ins::StandIns;
 pub use writer::Writer;
 
 /// The version of the format: postcard names no fields, so each change of [`Facts`](egeria_facts::Facts) is a new version, and

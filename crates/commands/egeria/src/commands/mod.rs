@@ -8,6 +8,7 @@ pub mod man;
 mod one_node;
 mod scope;
 pub mod volumes;
+mod whole_file;
 
 use std::process::ExitCode;
 

@@ -7,12 +7,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use egeria_harness::testing::without_surroundings;
 pub use egeria_harness::testing::{
     Background, Ended, PATIENCE, Running, anybody_can_mount, can_mount, eventually, finish,
     is_root, kill, wait,
 };
+use egeria_harness::testing::{skip, without_surroundings};
 
 /// The command with these arguments, without what the caller's environment would add.
 pub fn egeria<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
@@ -110,6 +111,61 @@ impl Drop for Sandbox {
                 .status();
         }
         let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+/// A control group of the test's own with a program in it; both end when it is dropped.
+pub struct Group {
+    pub directory: PathBuf,
+    /// Its name, in the top of the hierarchy.
+    pub name: String,
+    pub program: Background,
+}
+
+impl Group {
+    /// A group whose name ends so; `None`, with a line that says why, where groups cannot be made.
+    pub fn make(ending: &str, program: impl FnOnce() -> Background) -> Option<Group> {
+        let Some(hierarchy) = egeria_proc::hierarchy() else {
+            skip("control groups of version 2 are not mounted here");
+            return None;
+        };
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("egeria-test-{}-{number}{ending}", std::process::id());
+        let directory = hierarchy.join(&name);
+        if let Err(error) = fs::create_dir(&directory) {
+            skip(format_args!("no control group can be made here: {error}"));
+            return None;
+        }
+        let group = Group {
+            directory,
+            name,
+            program: program(),
+        };
+        let members = group.directory.join("cgroup.procs");
+        fs::write(members, group.program.id().to_string()).unwrap();
+        Some(group)
+    }
+
+    /// The processes in it.
+    pub fn processes(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.directory.join("cgroup.procs")).unwrap();
+        text.lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    /// Ends what is in it, and removes it.
+    pub fn remove(&mut self) {
+        self.program.end();
+        let _ = fs::write(self.directory.join("cgroup.kill"), "1");
+        eventually("the control group is empty", || {
+            fs::remove_dir(&self.directory).is_ok() || !self.directory.exists()
+        });
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 

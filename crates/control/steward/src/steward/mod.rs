@@ -195,14 +195,15 @@ impl Work {
         let machine = &options.machine;
         let mut sources = Vec::new();
         let stages = &options.settings.stages;
-        if (options.settings.nthread.stages.pm || stages.mba) && !machine.is_emulated() {
+        let counts = options.settings.nthread.stages.pm || stages.mba || options.only_records();
+        if counts && !machine.is_emulated() {
             source = memories::counted(source, machine, (&mut sources, &mut unseen));
         }
         let bounds = target.bounds(&options, source.members(), &journal);
         let mut affinity = ThreadAffinity::new(machine, source.masks(), source.members(), journal);
         let mut memory = None;
-        if let Some(accesses) = accesses {
-            sources.push(accesses.description.clone());
+        sources.extend(accesses.iter().map(|accesses| accesses.description.clone()));
+        if let Some(accesses) = accesses.filter(|_| stages.clusters) {
             let departures = Departures::default();
             affinity = affinity.with_processes(departures.clone());
             memory = Some(accesses.actuator(&options, source.as_ref(), departures));

@@ -118,7 +118,7 @@ fn ending_name(ending: Option<Ending>) -> &'static str {
 }
 
 /// A wall-clock time as `2026-11-21 08:15:00 UTC`.
-fn utc(unix_ns: u64) -> String {
+pub(in crate::commands) fn utc(unix_ns: u64) -> String {
     let seconds = unix_ns / 1_000_000_000;
     let (mut days, second) = (seconds / 86_400, seconds % 86_400);
     let is_leap = |year: u64| {

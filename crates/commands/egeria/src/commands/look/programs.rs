@@ -98,7 +98,9 @@ impl Contents {
             let own = window.threads.iter();
             let own = own.filter(|thread| thread.key.process_id == *process_id);
             let own: Vec<&ThreadFacts> = own.collect();
-            ProgramRow::new(machine, window, *process_id, &own, &self.known[process_id])
+            let name = task::name(*process_id, *process_id);
+            let found = &self.known[process_id];
+            ProgramRow::new(machine, window, (*process_id, name), &own, found)
         });
         rows.collect()
     }
@@ -154,10 +156,38 @@ pub(super) fn heaviest(window: &Window) -> Vec<u32> {
 }
 
 impl ProgramRow {
+    /// A program of a recording, which says how much of its memory is where, and not of which sort it is.
+    pub(super) fn recorded(machine: &Machine, facts: &Facts, process_id: u32) -> ProgramRow {
+        let window = &facts.window;
+        let own = window.threads.iter();
+        let own = own.filter(|thread| thread.key.process_id == process_id);
+        let own: Vec<&ThreadFacts> = own.collect();
+        let first = own.iter().find(|thread| thread.key.thread_id == process_id);
+        let name = first.or(own.first()).map_or("", |thread| &thread.name);
+        let accesses = facts.accesses.processes.iter();
+        let mut accesses = accesses.filter(|found| found.process.process_id == process_id);
+        let memory = accesses.next_back().map(|found| {
+            let mut resident = NodeBytes::default();
+            for each in &found.nodes {
+                resident.add(each.node, each.resident_bytes);
+            }
+            (resident, NodeBytes::default())
+        });
+        let found = Found {
+            memory,
+            page_cache: None,
+        };
+        let named = (process_id, name.to_owned());
+        ProgramRow {
+            mapped: None,
+            ..ProgramRow::new(machine, window, named, &own, &found)
+        }
+    }
+
     fn new(
         machine: &Machine,
         window: &Window,
-        process_id: u32,
+        (process_id, name): (u32, String),
         own: &[&ThreadFacts],
         found: &Found,
     ) -> ProgramRow {
@@ -187,7 +217,7 @@ impl ProgramRow {
             .unzip();
         ProgramRow {
             process_id,
-            name: task::name(process_id, process_id),
+            name,
             cpu_share: busy_ns as f64 / window.duration_ns.max(1) as f64,
             heap,
             mapped,

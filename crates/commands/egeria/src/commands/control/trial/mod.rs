@@ -112,6 +112,9 @@ pub struct Arguments {
     report: Option<PathBuf>,
     #[command(flatten)]
     steward: StewardArguments,
+    /// Machine file (TOML) that describes this machine [default: as the kernel and calibration have it]
+    #[arg(long, value_name = "FILE")]
+    machine: Option<String>,
     /// The program and its arguments
     #[arg(
         value_name = "CMD",
@@ -146,7 +149,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let service = arguments.service.named()?;
     let measure = measure(arguments, service.is_some())?;
     egeria_proc::task::keep_many_open();
-    let machine = MachineArguments::default().resolve()?;
+    let machine = MachineArguments {
+        machine: arguments.machine.clone(),
+        dilation: None,
+    };
+    let machine = machine.resolve()?;
     check_nodes(&machine, &policies, arguments.even_so)?;
     let page = arguments.report.as_deref();
     // A wrong path costs no run.

@@ -1,7 +1,7 @@
 //! What is wrong with programs, as a document and as text.
 
 use egeria_cli::output::{self, printable};
-use egeria_machine::format_bytes;
+use egeria_machine::{Machine, format_bytes};
 use egeria_policy::diagnosis::Verdict;
 use egeria_steward::{ActionLine, KeptLine};
 use serde::Serialize;
@@ -15,34 +15,40 @@ const SHOWN_ACTIONS: usize = 3;
 
 /// What `egeria diagnose --json` prints.
 #[derive(Serialize)]
-pub(super) struct Document {
+pub(in super::super) struct Document {
     pub(super) machine: String,
     /// How many nodes the machine has.
     pub(super) nodes: usize,
     /// How long programs were observed, ns.
     pub(super) observed_ns: u64,
+    /// How many windows a recording has; `None` where this machine was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) windows: Option<u64>,
     /// Programs with a fault.
-    pub(super) faults: usize,
+    pub(in super::super) faults: usize,
     /// The heaviest first.
-    pub(super) programs: Vec<Program>,
+    pub(in super::super) programs: Vec<Program>,
     /// How facts were seen.
     pub(super) sources: Vec<String>,
     /// What could not be seen, and why.
     pub(super) unseen: Vec<String>,
     /// One line that says all, where there is nothing to find.
-    pub(super) nothing_because: Option<String>,
+    pub(in super::super) nothing_because: Option<String>,
 }
 
 /// One program, and what is wrong with its placement.
 #[derive(Serialize)]
-pub(super) struct Program {
+pub(in super::super) struct Program {
     #[serde(flatten)]
-    pub(super) row: ProgramRow,
+    pub(in super::super) row: ProgramRow,
     pub(super) unit: Option<String>,
     pub(super) verdict: Verdict,
     pub(super) is_fault: bool,
     /// The verdict in one sentence.
     pub(super) sentence: String,
+    /// In how many windows of a recording that was so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) windows: Option<InWindows>,
     /// By what part it would be faster without the fault, as the planner estimates.
     pub(super) gain: Option<f64>,
     /// Part of its accesses to memory that cross nodes.
@@ -56,12 +62,40 @@ pub(super) struct Program {
     pub(super) repairs: Vec<Repair>,
 }
 
+/// How often a verdict was given.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct InWindows {
+    /// Windows with the verdict.
+    pub(super) with_verdict: u64,
+    /// Windows in which the program used memory or files enough for its place to matter.
+    pub(super) busy: u64,
+}
+
 impl Document {
-    pub(super) fn human(&self) -> String {
+    /// Of nothing seen yet.
+    pub(super) fn of(machine: &Machine) -> Document {
+        Document {
+            machine: machine.name.clone(),
+            nodes: machine.nodes.len(),
+            observed_ns: 0,
+            windows: None,
+            faults: 0,
+            programs: Vec::new(),
+            sources: Vec::new(),
+            unseen: Vec::new(),
+            nothing_because: None,
+        }
+    }
+
+    /// Text for people.
+    pub(in super::super) fn human(&self) -> String {
         if let Some(because) = &self.nothing_because {
             return because.clone();
         }
-        let mut text = String::new();
+        let mut text = self.windows.map_or(String::new(), |windows| {
+            let seconds = self.observed_ns as f64 / 1e9;
+            format!("{windows} windows, {seconds:.0} s\n\n")
+        });
         if self.programs.is_empty() {
             text += "No program did anything while it was observed.\n";
         } else {
@@ -107,7 +141,11 @@ impl Program {
             self.row.process_id,
             if self.is_fault { "WRONG" } else { "in order" },
         );
-        text += &format!("  {}\n", capital(&self.sentence));
+        let windows = self.windows.map_or(String::new(), |windows| {
+            let (with, busy) = (windows.with_verdict, windows.busy);
+            format!(", in {with} of {busy} windows in which it was busy")
+        });
+        text += &format!("  {}{windows}\n", capital(&self.sentence));
         text += &format!("  {}\n", self.cost());
         for line in self.would_do.iter().take(SHOWN_ACTIONS) {
             text += &format!("  a steward would do: {}\n", in_words(line));

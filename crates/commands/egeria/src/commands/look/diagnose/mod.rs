@@ -1,8 +1,10 @@
 //! `egeria diagnose`: what is wrong with the placement of programs, what it costs, and the line that repairs it.
 
 mod document;
+mod program;
+pub(super) mod recorded;
 mod repair;
-mod subject;
+pub(super) mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -11,28 +13,25 @@ use std::process::ExitCode;
 
 use clap::Args;
 use egeria_facts::Facts;
-use egeria_machine::{KernelWeights, Machine, printable};
+use egeria_machine::KernelWeights;
 use egeria_pages::accesses::Way;
-use egeria_policy::diagnosis::{Finding, Verdict};
-use egeria_policy::{Action, ActionRecord};
 use egeria_proc::task;
-use egeria_steward::{ActionLine, KeptLine, Rehearsal};
+use egeria_steward::Rehearsal;
 
-use super::programs::{Contents, MAX_PROGRAMS, ProgramRow, heaviest};
+use super::programs::{Contents, heaviest};
 use super::top::watch;
 use crate::commands::one_node;
 use crate::commands::scope::{ScopeArguments, process_id};
 use crate::machine_choice::MachineArguments;
 use crate::owner;
-use document::{Document, Program};
+pub(super) use document::Document;
+use document::Program;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::signals::Signals;
-use repair::Repairs;
+use program::{Surroundings, program, shown};
 use subject::Subject;
 
-/// Programs shown when none is named.
-const SHOWN: usize = 8;
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Arguments of `egeria diagnose`.
@@ -43,12 +42,15 @@ Examples:
   sudo egeria diagnose 4711
   sudo egeria diagnose --unit postgresql
   sudo egeria diagnose --json | jq -r '.programs[].repairs[].line'
+  egeria diagnose --trace egeria-report.trace
 
 It only looks: at what `egeria steward` would look at, for one window, and
 decides as its policy `all` would. It says of each program what is wrong, how
 much faster it would probably be without that, and the lines that repair it; or
 that nothing is wrong. Without an argument: the heaviest programs. As root it
 sees programs of all users, their files and what their threads access.
+With --trace it says so of a recording, perhaps of another machine (`egeria
+doctor --report`): of each window by itself, and then what most windows say.
 Exit status: 0 nothing is wrong, 1 a program is misplaced or it failed.
 The fields of --json: docs/reference/output.md.")]
 pub struct Arguments {
@@ -61,6 +63,9 @@ pub struct Arguments {
     /// The processes of this unit of systemd
     #[arg(long, value_name = "NAME", conflicts_with = "process")]
     unit: Option<String>,
+    /// A recording instead of this machine, as `egeria doctor --report` makes
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cgroup", "unit", "observe", "memory_source", "machine"])]
+    trace: Option<PathBuf>,
     /// How long programs are observed, ms
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     observe: u64,
@@ -74,6 +79,10 @@ pub struct Arguments {
 
 /// Looks, and says what is wrong.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
+    if let Some(trace) = &arguments.trace {
+        let document = recorded::document(trace, arguments.process)?;
+        return show(&document, format);
+    }
     let signals = Signals::install()?;
     let processes = arguments.scope()?;
     let machine = MachineArguments {
@@ -87,8 +96,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
             nothing_because: Some(line.to_owned()),
             ..Document::of(&machine)
         };
-        format.print(&document, Document::human)?;
-        return Ok(ExitCode::SUCCESS);
+        return show(&document, format);
     }
     processes.check_own("diagnose")?;
     task::keep_many_open();
@@ -113,7 +121,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
             "process {process} ended while it was looked at; look at one that lives"
         )));
     }
-    format.print(&document, Document::human)?;
+    show(&document, format)
+}
+
+fn show(document: &Document, format: Format) -> Outcome<ExitCode> {
+    format.print(document, Document::human)?;
     Ok(match document.faults {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -150,17 +162,7 @@ fn document(rehearsal: &Rehearsal, facts: &Facts, named: Option<u32>) -> Documen
             .any(|found| found.process.process_id == named);
         order.extend(lives.then_some(named));
     }
-    let is_fault = |process_id: &u32| {
-        let mut findings = findings.iter();
-        findings.any(|found| found.process.process_id == *process_id && found.verdict.is_fault())
-    };
-    // What is wrong is shown, however little else the program does.
-    let mut shown: Vec<u32> = Vec::new();
-    for (index, process_id) in order.iter().enumerate() {
-        if index < SHOWN || (is_fault(process_id) && shown.len() < MAX_PROGRAMS) {
-            shown.push(*process_id);
-        }
-    }
+    let shown = shown(&order, &findings);
     let rows = Contents::default().rows_of(machine, facts, &shown);
     let programs = rows.into_iter().filter_map(|row| {
         let mut findings = findings.iter();
@@ -170,8 +172,19 @@ fn document(rehearsal: &Rehearsal, facts: &Facts, named: Option<u32>) -> Documen
         } else {
             row.without_files()
         };
-        let path = |file| rehearsal.path(file);
-        Some(program(machine, facts, row, finding, &path))
+        Some(program(
+            &Surroundings {
+                machine,
+                facts,
+                subject: Subject::of(row.process_id),
+                path: &|file| rehearsal.path(file),
+                has_weights: KernelWeights::read(Path::new("/")).is_some()
+                    && machine.weights().is_some(),
+                as_root: owner::is_root(),
+            },
+            row,
+            finding,
+        ))
     });
     let programs: Vec<Program> = programs.collect();
     Document {
@@ -181,76 +194,5 @@ fn document(rehearsal: &Rehearsal, facts: &Facts, named: Option<u32>) -> Documen
         sources: rehearsal.sources.clone(),
         unseen: rehearsal.unseen.clone(),
         ..Document::of(machine)
-    }
-}
-
-fn program(
-    machine: &Machine,
-    facts: &Facts,
-    row: ProgramRow,
-    finding: &Finding,
-    path: &dyn Fn(egeria_facts::FileKey) -> Option<PathBuf>,
-) -> Program {
-    let subject = Subject::of(row.process_id);
-    let repairs = Repairs {
-        machine,
-        subject: &subject,
-        finding,
-        path,
-        has_weights: KernelWeights::read(Path::new("/")).is_some() && machine.weights().is_some(),
-        as_root: owner::is_root(),
-    };
-    let lines = |records: &[ActionRecord]| {
-        let lines = records.iter().map(|record| {
-            let name = name_of(&record.action, facts, path);
-            ActionLine::new(record.clone(), name)
-        });
-        lines.collect::<Vec<ActionLine>>()
-    };
-    let is_shown = !matches!(finding.verdict, Verdict::Local | Verdict::Quiet);
-    let kept = finding.kept.clone().filter(|_| is_shown);
-    Program {
-        repairs: repairs.lines(),
-        verdict: finding.verdict,
-        is_fault: finding.verdict.is_fault(),
-        sentence: finding.verdict.to_string(),
-        gain: finding.gain.filter(|gain| gain.is_finite()),
-        remote_share: finding.remote_share,
-        would_do: lines(&finding.would_do),
-        if_it_could: lines(&finding.if_it_could),
-        kept: kept.map(|kept| KeptLine::new(kept, row.name.clone())),
-        unit: subject.unit,
-        row,
-    }
-}
-
-/// The name of the thread or file that an action is about.
-fn name_of(
-    action: &Action,
-    facts: &Facts,
-    path: &dyn Fn(egeria_facts::FileKey) -> Option<PathBuf>,
-) -> String {
-    if let Action::Relocate(step) = action {
-        let path = path(step.file);
-        return path.map_or(String::new(), |path| printable(&path.to_string_lossy()));
-    }
-    let step = action.as_thread_move();
-    let thread = step.and_then(|step| facts.window.thread(step.thread));
-    thread.map_or_else(String::new, |thread| thread.name.clone())
-}
-
-impl Document {
-    /// Of nothing seen yet.
-    fn of(machine: &Machine) -> Document {
-        Document {
-            machine: machine.name.clone(),
-            nodes: machine.nodes.len(),
-            observed_ns: 0,
-            faults: 0,
-            programs: Vec::new(),
-            sources: Vec::new(),
-            unseen: Vec::new(),
-            nothing_because: None,
-        }
     }
 }

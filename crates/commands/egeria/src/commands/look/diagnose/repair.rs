@@ -1,10 +1,9 @@
 //! The lines that repair what is wrong.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use egeria_facts::FileKey;
 use egeria_machine::{Machine, NodeId};
-use egeria_pages::balancing;
 use egeria_policy::asymsched::MemoryAction;
 use egeria_policy::diagnosis::{Finding, Verdict};
 use egeria_policy::planner::Relocate;
@@ -77,7 +76,7 @@ impl Repairs<'_> {
                 vec![now, self.over_all_nodes()]
             }
             // The kernel sees which threads use which memory.
-            Verdict::AccessorsUnknown if balancing::mode(Path::new("/proc")) == Some(0) => {
+            Verdict::AccessorsUnknown if !self.is_left_to_kernel() => {
                 vec![self.now("sysctl -w kernel.numa_balancing=1")]
             }
             Verdict::AccessorsUnknown
@@ -87,6 +86,11 @@ impl Repairs<'_> {
             | Verdict::Local
             | Verdict::Quiet => Vec::new(),
         }
+    }
+
+    fn is_left_to_kernel(&self) -> bool {
+        let kept = self.finding.kept.as_ref();
+        kept.is_some_and(|kept| kept.because == ProcessKept::LeftToKernel)
     }
 
     fn id(&self) -> u32 {

@@ -15,18 +15,27 @@ const MAX_DEPTH: usize = 8;
 
 /// What repairs refer to.
 #[derive(Debug, Default)]
-pub(super) struct Subject {
+pub(in super::super) struct Subject {
     pub(super) process_id: u32,
     /// The unit of systemd that it belongs to.
-    pub(super) unit: Option<String>,
+    pub(in super::super) unit: Option<String>,
     /// Its command line, as a shell takes it.
-    pub(super) command: String,
+    pub(in super::super) command: String,
     /// CPUs that its control group allows; `None` where that is not known.
     pub(super) group_cpus: Option<CpuSet>,
 }
 
 impl Subject {
-    pub(super) fn of(process_id: u32) -> Subject {
+    /// A program of a recording, of which nothing else is known.
+    pub(super) fn recorded(process_id: u32) -> Subject {
+        Subject {
+            process_id,
+            command: command(&[]),
+            ..Subject::default()
+        }
+    }
+
+    pub(in super::super) fn of(process_id: u32) -> Subject {
         let group = group_of(process_id);
         let text = fs::read(living::path(process_id, "cmdline")).unwrap_or_default();
         Subject {

@@ -11,6 +11,7 @@ use egeria_policy::ActionKind;
 use egeria_policy::diagnosis::{Finding, Look, Verdict, diagnose};
 use egeria_policy::planner::System;
 
+use super::recorded::All;
 use super::repair::{Repair, Repairs, When};
 use super::subject::Subject;
 
@@ -263,4 +264,50 @@ fn a_program_in_order_needs_no_line() {
     let finding = finding(&machine, &facts);
     assert_eq!(finding.verdict, Verdict::Local);
     check(&lines(&machine, &subject(None), &finding), &[]);
+}
+
+/// The program of facts with all its memory on the node of its threads.
+fn local(machine: &Machine) -> Facts {
+    let mut facts = apart(machine, 0..8);
+    let nodes = &mut facts.accesses.processes[0].nodes;
+    nodes[1].accesses_s = vec![0.0, 1e7];
+    (nodes[0].resident_bytes, nodes[1].resident_bytes) = (0, GB);
+    facts
+}
+
+/// The one program of these windows: its verdict, in how many of how many busy windows, and its gain.
+fn of_windows(windows: &[&Facts]) -> (Verdict, Option<(u64, u64)>, Option<f64>) {
+    let machine = machine();
+    let mut all = All::default();
+    for facts in windows {
+        all.add(&machine, facts);
+    }
+    let document = all.document(&machine, None);
+    assert_eq!(document.windows, Some(windows.len() as u64));
+    assert_eq!(document.observed_ns, windows.len() as u64 * SECOND_NS);
+    let [program] = &document.programs[..] else {
+        panic!("{} programs", document.programs.len());
+    };
+    let counted = program
+        .windows
+        .map(|windows| (windows.with_verdict, windows.busy));
+    (program.verdict, counted, program.gain)
+}
+
+#[test]
+fn most_windows_of_a_recording_decide() {
+    let machine = machine();
+    let (apart, local) = (apart(&machine, 0..8), local(&machine));
+    let mut quiet = local.clone();
+    quiet.accesses.processes.clear();
+    let gain = finding(&machine, &apart).gain;
+    assert!(gain.is_some_and(|gain| gain > 0.01), "{gain:?}");
+    let verdict = of_windows(&[&apart, &local, &apart]);
+    assert_eq!(verdict, (Verdict::Apart, Some((2, 3)), gain));
+    let verdict = of_windows(&[&local, &apart, &local]);
+    assert_eq!((verdict.0, verdict.1), (Verdict::Local, Some((2, 3))));
+    // Of two as frequent the fault, and windows in which it does little do not count.
+    let verdict = of_windows(&[&quiet, &quiet, &local, &apart, &quiet]);
+    assert_eq!((verdict.0, verdict.1), (Verdict::Apart, Some((1, 2))));
+    assert_eq!(of_windows(&[&quiet]), (Verdict::Quiet, None, None));
 }

@@ -1,8 +1,5 @@
 //! `egeria machine calibrate`: what this machine's memories give its CPUs, measured, as a table and a machine file.
 
-use std::fs::{self, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,9 +7,9 @@ use clap::Args;
 use egeria_calibrate::{CalibrateError, Calibration, Options, PoolRequest};
 use egeria_machine::{Machine, NamedPath, NodeId, format_bandwidth, format_bytes};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use super::against::Against;
+use crate::commands::whole_file::WholeFile;
 use crate::paths;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
@@ -87,12 +84,35 @@ struct Weight {
     weight: u8,
 }
 
+impl Document {
+    fn of(measured: Calibration, machine: Machine) -> Document {
+        let weights = machine.weights().unwrap_or_default().into_iter();
+        Document {
+            measured,
+            weights: weights
+                .map(|(node, weight)| Weight { node, weight })
+                .collect(),
+            machine_file: None,
+            against: None,
+            machine,
+        }
+    }
+}
+
 /// Measures, prints, writes.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     let signals = Signals::install()?;
     // Before anything is measured: half a minute is not to be lost for a directory that is not there.
-    let output = arguments.output.as_deref().map(Output::open).transpose()?;
-    let report = arguments.report.as_deref().map(Output::open).transpose()?;
+    let output = arguments
+        .output
+        .as_deref()
+        .map(WholeFile::open)
+        .transpose()?;
+    let report = arguments
+        .report
+        .as_deref()
+        .map(WholeFile::open)
+        .transpose()?;
     let options = Options {
         seconds: arguments.seconds,
         rounds: arguments.rounds,
@@ -113,8 +133,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     if signals.check().is_err() {
         return Err(refusal(&signals, &CalibrateError::Stopped));
     }
-    if let Some(output) = &output {
-        machine.name = output.machine_name(&machine.name);
+    if let Some(name) = arguments.output.as_deref().and_then(machine_name) {
+        machine.name = name.to_owned();
     }
     if let Some(output) = output {
         output.write(&file_text(&measured, &machine))?;
@@ -123,18 +143,26 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         let figures = against.as_ref().map_or(&[][..], Against::figures);
         report.write(&measured.page(&machine, figures))?;
     }
-    let weights = machine.weights().unwrap_or_default().into_iter();
     let document = Document {
-        measured,
-        weights: weights
-            .map(|(node, weight)| Weight { node, weight })
-            .collect(),
-        machine,
         machine_file: arguments.output.clone().map(Into::into),
         against,
+        ..Document::of(measured, machine)
     };
     format.print(&document, human)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// This machine as measured with the usual options, and what the command prints of it.
+///
+/// # Errors
+/// When it cannot be measured, or a signal asks to stop.
+pub(in crate::commands) fn of_this_machine(signals: &Signals) -> Outcome<(Machine, String)> {
+    let declared = Machine::detect()?;
+    let measured = measure(&declared, &Options::default(), signals)?;
+    let machine = measured.machine(&declared);
+    let document = Document::of(measured, machine);
+    let text = human(&document);
+    Ok((document.machine, text))
 }
 
 /// How slow the emulated machine is matters to no figure.
@@ -204,54 +232,10 @@ fn parse_pool(text: &str) -> Result<PoolRequest, String> {
     }
 }
 
-/// A file that is there all at once, at the end, or not at all.
-struct Output {
-    path: PathBuf,
-    file: NamedTempFile,
-    way: egeria_files::Way,
-}
-
-impl Output {
-    fn open(path: &Path) -> Outcome<Output> {
-        let hint = "name a file in a directory you may write to";
-        let fault = |error: &std::io::Error| Failure::io("write", path, error, hint);
-        let is_other = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-        if is_other || path.file_name().is_none() {
-            let shown = path.display();
-            return Err(Failure::new(format!(
-                "{shown} is not a file; name one that can be written"
-            )));
-        }
-        let way = egeria_files::Way::to(path).map_err(|error| fault(&error))?;
-        let mut builder = tempfile::Builder::new();
-        let builder = builder.prefix(".egeria-machine-");
-        // As a shell would make it: the umask takes its part.
-        let file = builder
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(way.directory());
-        Ok(Output {
-            path: path.to_owned(),
-            file: file.map_err(|error| fault(&error))?,
-            way,
-        })
-    }
-
-    /// The file's name without its ending, where a machine may be called so.
-    fn machine_name(&self, otherwise: &str) -> String {
-        let stem = self.path.file_stem().and_then(|stem| stem.to_str());
-        let may_be =
-            |name: &&str| name.chars().count() <= 64 && !name.chars().any(char::is_control);
-        stem.filter(may_be).unwrap_or(otherwise).to_owned()
-    }
-
-    fn write(mut self, text: &str) -> Outcome {
-        let hint = "free some space, or name another file";
-        let written = self.file.write_all(text.as_bytes());
-        written.map_err(|error| Failure::io("write", &self.path, &error, hint))?;
-        let kept = self.file.persist(self.way.path());
-        kept.map_err(|error| Failure::io("write", &self.path, &error.error, hint))?;
-        Ok(())
-    }
+/// The file's name without its ending, where a machine may be called so.
+fn machine_name(path: &Path) -> Option<&str> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    stem.filter(|name| name.chars().count() <= 64 && !name.chars().any(char::is_control))
 }
 
 /// A comment on what follows from bandwidths; nothing where one is not known.

@@ -1,7 +1,7 @@
 //! `egeria machine`: what the machine is, whether an emulated one is what it says, and how fast this one is.
 
 mod against;
-mod calibrate;
+pub(in crate::commands) mod calibrate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -90,7 +90,11 @@ struct Shown<'a> {
 }
 
 fn human(shown: &Shown<'_>) -> String {
-    let machine = shown.machine;
+    text(shown.machine)
+}
+
+/// The machine as a picture and a table.
+pub(in crate::commands) fn text(machine: &Machine) -> String {
     let table = machine.table();
     let mut text = format!(
         "{}\n\n{}",

@@ -1,36 +1,19 @@
-//! `egeria doctor`: what works on this machine, and the commands that make the rest work.
+//! What works on this machine, and the commands that make the rest work, as a document and as text.
 
-use std::path::Path;
-use std::process::ExitCode;
-
-use clap::Args;
 use egeria_doctor::policies::{self, Policy};
 use egeria_doctor::{Ability, Facts, Probes, State, abilities};
 use egeria_machine::{format_bytes, format_cpu_list};
 use serde::Serialize;
 
-use egeria_cli::failure::Outcome;
-use egeria_cli::output::{self, Format, printable};
+use egeria_cli::output::{self, printable};
 
-/// Arguments of `egeria doctor`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  egeria doctor
-  sudo egeria doctor
-  egeria doctor --json | jq -r '.abilities[] | select(.fix) | .fix'
-
-It changes nothing. It tells what works for the user who starts it.
-Exit status: 0 unless something fails; 1 then. What is limited or absent, as
-persistent memory on a machine without any, does not fail.")]
-pub struct Arguments {}
-
+/// What works.
 #[derive(Serialize)]
-struct Document {
+pub(super) struct Document {
     /// Nothing fails.
-    works: bool,
+    pub(super) works: bool,
     facts: Vec<Fact>,
-    abilities: Vec<Ability>,
+    pub(super) abilities: Vec<Ability>,
     policies: Vec<Policy>,
 }
 
@@ -40,25 +23,20 @@ struct Fact {
     value: String,
 }
 
-/// Shows what works.
-pub fn run(_: &Arguments, format: Format) -> Outcome<ExitCode> {
-    let facts = Facts::read(Path::new("/"))?;
-    let probes = Probes::take();
-    let abilities = abilities::of(&facts, &probes);
-    let document = Document {
-        works: abilities
-            .iter()
-            .all(|ability| ability.state != State::Fails),
-        facts: told(&facts, &probes),
-        abilities,
-        policies: policies::of(&facts, &probes),
-    };
-    format.print(&document, human)?;
-    Ok(if document.works {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+impl Document {
+    /// Of this machine, whose facts were read.
+    pub(super) fn take(facts: Facts) -> Document {
+        let probes = Probes::take();
+        let abilities = abilities::of(&facts, &probes);
+        Document {
+            works: abilities
+                .iter()
+                .all(|ability| ability.state != State::Fails),
+            facts: told(&facts, &probes),
+            abilities,
+            policies: policies::of(&facts, &probes),
+        }
+    }
 }
 
 fn told(facts: &Facts, probes: &Probes) -> Vec<Fact> {
@@ -68,6 +46,7 @@ fn told(facts: &Facts, probes: &Probes) -> Vec<Fact> {
     let names = facts.capabilities.names();
     let told = [
         ("kernel", number(facts.kernel.clone())),
+        ("processor", number(facts.processor.clone())),
         ("nodes", nodes(facts)),
         ("allowed CPUs", format_cpu_list(&facts.allowed_cpus)),
         (
@@ -190,7 +169,8 @@ fn persistent_memory(facts: &Facts) -> String {
     }
 }
 
-fn human(document: &Document) -> String {
+/// Tables for people.
+pub(super) fn human(document: &Document) -> String {
     let facts = document.facts.iter();
     let facts = facts.map(|fact| vec![fact.name.to_owned(), printable(&fact.value)]);
     let abilities = document.abilities.iter().map(|ability| {
