@@ -389,12 +389,18 @@ fn threads_are_brought_back_to_memory_on_its_way() {
     for (number, node) in [2, 1, 1, 1].into_iter().enumerate() {
         let resident_mb = [1000 - 100 * number as u64, 0, 100 * number as u64];
         let each = process(&machine, 1, &[On(node, 1, &[1e8, 0.0, 0.0])], &resident_mb);
-        let facts = facts(&machine, number as u64, vec![each]);
+        let local = process(&machine, 2, &[On(2, 1, &[0.0, 0.0, 1e8])], &[0, 0, 100]);
+        let facts = facts(&machine, number as u64, vec![each, local]);
         plans.push(planner.decide(&machine, &facts).placement);
     }
     assert_eq!(copies(&plans[0]), [(1, 0, 2, 1000)]);
     assert_eq!(ends(&plans[1].moves), [(1, 1, 2)]);
     assert_eq!(plans[1].decision, Decision::ThreadsBack);
+    assert_eq!(
+        because(&plans[1], 2),
+        ProcessKept::Local,
+        "others have a reason, too"
+    );
     // Its owner keeps it away: the order is void, and memory comes to where the thread is.
     assert_eq!(ends(&plans[2].moves), []);
     assert_eq!(copies(&plans[3]).last().map(|copy| copy.2), Some(1));

@@ -69,9 +69,8 @@ impl Orders {
         plan.moves = self.bring_back(basis);
         if !plan.moves.is_empty() {
             plan.decision = Decision::ThreadsBack;
-            return plan;
         }
-        let is_on_trial = self.trial.is_some();
+        let is_on_trial = self.trial.is_some() || !plan.moves.is_empty();
         let held: Vec<bool> = scene
             .programs
             .iter()
@@ -96,10 +95,10 @@ impl Orders {
         let byte_s = basis.cost.s_per_gb / 1e9;
         let found = search::find(&scene, &estimate, basis.settings, byte_s, &held);
         // Threads go first: where they run says which memory is near.
-        if found.state.nodes == State::now(&scene).nodes {
+        if plan.moves.is_empty() && found.state.nodes == State::now(&scene).nodes {
             self.change_tiers(basis, &estimate, &mut plan);
         }
-        if plan.memory.is_empty() {
+        if plan.moves.is_empty() && plan.memory.is_empty() {
             for program in 0..scene.programs.len() {
                 self.order(basis, (&scene, &estimate), &found, program, &mut plan);
             }
@@ -114,7 +113,8 @@ impl Orders {
             if !plan.changes_process(process)
                 && scene.programs[program].accesses_s >= HEAVY_ACCESSES_S
             {
-                let because = self.why(basis, &scene, &found, program, *is_held);
+                let is_held = (is_on_trial || self.trial.is_some(), *is_held);
+                let because = self.why(basis, &scene, &found, program, is_held);
                 plan.kept.push(kept(&scene, program, because));
             }
         }
@@ -246,7 +246,7 @@ impl Orders {
         scene: &Scene<'_>,
         found: &Found,
         program: usize,
-        is_held: bool,
+        (is_on_trial, is_held): (bool, bool),
     ) -> ProcessKept {
         let own = &scene.programs[program];
         let process = own.facts.process;
@@ -262,7 +262,7 @@ impl Orders {
         if is_left_to_kernel(basis, own) {
             return ProcessKept::LeftToKernel;
         }
-        if self.trial.is_some() {
+        if is_on_trial {
             return ProcessKept::OnTrial;
         }
         if is_held {
