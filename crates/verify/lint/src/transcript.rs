@@ -70,7 +70,9 @@ pub fn figures_before(words: &str, lines: &[String], printed: &str) -> Option<(f
     Some((figure(&lines.join("\n"))?, figure(printed)?))
 }
 
-/// What is wrong with the commands of a page, by a log in which each command is after `$ `, before its output.
+/// What is wrong with the commands of a page, by a log in which each command is after `$ `, before its output. The page's
+/// part of the log begins after a line `# NAME` with the name of its file, without `.md`. Lines of a guest's own begin with
+/// `guest: `.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -85,14 +87,25 @@ pub fn check(page: &Path, log: &Path) -> Result<Vec<String>, String> {
     if shown.is_empty() {
         wrong.push(format!("{}: no command", page.display()));
     }
-    let mut rest = log.as_str();
+    let name = page.file_stem().unwrap_or_default().to_string_lossy();
+    let Some((_, own)) = log.split_once(&format!("\n# {name}\n")) else {
+        return Ok(vec![format!("{}: not in the log", page.display())]);
+    };
+    let mut rest = own;
     for Shown { command, lines } in &shown {
         let begin = format!("\n$ {command}\n");
-        let Some((_, after)) = rest.split_once(&begin) else {
-            wrong.push(format!("{}: `{command}` was not run", page.display()));
-            continue;
+        let after = match rest.strip_prefix(&begin[1..]) {
+            Some(after) => after,
+            None => match rest.split_once(&begin) {
+                Some((_, after)) => after,
+                None => {
+                    wrong.push(format!("{}: `{command}` was not run", page.display()));
+                    continue;
+                }
+            },
         };
-        let end = after.find("\n$ ").unwrap_or(after.len());
+        let ends = ["\n$ ", "\nguest: "].map(|next| after.find(next));
+        let end = ends.into_iter().flatten().min().unwrap_or(after.len());
         rest = &after[end..];
         if let Some(difference) = difference(lines, &after[..end]) {
             wrong.push(format!("{}: `{command}`: {difference}", page.display()));
@@ -222,5 +235,21 @@ mod tests {
         let printed = "1250 calls direct; 19 mount requests";
         let found = figures_before(" mount requests", &page, printed);
         assert_eq!(found, Some((7802.0, 19.0)));
+    }
+
+    #[test]
+    fn a_page_is_compared_with_its_part_of_a_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let [page, log] = ["volume.md", "log"].map(|name| directory.path().join(name));
+        std::fs::write(&page, "\n```text\n$ one\nfree: 3\n$ two\n```\n").unwrap();
+        let wrong = |text: &str| {
+            std::fs::write(&log, text).unwrap();
+            check(&page, &log).unwrap()
+        };
+        let right = "\n# other\n$ one\nused: 3\n# volume\n$ one\nfree: 4\n$ two\nx\nguest: done\n";
+        assert_eq!(wrong(right), [""; 0]);
+        assert_eq!(wrong(&right.replace("free", "used")).len(), 1);
+        assert_eq!(wrong(&right.replace("$ two", "$ three")).len(), 1);
+        assert!(wrong("$ one\nfree: 4\n")[0].contains("not in the log"));
     }
 }
