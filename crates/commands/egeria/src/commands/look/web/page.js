@@ -226,7 +226,8 @@ function draw_history() {
     for (const point of points) {
       const value = share(point);
       if (value === null) { open = false; continue; }
-      path += `${open ? "L" : "M"}${x(point).toFixed(1)} ${y(value).toFixed(1)}`;
+      // A point alone is a dot.
+      path += `${open ? "L" : "M"}${x(point).toFixed(1)} ${y(value).toFixed(1)}${open ? "" : "h0"}`;
       open = true;
     }
     return path;
