@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use egeria_machine::{Machine, NodeId};
-use egeria_stats::statistics::median;
+use egeria_stats::statistics::{median, spread};
 
 use crate::CalibrateError;
 use crate::figures::{
@@ -235,15 +235,12 @@ impl Subject {
 impl Samples {
     /// How far the rounds of a figure lie apart, as a share of it: the median over all figures.
     fn spread(&self) -> Option<f64> {
-        let of = |values: &Vec<f64>| {
-            let middle = median(values).filter(|middle| *middle > 0.0 && values.len() > 1)?;
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = values.iter().copied().fold(0.0, f64::max);
-            Some((most - least) / middle)
-        };
         let single = self.cells.iter().map(|(_, values)| values);
         let double = self.together.iter().flat_map(|(_, values)| values);
-        let all: Vec<f64> = single.chain(double).filter_map(of).collect();
+        let all: Vec<f64> = single
+            .chain(double)
+            .filter_map(|values| spread(values))
+            .collect();
         median(&all)
     }
 
