@@ -48,9 +48,10 @@ memcheck: setup ## run tests of several processes under valgrind (some minutes)
 whole-programs: build ## run databases, git, make and others on tmpfs, mount and library; kill the databases (7 minutes)
 	scripts/whole-programs
 
-guest: build ## test on several NUMA nodes, in QEMU (NODES=4, plus one without CPUs; KILLS=100 of its steward)
+guest: build ## test on several NUMA nodes, in QEMU, and follow tutorials there (NODES=4, plus one without CPUs; KILLS=100 of its steward)
 	@scripts/setup --guest
 	scripts/guest --nodes $(NODES) --kills $(KILLS) "$(BUILT)" "$(TARGET)/guest"
+	scripts/guest --parts tutorials "$(BUILT)" "$(TARGET)/guest"
 
 placement: build ## place faulty programs by Egeria and its peers on several NUMA nodes, in QEMU (some 40 minutes on an idle host; ONLY=case,case)
 	@scripts/setup --guest

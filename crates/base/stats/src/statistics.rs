@@ -18,6 +18,15 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// How far repeated measurements lie apart: the largest less the least, as a share of their median (0.1: 10 %). `None` for
+/// fewer than two, and where the median is not above 0.
+pub fn spread(values: &[f64]) -> Option<f64> {
+    let middle = median(values).filter(|middle| *middle > 0.0 && values.len() > 1)?;
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    Some((most - least) / middle)
+}
+
 /// Fewer measurements say nothing of how far they vary.
 pub const MIN_SETTLED: usize = 3;
 
@@ -57,5 +66,13 @@ mod tests {
         );
         assert_eq!(settled(&[1.0, 1.0, 1.2, 0.8, 1.0]), Some(false));
         assert_eq!(settled(&[f64::NAN; 4]), None);
+    }
+
+    #[test]
+    fn a_spread_needs_two_values_above_nothing() {
+        assert_eq!(spread(&[9.0, 10.0, 12.0]), Some(0.3));
+        assert_eq!(spread(&[5.0, 5.0]), Some(0.0));
+        assert_eq!(spread(&[5.0]), None);
+        assert_eq!(spread(&[0.0, 0.0]), None);
     }
 }

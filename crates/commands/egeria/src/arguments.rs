@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands;
 use egeria_cli::output::FormatOption;
 
-/// One file system over the persistent memory of every NUMA node, for programs as they are.
+/// Egeria keeps programs near their memory and files on machines with several NUMA nodes.
 #[derive(Parser, Debug)]
 #[command(
     name = "egeria",

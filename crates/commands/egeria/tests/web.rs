@@ -240,6 +240,8 @@ fn many_nodes_keys_alone_and_narrow_screens_work() {
         100
     );
     assert_eq!(browser.value(rows), 200, "a bounded number of rows");
+    let past_is_hidden = "document.getElementById('past').hidden";
+    assert_eq!(browser.value(past_is_hidden), true, "one point is no line");
     assert_eq!(browser.value(fits), true);
     eprintln!(
         "a frame takes {} ms",

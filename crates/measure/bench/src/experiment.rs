@@ -5,7 +5,7 @@ use egeria_harness::process::{Cancel, check_cancel};
 use egeria_harness::{Progress, Result, silent};
 use egeria_report::chart::{Bar, BarGroup, Bars, Color};
 use egeria_report::page;
-use egeria_stats::statistics::{median, rotated_order};
+use egeria_stats::statistics::{median, rotated_order, spread};
 use maud::{Markup, html};
 
 use crate::colors;
@@ -82,6 +82,18 @@ impl Watch<'_> {
 pub(crate) fn over<F>(rounds: &[F], figure: impl Fn(&F) -> f64) -> f64 {
     let values: Vec<f64> = rounds.iter().map(figure).collect();
     median(&values).unwrap_or(0.0)
+}
+
+/// How far the rounds of a place lie apart, as a share of its median: the most of all places. `None` after one round.
+pub(crate) fn apart(places: impl Iterator<Item = Vec<f64>>) -> Option<f64> {
+    let spreads = places.filter_map(|values| spread(&values));
+    let most = spreads.reduce(f64::max)?;
+    Some((most * 1e3).round() / 1e3)
+}
+
+/// Such a spread behind a figure; nothing where it is not known.
+pub(crate) fn within(spread: Option<f64>) -> String {
+    spread.map_or_else(String::new, |share| format!(" ±{:.0} %", share * 50.0))
 }
 
 /// A header of a table, and what a row has below it. A header that begins with `>` aligns its column to the right.

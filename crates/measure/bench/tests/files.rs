@@ -52,6 +52,7 @@ fn every_operation_is_measured_on_every_place() {
         "mount_ns",
         "op",
         "run_ns",
+        "spread",
         "threads",
         "tmpfs_ns",
     ];
@@ -121,6 +122,7 @@ fn every_job_leaves_the_same_everywhere() {
         "loopback_s",
         "mount_s",
         "run_s",
+        "spread",
         "tmpfs_s",
         "verified",
     ];

@@ -77,6 +77,7 @@ fn fio_with_and_without_a_steward_gives_rows_and_a_page() {
     let page = std::fs::read_to_string(out.path().join("nthread.html")).unwrap();
     assert!(page.contains("Figure 5a") && page.contains("emulated machine"));
     assert!(!page.contains("http"), "the page needs nothing but itself");
+    assert!(page.contains("class=\"verdict") && !page.contains("\"></p>"));
     let rows = serde_json::to_value(&report).unwrap();
     let names: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
     let mut expected = [

@@ -64,6 +64,7 @@ fn report() -> DemoReport {
             run_ns: 900.0,
             mount_ns: 240_000.0,
             loopback_ns: 40_000.0,
+            spread: Some(0.12),
         }],
         jobs: vec![EverydayRow {
             job: "tar x".to_owned(),
@@ -71,6 +72,7 @@ fn report() -> DemoReport {
             run_s: Some(0.25),
             mount_s: None,
             loopback_s: Some(0.9),
+            spread: None,
             verified: true,
         }],
         pats: None,

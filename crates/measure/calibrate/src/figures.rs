@@ -10,6 +10,8 @@ pub struct Calibration {
     pub buffer_bytes: u64,
     /// How often each figure was taken; they are medians.
     pub rounds: u32,
+    /// How far the rounds of a figure lie apart, as a share of the figure (0.02: 2 %), the median of all; `None` after one round.
+    pub spread: Option<f64>,
     /// How long that took, s; not counted how long it took to get the memory.
     pub measured_s: f64,
     pub memories: Vec<MeasuredMemory>,

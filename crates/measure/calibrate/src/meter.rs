@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use egeria_machine::{Machine, NodeId};
-use egeria_stats::statistics::median;
+use egeria_stats::statistics::{median, spread};
 
 use crate::CalibrateError;
 use crate::figures::{
@@ -103,6 +103,7 @@ impl Subject {
             pairs: self.pairs(samples),
             small: self.small(samples),
             waits: self.waits(samples),
+            spread: samples.spread(),
             ..Calibration::default()
         }
     }
@@ -232,6 +233,17 @@ impl Subject {
 }
 
 impl Samples {
+    /// How far the rounds of a figure lie apart, as a share of it: the median over all figures.
+    fn spread(&self) -> Option<f64> {
+        let single = self.cells.iter().map(|(_, values)| values);
+        let double = self.together.iter().flat_map(|(_, values)| values);
+        let all: Vec<f64> = single
+            .chain(double)
+            .filter_map(|values| spread(values))
+            .collect();
+        median(&all)
+    }
+
     fn median(&self, wanted: Cell) -> f64 {
         let mut cells = self.cells.iter();
         let found = cells.find(|(cell, _)| *cell == wanted);
@@ -308,5 +320,21 @@ mod tests {
         found.sort_by(f64::total_cmp);
         let expected = (0..cells.len() + 2 * together.len()).map(|position| position as f64);
         assert_eq!(found, expected.collect::<Vec<f64>>());
+    }
+
+    #[test]
+    fn the_spread_is_that_of_the_middle_figure() {
+        let latency = |from| Cell::ReadLatency { from, target: 0 };
+        let samples = |cells: Vec<(Cell, Vec<f64>)>| Samples {
+            cells,
+            together: Vec::new(),
+        };
+        let three = samples(vec![
+            (latency(0), vec![99.0, 100.0, 101.0]),
+            (latency(1), vec![95.0, 100.0, 105.0]),
+            (latency(2), vec![50.0, 100.0, 150.0]),
+        ]);
+        assert!((three.spread().unwrap() - 0.1).abs() < 1e-9);
+        assert_eq!(samples(vec![(latency(0), vec![7.0])]).spread(), None);
     }
 }

@@ -1,8 +1,8 @@
 //! The figures as a page.
 
 use egeria_machine::{Machine, format_bytes};
-use egeria_report::chart::{Color, Line, Lines};
-use egeria_report::page::{facts, figure, key, page};
+use egeria_report::chart::{Line, Lines};
+use egeria_report::page::{facts, figure, page};
 use egeria_report::table::{heading, number, table};
 use maud::{Markup, html};
 
@@ -47,7 +47,7 @@ impl Calibration {
                 (ways(machine))
             }
             @if !beside.is_empty() {
-                h2 { "Beside the file" }
+                h2 { "Compared with the file" }
                 (differences(beside))
             }
             @if !self.warnings.is_empty() {
@@ -63,9 +63,14 @@ impl Calibration {
             0 => "emulated".to_owned(),
             bytes => format!("{} of each memory", format_bytes(bytes)),
         };
+        let spread = self.spread.map_or_else(
+            || "not known: there was one round".to_owned(),
+            |share| format!("{:.1} % (median of all figures)", share * 100.0),
+        );
         facts(&[
             ("measured", buffer),
             ("rounds", self.rounds.to_string()),
+            ("rounds of a figure differ by", spread),
             ("time", format!("{:.0} s", self.measured_s)),
             ("streams", self.streams.len().to_string()),
         ])
@@ -95,12 +100,9 @@ impl Calibration {
             lines: SERIES.iter().enumerate().map(line).collect(),
             low: true,
         };
-        let keys = html! {
-            @for (series, (name, _)) in SERIES.iter().enumerate() { (key(Color::Series(series), name)) }
-        };
         let title = format!("{}, from node {}", of.name(), home.0);
         let picture = lines.draw(&format!("Bandwidth of {title}, by the number of threads"));
-        figure(None, &title, &keys, &picture, &html! {})
+        figure(None, &title, &lines.keys(), &picture, &html! {})
     }
 
     fn latency_table(&self) -> Markup {

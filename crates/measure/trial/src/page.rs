@@ -1,7 +1,7 @@
 //! A trial as a page with one picture.
 
-use egeria_report::chart::{Color, Line, Lines, short};
-use egeria_report::page::{facts, figure, key, page};
+use egeria_report::chart::{Line, Lines, short};
+use egeria_report::page::{facts, figure, page};
 use egeria_report::table::{heading, number, table, text};
 use maud::{Markup, html};
 
@@ -52,14 +52,11 @@ impl Report {
             lines: self.sides.iter().enumerate().map(line).collect(),
             low: false,
         };
-        let keys = html! {
-            @for (series, side) in self.sides.iter().enumerate() { (key(Color::Series(series), &side.name)) }
-        };
         let description = format!("{} of every run of each side, pair by pair", self.measure);
         figure(
             None,
             &self.measure,
-            &keys,
+            &lines.keys(),
             &lines.draw(&description),
             &html! {},
         )
@@ -72,6 +69,9 @@ impl Report {
                     heading(side.name.clone()),
                     number(side.runs.to_string()),
                     number(side.median.map_or_else(String::new, short)),
+                    number(side.range.map_or_else(String::new, |[least, most]| {
+                        format!("{} to {}", short(least), short(most))
+                    })),
                     number(side.own_cpus.map_or_else(String::new, percent)),
                     text(side.done.words()),
                 ]
@@ -79,7 +79,14 @@ impl Report {
             .collect();
         let median = format!("median{}", if self.unit.is_empty() { "" } else { ", s" });
         table(
-            &["side", "runs", &median, "CPU of Egeria", "what was done"],
+            &[
+                "side",
+                "runs",
+                &median,
+                "least to most",
+                "CPU of Egeria",
+                "what was done",
+            ],
             &rows,
         )
     }
@@ -130,6 +137,7 @@ mod tests {
             name: name.to_owned(),
             runs: 2,
             median: Some(1.0),
+            range: Some([0.9, 1.2]),
             own_cpus: Some(0.01),
             done: Done::default(),
         };

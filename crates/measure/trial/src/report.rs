@@ -66,6 +66,8 @@ pub struct SideReport {
     pub name: String,
     pub runs: usize,
     pub median: Option<f64>,
+    /// The least and the largest value.
+    pub range: Option<[f64; 2]>,
     /// CPU time of the trial's own process, which has the steward, per time of the runs: 0.01 is 1 % of a CPU.
     pub own_cpus: Option<f64>,
     pub done: Done,
@@ -164,6 +166,7 @@ fn sides(tried: &Tried, of: &Described<'_>) -> Vec<SideReport> {
             name: of.sides[side].to_owned(),
             runs: values.len(),
             median: median(&values),
+            range: range(&values),
             own_cpus: own_s
                 .filter(|_| elapsed_s > 0.0)
                 .map(|own_s| own_s / elapsed_s),
@@ -171,6 +174,12 @@ fn sides(tried: &Tried, of: &Described<'_>) -> Vec<SideReport> {
         }
     };
     (0..of.sides.len()).map(side).collect()
+}
+
+fn range(values: &[f64]) -> Option<[f64; 2]> {
+    let least = values.iter().copied().reduce(f64::min)?;
+    let most = values.iter().copied().reduce(f64::max)?;
+    Some([least, most])
 }
 
 fn warnings(noise: Noise, others_share: Option<f64>, stays: Option<String>) -> Vec<String> {

@@ -53,7 +53,7 @@ pub fn figure(
     html! {
         figure id=[id] {
             figcaption { h3 { (title) } span.keys { (keys) } }
-            (picture)
+            div.wide { (picture) }
             (below)
         }
     }

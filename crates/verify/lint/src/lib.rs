@@ -19,6 +19,7 @@ pub mod locks;
 pub mod modules;
 pub mod skips;
 pub mod test_files;
+pub mod transcript;
 pub mod words;
 
 pub use files::crates;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use egeria_lint::modules::Exceptions;
 use egeria_lint::skips::Skips;
-use egeria_lint::{early_returns, layers, links, locks, modules, test_files, words};
+use egeria_lint::{early_returns, layers, links, locks, modules, test_files, transcript, words};
 
 /// Checks of this repository that no other tool makes.
 #[derive(Parser)]
@@ -38,6 +38,13 @@ enum Check {
     Words,
     /// Find where the Python package's lock file does not know the crates as they are
     Locks,
+    /// Compare the output that a page shows of its commands with a log of them
+    Transcript {
+        /// The page, in Markdown
+        page: PathBuf,
+        /// What a shell printed: each command after `$ `, then its output
+        log: PathBuf,
+    },
     /// Count the tests that noted a skip in a file
     Skips {
         /// What tests and scripts noted ($EGERIA_SKIPS)
@@ -59,6 +66,7 @@ fn main() -> ExitCode {
         Check::Layers => layers::check(&arguments.root),
         Check::Tests => check_tests(&arguments.root),
         Check::Skips { file, known } => count_skips(&file, known.as_deref()),
+        Check::Transcript { page, log } => transcript::check(&page, &log),
         Check::Words => words::check(&arguments.root),
         Check::Locks => locks::check(&arguments.root),
         Check::Links => links::check(&arguments.root).map_err(|error| error.to_string()),

@@ -26,7 +26,7 @@ attributes for 1 s (libfuse's default). Jobs: tar (extract), cp (-a), ls (-lR),
 find (-size), du, rg (-c), rsync (-a), git-commit (init, add, commit),
 git-status, zip (Python's zipfile), rm (-rf, of what the others made). Every
 result is compared with the original tree. Figures are medians over the rounds.
-JSON rows: job, tmpfs_s, run_s, mount_s, loopback_s, verified.
+JSON rows: job, tmpfs_s, run_s, mount_s, loopback_s, spread, verified.
 Needs the Debian packages ripgrep, rsync, git and python3: `make setup`; jobs
 whose program is missing are left out.
 Exit status: 1 when a result was wrong.")]

@@ -26,8 +26,8 @@ attributes for 1 s (libfuse's default). Directories of 10 and 100,000 names,
 (with close), open (with close), open_deep (five directories down), stat,
 readdir (each name), rename, link, unlink, mkdir, truncate, append (4 KiB to a
 new file). Figures are medians over the rounds. JSON rows: op, threads,
-directory, entries, tmpfs_ns, run_ns, mount_ns, loopback_ns; of two threads the
-time in which one call of either is done.")]
+directory, entries, tmpfs_ns, run_ns, mount_ns, loopback_ns, spread; of two
+threads the time in which one call of either is done.")]
 #[command(mut_arg("quick", |arg| arg.help("One thread, small directories, short turns")))]
 pub struct Arguments {
     /// Measure this operation only; may be repeated

@@ -219,7 +219,8 @@ impl DemoReport {
 
     /// What the columns mean.
     pub(crate) fn note(&self) -> String {
-        let host = "The columns Egeria and tmpfs are DRAM at this machine's own speed.";
+        let host = "The columns Egeria and tmpfs are DRAM at this machine's own speed. Each program of the table ran \
+                    once, so how far its runs differ is not known.";
         match (self.has_emulated_figures(), self.machine.dilation) {
             (true, Some(dilation)) => format!(
                 "Emulated figures are in the time of the machine {} (one second of it took {dilation} s here). {host}",

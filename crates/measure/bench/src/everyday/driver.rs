@@ -15,6 +15,7 @@ use super::check::comparable;
 use super::job::{Job, Tools, repository};
 use super::options::{Selection, Source};
 use super::report::{EverydayReport, EverydayRow};
+use crate::experiment::apart;
 use crate::programs::tree::{self, Look};
 use crate::subjects::{Places, PlacesOptions, SUBJECTS, Subject};
 
@@ -419,6 +420,7 @@ fn row(job: Job, results: &Results) -> EverydayRow {
         run_s: middle(1),
         mount_s: middle(2),
         loopback_s: middle(3),
+        spread: apart(results.seconds.iter().cloned()),
         verified: results.failure.is_none(),
     }
 }

@@ -4,7 +4,7 @@ use maud::Markup;
 use serde::Serialize;
 
 use crate::colors;
-use crate::experiment::{Column, group, table};
+use crate::experiment::{Column, group, table, within};
 use crate::names::{bar, bars, times};
 
 /// Figures of one job: medians over the rounds, s. `None`: it failed every time.
@@ -17,6 +17,9 @@ pub struct EverydayRow {
     /// On its mount, without.
     pub mount_s: Option<f64>,
     pub loopback_s: Option<f64>,
+    /// How far the rounds of a place lie apart, as a share of its figure (0.1: 10 %): the most of all places; `None` after
+    /// one round.
+    pub spread: Option<f64>,
     /// Whether every result of every round was right everywhere.
     pub verified: bool,
 }
@@ -93,7 +96,12 @@ pub(crate) fn picture(rows: &[EverydayRow]) -> Markup {
             bar(color, value, tmpfs, label)
         };
         group(
-            format!("{} ({} s)", row.job, seconds(row.tmpfs_s)),
+            format!(
+                "{} ({} s{})",
+                row.job,
+                seconds(row.tmpfs_s),
+                within(row.spread)
+            ),
             vec![
                 bar(colors::EGERIA, row.run_s),
                 bar(colors::MOUNT, row.mount_s),
@@ -102,7 +110,7 @@ pub(crate) fn picture(rows: &[EverydayRow]) -> Markup {
         )
     };
     bars(
-        "Everyday programs on many small files: time, as times that of tmpfs (in brackets; the line)",
+        "Everyday programs on many small files: time, as times that of tmpfs (in brackets; the line). ±: how far rounds lie from the middle",
         rows.iter().map(one).collect(),
     )
 }

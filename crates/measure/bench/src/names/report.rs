@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::plan::Case;
 use crate::colors;
-use crate::experiment::{self, Column, group, over, table};
+use crate::experiment::{self, Column, apart, group, over, table, within};
 
 /// Figures of one case: medians over the rounds. Time is that of a call, ns; of several threads, the time in
 /// which one call of any of them is done.
@@ -27,6 +27,9 @@ pub struct NamesRow {
     /// On its mount, without.
     pub mount_ns: f64,
     pub loopback_ns: f64,
+    /// How far the rounds of a place lie apart, as a share of its figure (0.1: 10 %): the most of all places; `None` after
+    /// one round.
+    pub spread: Option<f64>,
 }
 
 impl NamesRow {
@@ -42,6 +45,7 @@ impl NamesRow {
             run_ns: middle(1),
             mount_ns: middle(2),
             loopback_ns: middle(3),
+            spread: apart((0..4).map(|place| rounds.iter().map(|round| round[place]).collect())),
         }
     }
 }
@@ -128,7 +132,11 @@ pub(crate) fn picture(rows: &[NamesRow]) -> Markup {
         };
         let name = row.op.replace('_', " ");
         group(
-            format!("{name} ({} µs)", microseconds(row.tmpfs_ns)),
+            format!(
+                "{name} ({} µs{})",
+                microseconds(row.tmpfs_ns),
+                within(row.spread)
+            ),
             vec![
                 bar(colors::EGERIA, row.run_ns),
                 bar(colors::MOUNT, row.mount_ns),
@@ -138,7 +146,7 @@ pub(crate) fn picture(rows: &[NamesRow]) -> Markup {
     };
     let rows = rows.iter().filter(|row| row.threads == 1);
     bars(
-        "Names: time of a call, as times that of tmpfs (in brackets; the line)",
+        "Names: time of a call, as times that of tmpfs (in brackets; the line). ±: how far rounds lie from the middle",
         rows.map(one).collect(),
     )
 }

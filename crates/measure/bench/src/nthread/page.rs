@@ -19,7 +19,7 @@ const MORE_STYLE: &str = include_str!("page.css");
 pub fn page(report: &NthreadReport) -> String {
     let body = html! {
         (head(report))
-        @if report.with_goals { section { h2 { "To reach" } (goals(report)) } }
+        @if report.with_goals && report.goals().iter().any(|goal| goal.worst.is_some()) { section { h2 { "To reach" } (goals(report)) } }
         (disagreements(report))
         @for figure in Figure::ALL { (section(report, figure)) }
         (method(report))
@@ -40,7 +40,7 @@ fn head(report: &NthreadReport) -> Markup {
     let failures = report.failures.len();
     let (class, aims) = match (run, reached) {
         (0, _) if failures == 0 && unsettled > 0 => ("quiet", "No aim is judged.".to_owned()),
-        (0, _) if failures == 0 => ("quiet", String::new()),
+        (0, _) if failures == 0 => ("quiet", "No figure with an aim was run.".to_owned()),
         (run, reached) if run == reached && failures == 0 => {
             ("good", format!("All {run} aims reached."))
         }
@@ -162,10 +162,15 @@ fn picture(figure: Figure, bars: &[&Bar]) -> Markup {
         .collect();
     let caption = match figure {
         Figure::Nine => "bandwidth with different weights of a byte read".to_owned(),
-        _ => format!(
-            "throughput, times {}; a dark line: the paper",
-            figure.baseline()
-        ),
+        _ => {
+            let has_paper = bars.iter().any(|bar| bar.row.paper_vs_nova.is_some());
+            let paper = if has_paper {
+                "; a dark line: the paper"
+            } else {
+                ""
+            };
+            format!("throughput, times {}{paper}", figure.baseline())
+        }
     };
     let description = format!(
         "Bar chart of figure {}: {caption}. The figures are in the table below.",
@@ -199,7 +204,7 @@ fn group(figure: Figure, chunk: &[&Bar]) -> BarGroup {
         let label = match (figure, row.workload.as_str()) {
             (Figure::Nine, _) => absolute,
             (_, MEAN) => times(value) + &paper,
-            _ => format!("{}{paper}, {absolute}", times(value)),
+            _ => format!("{}{}{paper}, {absolute}", times(value), between(row)),
         };
         chart::Bar {
             color: color(&row.config),
@@ -209,6 +214,14 @@ fn group(figure: Figure, chunk: &[&Bar]) -> BarGroup {
         }
     };
     experiment::group(name, chunk.iter().map(bar).collect())
+}
+
+/// Between what and what repetitions were, where there are several that differ.
+fn between(row: &super::NthreadRow) -> String {
+    match row.min_vs_nova.zip(row.max_vs_nova) {
+        Some((min, max)) if max - min >= 0.005 => format!(" ({min:.2} to {max:.2})"),
+        _ => String::new(),
+    }
 }
 
 fn rows(bars: &[&Bar]) -> Markup {

@@ -185,5 +185,6 @@ mod tests {
         assert!(
             page.contains("predicted by a model, not measured") && page.contains("xeon-2s-dram")
         );
+        assert!(page.contains("no such case was run"), "there is no control");
     }
 }

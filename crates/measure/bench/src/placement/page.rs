@@ -1,7 +1,7 @@
 //! The page: aims, a table, and a picture for each case.
 
-use egeria_report::chart::{Color, Line, Lines};
-use egeria_report::page::{figure, key, page as whole};
+use egeria_report::chart::{Line, Lines};
+use egeria_report::page::{figure, page as whole};
 use egeria_report::table::{Cell, heading, number, table, text, verdict};
 use maud::{Markup, html};
 
@@ -30,7 +30,7 @@ pub fn page(report: &PlacementReport) -> String {
             "threads end, and how soon by the guest's clock, which counts instructions. It says nothing of speed." }
         p { "The gain is predicted by a model, not measured: throughput of the end state, compared with that of “nothing”, on "
             (profiles(2).join(" and ")) " (two nodes) or " (profiles(8).join(" and "))
-            " (more); the less of the two. There, each access of 256 bytes waits for the one before, one of five writes, and nothing moves. Gains that differ by less than a tenth are alike." }
+            " (more), from the less to the larger of the two. Each case ran once under each system, so how far runs differ is not known. There, each access of 256 bytes waits for the one before, one of five writes, and nothing moves. Gains that differ by less than a tenth are alike." }
         h2 { "Aims" }
         (table(&["", "figure", "aim", "missed by"], &report.aims.iter().map(aim).collect::<Vec<_>>()))
         h2 { "Cases" }
@@ -43,11 +43,14 @@ pub fn page(report: &PlacementReport) -> String {
 fn aim(judged: &Judged) -> Vec<Cell> {
     vec![
         heading(judged.aim.what),
-        verdict(
-            judged.aim.met,
-            &percent(judged.aim.figure),
-            &percent(judged.aim.figure),
-        ),
+        match judged.cases {
+            0 => text("no such case was run"),
+            _ => verdict(
+                judged.aim.met,
+                &percent(judged.aim.figure),
+                &percent(judged.aim.figure),
+            ),
+        },
         number(percent(judged.aim.aim)),
         text(judged.missed.join(", ")),
     ]
@@ -83,12 +86,19 @@ fn cells(row: &Row) -> Vec<Cell> {
         number(row.pages_moved_needlessly.to_string()),
         number(row.threads_moved.to_string()),
         number(row.masks_changed.to_string()),
-        number(
-            row.model_gain
-                .map(|gain| format!("{gain:.2}"))
-                .unwrap_or_default(),
-        ),
+        number(gains(row)),
     ]
+}
+
+/// The gain by each profile, least first.
+fn gains(row: &Row) -> String {
+    let mut all: Vec<f64> = row.model_gains.values().copied().collect();
+    all.sort_by(f64::total_cmp);
+    match all[..] {
+        [] => String::new(),
+        [least, .., most] if most - least >= 0.005 => format!("{least:.2} to {most:.2}"),
+        [least, ..] => format!("{least:.2}"),
+    }
 }
 
 fn percent(share: f64) -> String {
@@ -124,7 +134,6 @@ fn picture(case: &Case<'_>) -> Markup {
         lines: case.rows.iter().map(line).collect(),
         low: true,
     };
-    let keys = html! { @for row in &case.rows { (key(Color::Series(series(row)), &row.system)) } };
     let why = case
         .of("egeria")
         .map(|row| row.why.as_str())
@@ -138,7 +147,7 @@ fn picture(case: &Case<'_>) -> Markup {
     figure(
         Some(case.name),
         case.name,
-        &keys,
+        &lines.keys(),
         &lines.draw(&description),
         &below,
     )

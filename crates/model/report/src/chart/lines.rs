@@ -4,7 +4,11 @@ use maud::{Markup, html};
 
 use super::Color;
 use super::axis::{Axis, short};
-use super::frame::{Frame, diamond};
+use super::frame::{Frame, at, diamond};
+use crate::page::key;
+
+/// Lines that are nearer to each other than this share of the picture's height look like one.
+const SAME: f64 = 0.01;
 
 /// Lines over something.
 pub struct Lines {
@@ -45,19 +49,55 @@ impl Lines {
         let inside = html! {
             (frame.upright_axis(&up, &self.y_unit))
             (frame.level_axis(&across, &self.x_unit))
-            @for line in &self.lines { (line.draw(&frame, &across, &up)) }
+            @for (number, line) in self.lines.iter().enumerate() {
+                (line.draw(&frame, &across, &up, self.hides_another(number, &up)))
+            }
         };
         frame.draw(description, &inside)
+    }
+
+    /// What the colours stand for: of the lines that have anything to show.
+    pub fn keys(&self) -> Markup {
+        html! {
+            @for line in &self.lines {
+                @if !line.values.is_empty() { (key(Color::Series(line.series), &line.name)) }
+            }
+        }
+    }
+
+    /// Whether a line lies on one that is drawn before it.
+    fn hides_another(&self, number: usize, up: &Axis) -> bool {
+        let line = &self.lines[number];
+        let is_near = |(one, other): (&(f64, f64), &(f64, f64))| {
+            one.0 == other.0 && (up.place(one.1) - up.place(other.1)).abs() < SAME
+        };
+        let lies_on = |other: &Line| {
+            let pairs = || line.values.iter().zip(&other.values);
+            // Most of it is enough.
+            pairs().filter(|pair| is_near(*pair)).count() * 4 > pairs().count() * 3
+        };
+        self.lines[..number].iter().any(lies_on)
     }
 }
 
 impl Line {
-    fn draw(&self, frame: &Frame, across: &Axis, up: &Axis) -> Markup {
+    fn draw(&self, frame: &Frame, across: &Axis, up: &Axis, hides_another: bool) -> Markup {
         let color = Color::Series(self.series);
+        // What is below shows between the dashes.
+        let dashes = if hides_another {
+            "; stroke-dasharray: 7 7"
+        } else {
+            ""
+        };
         let place = |&(x, y): &(f64, f64)| (frame.x(across, x), frame.y(up, y));
         html! {
-            polyline.line style=(format!("stroke: {color}")) points=(path(self.values.iter().map(place))) {
-                title { (self.name) }
+            @if let [only] = &self.values[..] {
+                @let (x, y) = place(only);
+                circle cx=(at(x)) cy=(at(y)) r="4" style=(format!("fill: {color}")) { title { (self.name) } }
+            } @else {
+                polyline.line style=(format!("stroke: {color}{dashes}")) points=(path(self.values.iter().map(place))) {
+                    title { (self.name) }
+                }
             }
             @for point in &self.points {
                 (diamond(place(point), Some(color), &format!("{}: paper {}", self.name, short(point.1))))
@@ -124,5 +164,32 @@ mod tests {
         let color = Color::Named("local");
         let svg = sparkline(&[(color, values)], (0.0, f64::NAN), "").into_string();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_key_stands_only_for_what_is_drawn() {
+        let line = |series: usize, name: &str, values: &[(f64, f64)]| Line {
+            series,
+            name: name.to_owned(),
+            values: values.to_vec(),
+            points: Vec::new(),
+        };
+        let lines = Lines {
+            x_unit: "pair".to_owned(),
+            y_unit: "s".to_owned(),
+            lines: vec![
+                line(0, "one point", &[(1.0, 2.0)]),
+                line(1, "below", &[(1.0, 1.0), (2.0, 1.0)]),
+                line(2, "on it", &[(1.0, 1.0), (2.0, 1.001)]),
+                line(3, "nothing", &[]),
+            ],
+            low: false,
+        };
+        let keys = lines.keys().into_string();
+        assert!(keys.contains("one point") && !keys.contains("nothing"));
+        let svg = lines.draw("").into_string();
+        assert!(svg.contains("<circle"), "{svg}");
+        assert_eq!(svg.matches("stroke-dasharray").count(), 1, "{svg}");
+        assert!(svg.contains("var(--s2); stroke-dasharray"), "{svg}");
     }
 }

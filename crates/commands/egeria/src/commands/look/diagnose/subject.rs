@@ -86,8 +86,11 @@ fn command(arguments: &[u8]) -> String {
     let whole = words.iter().map(|word| quote(word));
     let whole = whole.collect::<Vec<String>>().join(" ");
     let is_plain = !whole.chars().any(char::is_control);
+    // PostgreSQL and others replace their arguments by one line of words on their state.
+    let is_title = words.len() == 1 && words[0].contains(": ") && !words[0].starts_with('/');
     match words.first() {
         Some(&"") => "COMMAND".to_owned(),
+        Some(_) if is_title => "COMMAND".to_owned(),
         Some(_) if whole.len() <= MAX_COMMAND_BYTES && is_plain => whole,
         Some(program) => format!("{} ARGUMENTS", quote(program)),
         None => "COMMAND".to_owned(),
@@ -151,6 +154,7 @@ mod tests {
             format!("{} ARGUMENTS", "x".repeat(300))
         );
         assert_eq!(command(b""), "COMMAND");
+        assert_eq!(command(b"postgres: app [local] idle\0\0\0"), "COMMAND");
     }
 
     #[test]

@@ -96,7 +96,7 @@ function build(nodes) {
   const svg = element("svg", { viewBox: `0 0 ${size[0]} ${size[1]}`, role: "group", "aria-label": "The machine" });
   // A picture of few nodes is not blown up, one of many can be scrolled on a narrow screen.
   svg.style.maxHeight = `${Math.max(180, size[1])}px`;
-  svg.style.minWidth = `${Math.min(size[0], 110 * columns)}px`;
+  svg.style.minWidth = `${Math.min(size[0], (columns > 4 ? 110 : 230) * columns)}px`;
   machine.flows = element("g");
   machine.cells.clear();
   svg.append(machine.flows);
@@ -173,6 +173,8 @@ function draw_machine(state) {
     cell.cell.setAttribute("aria-label",
       `node ${node.node}: ${node.threads} threads, ${bytes(all)} per second, ${percent(share)} of it local, CPUs ${percent(node.cpu_share)} in use; shows its threads`);
   }
+  part("key-near").hidden = state.flows.every((flow) => flow.from !== flow.to || flow.bytes_s === 0);
+  part("key-far").hidden = state.flows.every((flow) => flow.from === flow.to || flow.bytes_s === 0);
   // Of many nodes only the widest flows can be told apart.
   draw_flows(state.flows.filter((flow) => flow.from !== flow.to).slice(0, state.nodes.length > 16 ? 40 : 120));
 }
@@ -207,7 +209,11 @@ function draw_flows(flows) {
 function draw_history() {
   const svg = part("history");
   const points = shown.history;
-  if (points.length < 2) { svg.replaceChildren(); say(part("history-words"), "begins now"); return; }
+  // A line needs two points, and a key something that it stands for.
+  part("past").hidden = points.length < 2;
+  if (points.length < 2) return;
+  part("key-local").hidden = points.every((point) => point.local_share === null);
+  part("key-acted").hidden = points.every((point) => point.actions === 0);
   const [width, height, top] = [960, 180, 8];
   const last = points[points.length - 1].time_unix_ns / 1e9;
   const span = Math.max(60, last - points[0].time_unix_ns / 1e9);
@@ -220,7 +226,8 @@ function draw_history() {
     for (const point of points) {
       const value = share(point);
       if (value === null) { open = false; continue; }
-      path += `${open ? "L" : "M"}${x(point).toFixed(1)} ${y(value).toFixed(1)}`;
+      // A point alone is a dot.
+      path += `${open ? "L" : "M"}${x(point).toFixed(1)} ${y(value).toFixed(1)}${open ? "" : "h0"}`;
       open = true;
     }
     return path;
@@ -406,6 +413,9 @@ function draw(state) {
   shown.state = state;
   note(state);
   facts(state);
+  part("nodes").hidden = state.nodes.length === 0;
+  part("done").hidden = false;
+  part("threads").hidden = state.threads.length === 0;
   if (state.nodes.length > 0) draw_machine(state);
   draw_history();
   draw_actions(state);
@@ -435,7 +445,7 @@ async function look() {
     status.className = "bad";
     say(status, "The server does not answer: is egeria web still running?");
   }
-  // Who looks at another tab costs nothing.
+  // A page in the background asks less often.
   const pause = document.hidden ? 5000 : Math.min(10000, 1000 * 2 ** Math.min(shown.failed, 4));
   setTimeout(look, pause);
 }
