@@ -49,5 +49,5 @@ pub mod warm;
 
 pub use files::{file, file_counts, file_io, found_files, tree, users};
 pub use kernel::{borrowed, cached, device, mount, numa_maps, probe};
-pub use memory::{areas, located, process};
+pub use memory::{areas, located, process, sleepers};
 pub use node_bytes::NodeBytes;

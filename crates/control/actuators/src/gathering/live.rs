@@ -1,17 +1,35 @@
 //! The memory of a running process.
 
-use std::cell::OnceCell;
-use std::collections::HashSet;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use egeria_facts::{AccessWindow, ProcessKey};
 use egeria_machine::{Machine, NodeId};
 use egeria_pages::areas::{self, Area, MappedFile};
 use egeria_pages::located::Located;
 use egeria_pages::migrate::{self, Migration, Order, Progress};
+use egeria_pages::sleepers;
 
 use super::memory::Memory;
+
+/// Processes that have mapped a file and sleep, as looked up a short while ago; [`sleepers::of`] looks at every process.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers(RefCell<HashMap<MappedFile, (Instant, Option<u32>)>>);
+
+impl Sleepers {
+    const LAST: Duration = Duration::from_secs(60);
+
+    fn of(&self, file: MappedFile, known: &[u32]) -> Option<u32> {
+        let now = Instant::now();
+        let mut all = self.0.borrow_mut();
+        all.retain(|_, (at, _)| now.duration_since(*at) < Sleepers::LAST);
+        let found = all.entry(file);
+        found.or_insert_with(|| (now, sleepers::of(file, known))).1
+    }
+}
 
 /// Asks the kernel.
 pub(crate) struct Live<'a> {
@@ -20,10 +38,12 @@ pub(crate) struct Live<'a> {
     located: Located,
     accesses: &'a AccessWindow,
     others: OnceCell<Vec<Other>>,
+    sleepers: &'a Sleepers,
 }
 
 /// Another process that is watched.
 struct Other {
+    process_id: u32,
     /// What it has mapped.
     files: HashSet<MappedFile>,
     /// Where its threads run.
@@ -37,6 +57,7 @@ impl<'a> Live<'a> {
         machine: &'a Machine,
         process: ProcessKey,
         accesses: &'a AccessWindow,
+        sleepers: &'a Sleepers,
     ) -> io::Result<Live<'a>> {
         Ok(Live {
             machine,
@@ -44,6 +65,7 @@ impl<'a> Live<'a> {
             located: Located::open(process)?,
             accesses,
             others: OnceCell::new(),
+            sleepers,
         })
     }
 
@@ -54,6 +76,7 @@ impl<'a> Live<'a> {
             let others = others.map(|each| {
                 let with_threads = each.nodes.iter().filter(|on| on.threads > 0);
                 Other {
+                    process_id: each.process.process_id,
                     // What is gone or another user's is no mapper that is known.
                     files: areas::files(each.process.process_id).unwrap_or_default(),
                     nodes: with_threads.map(|on| on.node).collect(),
@@ -76,8 +99,13 @@ impl Memory for Live<'_> {
     fn migrate(&self, areas: &[Area], order: &Order) -> io::Result<Migration> {
         let goals = order.target.nodes();
         let shared = areas.iter().filter(|area| area.mappers > 1);
-        let agreed =
-            shared.filter(|area| goals.iter().all(|to| all_want(area, *to, self.others())));
+        let sleeping = |file| {
+            let others = self.others().iter().map(|other| other.process_id);
+            let known: Vec<u32> = others.chain([self.process.process_id]).collect();
+            self.sleepers.of(file, &known)
+        };
+        let wanted = |to| move |area: &&Area| all_want(area, to, self.others(), sleeping);
+        let agreed = shared.filter(|area| goals.iter().all(|to| wanted(*to)(area)));
         let order = Order {
             also_shared_in: agreed.map(|area| area.range.start).collect(),
             ..order.clone()
@@ -86,17 +114,26 @@ impl Memory for Live<'_> {
     }
 }
 
-/// Whether all processes that have mapped some memory are known and run there only. A mapper that is not known may
-/// want it where it is.
-fn all_want(area: &Area, to: NodeId, others: &[Other]) -> bool {
+/// Whether all processes that have mapped some memory run there only, or sleep: `sleeping` says how many do. A mapper that
+/// is not known may want it where it is.
+fn all_want(
+    area: &Area,
+    to: NodeId,
+    others: &[Other],
+    sleeping: impl Fn(MappedFile) -> Option<u32>,
+) -> bool {
     let Some(file) = area.file else {
         return false;
     };
     let sharers = others.iter().filter(|other| other.files.contains(&file));
     let wants =
         |other: &&Other| !other.nodes.is_empty() && other.nodes.iter().all(|node| *node == to);
-    let known = 1 + sharers.clone().filter(wants).count();
-    sharers.clone().all(|other| wants(&other)) && area.mappers as usize <= known
+    let known = 1 + sharers.clone().filter(wants).count() as u32;
+    let is_known = || {
+        area.mappers <= known
+            || sleeping(file).is_some_and(|more| area.mappers <= known.saturating_add(more))
+    };
+    sharers.clone().all(|other| wants(&other)) && is_known()
 }
 
 #[cfg(test)]
@@ -110,6 +147,7 @@ mod tests {
 
     fn other(files: &[MappedFile], nodes: &[u16]) -> Other {
         Other {
+            process_id: 1,
             files: files.iter().copied().collect(),
             nodes: nodes.iter().copied().map(NodeId).collect(),
         }
@@ -129,7 +167,8 @@ mod tests {
 
     #[test]
     fn shared_memory_goes_where_all_its_users_run() {
-        let wants = |mappers, others: &[Other]| all_want(&shared(mappers), NodeId(1), others);
+        let wants =
+            |mappers, others: &[Other]| all_want(&shared(mappers), NodeId(1), others, |_| None);
         assert!(wants(2, &[other(&[FILE], &[1])]));
         assert!(wants(2, &[other(&[FILE], &[1]), other(&[], &[0])]));
         assert!(!wants(2, &[other(&[FILE], &[0])]), "it runs elsewhere");
@@ -139,11 +178,25 @@ mod tests {
     }
 
     #[test]
+    fn processes_that_sleep_want_nothing() {
+        let wants = |mappers, sleep| {
+            let others = [other(&[FILE], &[1])];
+            all_want(&shared(mappers), NodeId(1), &others, |_| sleep)
+        };
+        assert!(wants(5, Some(3)) && wants(5, Some(4)));
+        assert!(!wants(5, Some(2)), "another has mapped it as well");
+        assert!(!wants(5, None), "one of them runs");
+        let elsewhere = [other(&[FILE], &[0])];
+        assert!(!all_want(&shared(2), NodeId(1), &elsewhere, |_| Some(9)));
+    }
+
+    #[test]
     fn private_pages_of_several_processes_stay() {
         let area = Area {
             file: None,
             ..shared(2)
         };
-        assert!(!all_want(&area, NodeId(1), &[other(&[FILE], &[1])]));
+        let others = [other(&[FILE], &[1])];
+        assert!(!all_want(&area, NodeId(1), &others, |_| Some(9)));
     }
 }

@@ -23,7 +23,7 @@ use egeria_pages::areas::Area;
 use egeria_pages::migrate::{Migration, Order, Target};
 
 use choice::{Choice, Pages, Placed, block};
-pub(crate) use live::Live;
+pub(crate) use live::{Live, Sleepers};
 use memory::Memory;
 pub(crate) use memory::Pair;
 pub use progress::{GatherProgress, Stuck};

@@ -24,7 +24,7 @@ use egeria_proc::migration_times::MigrationTimes;
 
 use crate::departures::Departures;
 use crate::gathering::{
-    Allowance, GatherProgress, Gathering, Gatherings, Live, PIECE_PAGES, Pair, Step,
+    Allowance, GatherProgress, Gathering, Gatherings, Live, PIECE_PAGES, Pair, Sleepers, Step,
 };
 
 /// Most pages that follow dynamically in one window.
@@ -58,6 +58,7 @@ pub struct MemoryMigration {
     progress: Vec<GatherProgress>,
     /// Moved so far, bytes.
     moved: HashMap<ProcessKey, u64>,
+    sleepers: Sleepers,
 }
 
 impl MemoryMigration {
@@ -82,6 +83,7 @@ impl MemoryMigration {
             went_on: Vec::new(),
             progress: Vec::new(),
             moved: HashMap::new(),
+            sleepers: Sleepers::default(),
         }
     }
 
@@ -263,7 +265,7 @@ impl MemoryMigration {
         if allowed.budget.is_zero() || gathering.has_ended() {
             return Ok(Step::Paused);
         }
-        let live = Live::open(&self.machine, process, &facts.accesses)?;
+        let live = Live::open(&self.machine, process, &facts.accesses, &self.sleepers)?;
         gathering.step(&live, &self.hot.regions(process), allowed)
     }
 

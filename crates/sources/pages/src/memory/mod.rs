@@ -4,4 +4,5 @@ mod area;
 pub mod areas;
 pub mod located;
 pub mod process;
+pub mod sleepers;
 pub(crate) mod walk;
