@@ -31,6 +31,7 @@ mod stopped;
 mod top;
 mod trace;
 mod trial;
+mod trial_sides;
 mod usage;
 mod users;
 mod warm;
