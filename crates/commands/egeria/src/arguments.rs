@@ -60,7 +60,7 @@ pub enum Command {
     /// Migrate threads to their data, and log why
     Steward(commands::control::steward::Arguments),
     /// Measure a command with and without a steward, and say whether it helps
-    Trial(commands::control::trial::Arguments),
+    Trial(Box<commands::control::trial::Arguments>),
     /// Explain thread migrations and the other actions of a steward: why, and with which result
     Explain(commands::look::explain::Arguments),
     /// Show nodes and threads under a steward while it works

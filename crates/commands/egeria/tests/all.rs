@@ -34,6 +34,7 @@ mod top;
 mod trace;
 mod trial;
 mod trial_services;
+mod trial_sides;
 mod tutorial;
 mod usage;
 mod users;

@@ -307,6 +307,12 @@ fn without_a_metric_the_bytes_of_a_service_are_compared() {
     assert_eq!(report["subject"], format!("process {}", busy.id()));
     assert_eq!(report["measure"], "bytes read and written per second");
     assert_eq!(report["better"], "higher");
+    let activity = &report["sides"][0]["activity"];
+    let cpus = activity["cpus"].as_f64().unwrap();
+    assert!((0.01..=1.1).contains(&cpus), "{activity}");
+    let waiting = activity["waiting_for_cpus"].as_f64().unwrap();
+    assert!((0.0..=1.1).contains(&waiting), "{activity}");
+    assert!(report["overhead"].as_f64().unwrap() < 0.5, "{report}");
     assert!(
         report["sides"][1]["median"].as_f64().unwrap() > 1e6,
         "{report}"

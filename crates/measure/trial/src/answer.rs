@@ -1,6 +1,6 @@
 //! What a trial answers about one side compared with the first.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::design::Design;
 use crate::signed_rank::{self, Critical};
@@ -14,7 +14,7 @@ pub enum Better {
 }
 
 /// What is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     Better,

@@ -18,6 +18,10 @@ use crate::trial::Subject;
 pub struct Side<'a> {
     pub name: String,
     pub words: Vec<OsString>,
+    /// Run before each run, and not measured.
+    pub before: Option<Vec<OsString>>,
+    /// Variables that the command gets in addition.
+    pub environment: Vec<(OsString, OsString)>,
     /// Begins what accompanies each run; `None`: nothing does.
     pub begin: Option<Begin<'a>>,
 }
@@ -27,6 +31,9 @@ pub struct Side<'a> {
 pub enum Measure {
     /// From start to end, s.
     WallTime,
+    /// The same by the clock of the emulated machine that every side uses, which stands still while the host cannot keep
+    /// up, s.
+    MachineTime,
     /// What the command prints.
     Number(Number),
     /// What is sampled during the run.
@@ -37,12 +44,11 @@ pub enum Measure {
 pub struct Commands<'a> {
     pub sides: Vec<Side<'a>>,
     pub measure: Measure,
-    /// Run before each run, and not measured.
-    pub before: Option<Vec<OsString>>,
     pub terms: Terms<'a>,
     /// Called before each run with the number of runs so far and the name of the side.
     pub progress: &'a dyn Fn(usize, &str),
     begin: Instant,
+    warm_ups: usize,
     pub ledger: Ledger,
 }
 
@@ -55,14 +61,14 @@ impl<'a> Commands<'a> {
         progress: &'a dyn Fn(usize, &str),
     ) -> Commands<'a> {
         program::adopt_orphans();
-        let ledger = Ledger::new(sides.len());
+        let ledger = Ledger::new(sides.iter().map(|side| side.begin.is_none()).collect());
         Commands {
             sides,
             measure,
-            before: None,
             terms,
             progress,
             begin: Instant::now(),
+            warm_ups: 0,
             ledger,
         }
     }
@@ -75,6 +81,7 @@ impl<'a> Commands<'a> {
             .collect();
         let (measure, unit) = match &self.measure {
             Measure::WallTime => ("wall time".to_owned(), "s"),
+            Measure::MachineTime => ("time of the emulated machine".to_owned(), "s"),
             Measure::Number(number) => (number.to_string(), ""),
             Measure::Metric(metric) => (metric.text().to_owned(), ""),
         };
@@ -83,21 +90,27 @@ impl<'a> Commands<'a> {
             sides: self.sides.iter().map(|side| side.name.as_str()).collect(),
             measure,
             unit,
+            warm_ups: self.warm_ups,
             ledger: &self.ledger,
         }
     }
 
-    /// One run of the first side that does not count, and begins the time of the trial. How long it took.
+    /// One run of each of these sides that does not count, and begins the time of the trial. How long the longest took.
     ///
     /// # Errors
     /// When the command fails, or gives no value.
-    pub fn warm_up(&mut self) -> Result<Duration> {
-        let begin = Instant::now();
-        let name = format!("{}, the warm-up", self.sides[0].name);
-        self.measured(0, &name)?;
-        self.ledger = Ledger::new(self.sides.len());
+    pub fn warm_up(&mut self, sides: &[usize]) -> Result<Duration> {
+        let mut longest = Duration::ZERO;
+        for side in sides {
+            let begin = Instant::now();
+            let name = format!("{}, the warm-up", self.sides[*side].name);
+            self.measured(*side, &name)?;
+            longest = longest.max(begin.elapsed());
+        }
+        self.warm_ups += sides.len();
+        self.ledger = self.ledger.cleared();
         self.begin = Instant::now();
-        Ok(begin.elapsed())
+        Ok(longest)
     }
 
     fn measured(&mut self, side: usize, name: &str) -> Result<f64> {
@@ -106,13 +119,20 @@ impl<'a> Commands<'a> {
             Error::Failed(cause) => Error::Failed(format!("in a run with {name}: {cause}")),
             other => other,
         };
-        if let Some(before) = &self.before {
-            program::run(before, &self.terms, || ()).map_err(in_run)?;
+        let Side {
+            before,
+            environment,
+            ..
+        } = &self.sides[side];
+        if let Some(before) = before {
+            program::run(before, environment, &self.terms, || ()).map_err(in_run)?;
         }
         let treatment = self.sides[side].begin.as_ref().map(|begin| begin());
         let treatment = treatment.transpose()?;
-        let then = CpuTimes::now();
+        let machine_s = || treatment.as_ref()?.machine_s();
+        let (then, machine_then_s) = (CpuTimes::now(), machine_s());
         let run = self.run_sampled(side);
+        let machine_s = machine_s().zip(machine_then_s);
         let passed = then.zip(CpuTimes::now()).map(|(then, now)| now.since(then));
         if let Some(treatment) = treatment {
             self.ledger.done[side].add(treatment.end());
@@ -120,6 +140,9 @@ impl<'a> Commands<'a> {
         let (ran, samples) = run.map_err(in_run)?;
         let value = match &self.measure {
             Measure::WallTime => Ok(ran.elapsed_s),
+            Measure::MachineTime => machine_s
+                .map(|(now, then)| now - then)
+                .ok_or_else(|| Error::failed("no emulated machine is there; measure wall time")),
             Measure::Number(number) => number.find(&ran),
             Measure::Metric(metric) => metric.value(&samples, ran.elapsed_s),
         };
@@ -128,23 +151,27 @@ impl<'a> Commands<'a> {
             side,
             elapsed_s: ran.elapsed_s,
             own_s: passed.map(|passed| passed.own_s),
+            command_s: passed.map(|passed| passed.children_s),
             others_share: passed.map(|passed| passed.others_share),
+            activity: None,
         });
         Ok(value)
     }
 
     /// One run, during which the metric is sampled if there is one.
     fn run_sampled(&self, side: usize) -> Result<(program::Ran, Samples)> {
-        let words = &self.sides[side].words;
+        let Side {
+            words, environment, ..
+        } = &self.sides[side];
         let Measure::Metric(metric) = &self.measure else {
-            let ran = program::run(words, &self.terms, || ())?;
+            let ran = program::run(words, environment, &self.terms, || ())?;
             return Ok((ran, Samples::default()));
         };
         std::thread::scope(|scope| {
             let (stop, stopped) = channel();
             let sampler = scope.spawn(move || metric.sample_until(&stopped));
             let mut samples = Samples::default();
-            let ran = program::run(words, &self.terms, || {
+            let ran = program::run(words, environment, &self.terms, || {
                 drop(stop);
                 samples = sampler.join().unwrap_or_default();
             });

@@ -73,6 +73,20 @@ impl Design {
         }
     }
 
+    /// A design that looks once, after exactly this number of pairs ([`fewest`] to [`MAX_PAIRS`]): its interval is the
+    /// narrowest that these pairs give.
+    pub fn of_all_pairs(pairs: usize, error: f64) -> Design {
+        let pairs = pairs.clamp(fewest(error).min(MAX_PAIRS), MAX_PAIRS);
+        let critical = critical(pairs, error);
+        let spent = critical.map_or(0.0, |critical| critical.size);
+        let looks = vec![Look {
+            pairs,
+            critical,
+            spent,
+        }];
+        Design { looks, error }
+    }
+
     /// The most pairs.
     pub fn max_pairs(&self) -> usize {
         self.looks.last().map_or(0, |look| look.pairs)

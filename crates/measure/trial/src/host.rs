@@ -6,7 +6,8 @@ use procfs::{CpuTime, CurrentSI, KernelStats};
 /// CPU time so far, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuTimes {
-    own: u64,
+    /// Of this process, ns: it may be much less than a tick in a run.
+    own_ns: u64,
     /// Of children that have ended and were waited for.
     children: u64,
     busy: u64,
@@ -18,6 +19,8 @@ pub struct CpuTimes {
 pub struct Passed {
     /// CPU time of this process, s.
     pub own_s: f64,
+    /// CPU time of children that ended, and of theirs, s.
+    pub children_s: f64,
     /// Share of the machine's CPU time that went to other programs, or was taken by the hypervisor.
     pub others_share: f64,
 }
@@ -30,7 +33,7 @@ impl CpuTimes {
         let busy = busy(&total);
         let children = u64::try_from(own.cutime + own.cstime).unwrap_or(0);
         Some(CpuTimes {
-            own: own.utime + own.stime,
+            own_ns: own_ns(),
             children,
             busy,
             all: busy + total.idle + total.iowait.unwrap_or(0),
@@ -39,16 +42,25 @@ impl CpuTimes {
 
     /// What passed since then.
     pub fn since(self, then: CpuTimes) -> Passed {
-        let own = self.own.saturating_sub(then.own);
-        let children = self.children.saturating_sub(then.children);
-        let busy = self.busy.saturating_sub(then.busy);
-        let all = self.all.saturating_sub(then.all).max(1);
-        let others = busy.saturating_sub(own + children);
+        let per_s = procfs::ticks_per_second() as f64;
+        let own_s = self.own_ns.saturating_sub(then.own_ns) as f64 / 1e9;
+        let children_s = self.children.saturating_sub(then.children) as f64 / per_s;
+        let busy_s = self.busy.saturating_sub(then.busy) as f64 / per_s;
+        let all_s = self.all.saturating_sub(then.all).max(1) as f64 / per_s;
+        let others_s = (busy_s - own_s - children_s).max(0.0);
         Passed {
-            own_s: own as f64 / procfs::ticks_per_second() as f64,
-            others_share: (others as f64 / all as f64).min(1.0),
+            own_s,
+            children_s,
+            others_share: (others_s / all_s).min(1.0),
         }
     }
+}
+
+fn own_ns() -> u64 {
+    use rustix::time::{ClockId, clock_gettime};
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let part = |part: i64| u64::try_from(part).unwrap_or(0);
+    part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
 }
 
 fn busy(total: &CpuTime) -> u64 {
@@ -64,15 +76,16 @@ mod tests {
     #[test]
     fn time_of_others_is_what_neither_it_nor_its_children_used() {
         let then = CpuTimes::default();
+        let ticks = procfs::ticks_per_second();
         let now = CpuTimes {
-            own: 10,
-            children: 40,
-            busy: 90,
-            all: 200,
+            own_ns: 500_000_000,
+            children: 2 * ticks,
+            busy: 9 * ticks / 2,
+            all: 10 * ticks,
         };
         let passed = now.since(then);
-        assert!((passed.others_share - 0.2).abs() < 1e-12);
-        assert!((passed.own_s - 10.0 / procfs::ticks_per_second() as f64).abs() < 1e-12);
+        assert!((passed.others_share - 0.2).abs() < 1e-12, "{passed:?}");
+        assert_eq!((passed.own_s, passed.children_s), (0.5, 2.0));
         assert_eq!(then.since(now).others_share, 0.0, "a clock that went back");
     }
 }

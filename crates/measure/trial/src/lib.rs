@@ -13,12 +13,13 @@
 //! - [`trial`]: the loop, of any [`trial::Subject`].
 //! - [`commands`]: the subject that runs a command; [`program`]: one run; [`number`] and [`metric`]: its value;
 //!   [`host`]: whose CPU time passed.
-//! - [`service`]: the subject that lets a service run on, in blocks of time.
+//! - [`service`]: the subject that lets a service run on, in blocks of time; [`activity`]: what the host counts of it.
 //! - [`report`]: what was found, as fields and sentences, and as a page with a picture.
 //! - [`simulation`]: trials of programs with a known truth, which count how often the answer is right.
 
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod answer;
 pub mod commands;
 pub mod design;

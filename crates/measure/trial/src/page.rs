@@ -21,6 +21,8 @@ impl Report {
             (self.picture())
             h2 { "Sides" }
             (self.table())
+            (self.activities())
+            @if let Some(copy) = &self.copy { p { (copy.sentence()) } }
             @if let Some(keep) = &self.keep { h2 { "To keep it" } pre { (keep) } }
             h2 { "How it was measured" }
             (self.facts())
@@ -91,6 +93,22 @@ impl Report {
         )
     }
 
+    /// What the host counted of a service, if anything.
+    fn activities(&self) -> Markup {
+        let seen = self.activity_names();
+        if seen.is_empty() {
+            return html! {};
+        }
+        let rows = self.sides.iter().map(|side| {
+            let values = seen.iter().map(|name| side.activity_of(name));
+            let values = values.map(|value| number(value.map_or_else(String::new, short)));
+            std::iter::once(heading(side.name.clone())).chain(values)
+        });
+        let rows: Vec<Vec<_>> = rows.map(Iterator::collect).collect();
+        let headers: Vec<&str> = std::iter::once("side").chain(seen).collect();
+        table(&headers, &rows)
+    }
+
     fn facts(&self) -> Markup {
         let unknown = || "not known".to_owned();
         facts(&[
@@ -108,6 +126,10 @@ impl Report {
             (
                 "not counted",
                 format!("{} run before the pairs", self.warm_ups),
+            ),
+            (
+                "CPU time of measuring, of that of the command",
+                self.overhead.map_or_else(unknown, percent),
             ),
         ])
     }
@@ -139,6 +161,7 @@ mod tests {
             median: Some(1.0),
             range: Some([0.9, 1.2]),
             own_cpus: Some(0.01),
+            activity: None,
             done: Done::default(),
         };
         let report = Report {
@@ -170,8 +193,10 @@ mod tests {
                 drift: None,
             },
             others_share: None,
+            overhead: None,
             warnings: Vec::new(),
             rounds: vec![vec![1.0, 0.9], vec![1.1, 1.0]],
+            copy: None,
             keep: None,
         };
         let page = report.page();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use egeria_child::{Cancel, Group, last_words};
 use egeria_files::{Error, Result};
-use procfs::process::Process;
+use procfs::process::{Process, Stat};
 
 /// A command that prints more is refused: its output would fill the disk run by run.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
@@ -43,12 +43,17 @@ pub fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
 }
 
-/// Runs a command to its end; its standard input is empty. `ended` is called once it has ended or is to end, before
+/// Runs a command to its end, with these variables in its environment; its standard input is empty. `ended` is called once it has ended or is to end, before
 /// processes that it left are looked for: what this process started since then must have ended.
 ///
 /// # Errors
 /// When it cannot be started, fails, takes too long, prints too much, or leaves processes behind.
-pub fn run(words: &[OsString], terms: &Terms<'_>, ended: impl FnOnce()) -> Result<Ran> {
+pub fn run(
+    words: &[OsString],
+    environment: &[(OsString, OsString)],
+    terms: &Terms<'_>,
+    ended: impl FnOnce(),
+) -> Result<Ran> {
     let Some((program, arguments)) = words.split_first() else {
         return Err(Error::failed("there is no command; name one behind `--`"));
     };
@@ -60,6 +65,7 @@ pub fn run(words: &[OsString], terms: &Terms<'_>, ended: impl FnOnce()) -> Resul
     let mut command = Command::new(program);
     command
         .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(stdout.try_clone().map_err(failed)?)
         .stderr(stderr.try_clone().map_err(failed)?);
@@ -146,12 +152,22 @@ fn check(name: &str, status: ExitStatus, ran: &Ran) -> Result<()> {
 /// A living child of this process other than those known, in words.
 fn left_behind(known: &[i32]) -> Option<String> {
     children().into_iter().find_map(|child| {
-        let stat = Process::new(child)
-            .and_then(|process| process.stat())
-            .ok()?;
+        let stat = stat(child).filter(is_of_command)?;
         let is_other = !known.contains(&child) && stat.state != 'Z';
         is_other.then(|| format!("{}, process {child}", stat.comm))
     })
+}
+
+fn stat(process: i32) -> Option<Stat> {
+    let process = Process::new(process).ok()?;
+    process.stat().ok()
+}
+
+/// Commands run in groups of their own. What is in the group of this process is a helper that it started itself. The
+/// number of that group is 0 in a container whose starter is outside.
+fn is_of_command(child: &Stat) -> bool {
+    let own = Process::myself().and_then(|own| own.stat());
+    own.is_ok_and(|own| own.pgrp != child.pgrp)
 }
 
 fn children() -> Vec<i32> {
@@ -171,7 +187,8 @@ fn children_of(thread: i32) -> String {
 
 /// Takes the statuses of orphans that have ended; nothing else waits for them.
 fn reap_orphans() {
-    for child in children() {
+    let adopted = children().into_iter();
+    for child in adopted.filter(|child| stat(*child).is_some_and(|stat| is_of_command(&stat))) {
         let Some(child) = rustix::process::Pid::from_raw(child) else {
             continue;
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use egeria_stats::statistics::median;
 use serde::Serialize;
 
+use crate::activity::Activity;
 use crate::answer::{Answer, Better, Finding};
 use crate::noise::{Noise, noise};
 use crate::side::{Done, Ledger};
@@ -24,7 +25,37 @@ pub struct Described<'a> {
     pub measure: String,
     /// Unit of the values; empty where nothing says it.
     pub unit: &'static str,
+    /// Runs that were not counted.
+    pub warm_ups: usize,
     pub ledger: &'a Ledger,
+}
+
+/// What became of a copy that a side used.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Copied {
+    /// What was copied.
+    pub directory: String,
+    pub files: usize,
+    pub bytes: u64,
+    /// Files whose content was what it was after the last run, and those that the command had changed.
+    pub unchanged_files: usize,
+    pub changed_files: usize,
+    /// The machine of the volume where it is emulated; else `None`.
+    pub machine: Option<String>,
+}
+
+impl Copied {
+    /// In one sentence.
+    pub fn sentence(&self) -> String {
+        let bytes = egeria_stats::text::bytes(self.bytes as f64);
+        let machine = self.machine.as_ref();
+        let machine =
+            machine.map_or_else(String::new, |machine| format!("; the volume is {machine}"));
+        format!(
+            "copy of {}: {} files, {bytes}, compared with it before the first run; after the last run {} files were as copied, {} were changed by the command{machine}",
+            self.directory, self.files, self.unchanged_files, self.changed_files
+        )
+    }
 }
 
 /// A trial, as `--json` prints it.
@@ -52,10 +83,15 @@ pub struct Report {
     pub noise: Noise,
     /// Median over the runs of the share of the machine's CPU time that other programs had.
     pub others_share: Option<f64>,
+    /// What measuring costs: CPU time of the trial's own process per CPU time of the command, in runs that nothing
+    /// accompanies. `None` without such runs.
+    pub overhead: Option<f64>,
     /// What makes the answer worth less, a line each.
     pub warnings: Vec<String>,
     /// Values by round and side.
     pub rounds: Vec<Vec<f64>>,
+    /// The copy of a directory that sides used; `None` if none did.
+    pub copy: Option<Copied>,
     /// How to keep what helped, ready to copy; `None` if nothing did.
     pub keep: Option<String>,
 }
@@ -70,7 +106,17 @@ pub struct SideReport {
     pub range: Option<[f64; 2]>,
     /// CPU time of the trial's own process, which has the steward, per time of the runs: 0.01 is 1 % of a CPU.
     pub own_cpus: Option<f64>,
+    /// What the host counted of a service: medians over the blocks. `None` for a command.
+    pub activity: Option<Activity>,
     pub done: Done,
+}
+
+impl SideReport {
+    /// One of the values that the host counted, by its name.
+    pub fn activity_of(&self, name: &str) -> Option<f64> {
+        let named = self.activity?.named().into_iter();
+        named.filter(|each| each.0 == name).find_map(|each| each.1)
+    }
 }
 
 /// A side compared with the first.
@@ -123,15 +169,29 @@ impl Report {
             seed: plan.seed,
             bound: plan.judge.bound,
             confidence: 1.0 - plan.judge.design.error() * (plan.sides - 1) as f64,
-            warm_ups: 1,
+            warm_ups: of.warm_ups,
             elapsed_s: elapsed.as_secs_f64(),
             ended: tried.ended,
             noise,
             others_share,
+            overhead: of.ledger.overhead(),
             warnings: warnings(noise, others_share, stays),
             rounds: tried.rounds.clone(),
+            copy: None,
             keep: None,
         }
+    }
+
+    /// Names of what the host counted of any side's blocks.
+    pub fn activity_names(&self) -> Vec<&'static str> {
+        let names = Activity::default().named().map(|(name, _)| name);
+        let mut names = names.to_vec();
+        names.retain(|name| {
+            self.sides
+                .iter()
+                .any(|side| side.activity_of(name).is_some())
+        });
+        names
     }
 
     /// The side that helped most, by its position; `None` if none did.
@@ -162,6 +222,7 @@ fn sides(tried: &Tried, of: &Described<'_>) -> Vec<SideReport> {
         let runs = || of.ledger.records.iter().filter(move |run| run.side == side);
         let own_s: Option<f64> = runs().map(|run| run.own_s).sum();
         let elapsed_s: f64 = runs().map(|run| run.elapsed_s).sum();
+        let activities: Vec<Activity> = runs().filter_map(|run| run.activity).collect();
         SideReport {
             name: of.sides[side].to_owned(),
             runs: values.len(),
@@ -170,6 +231,7 @@ fn sides(tried: &Tried, of: &Described<'_>) -> Vec<SideReport> {
             own_cpus: own_s
                 .filter(|_| elapsed_s > 0.0)
                 .map(|own_s| own_s / elapsed_s),
+            activity: (!activities.is_empty()).then(|| Activity::median(&activities)),
             done: of.ledger.done[side].clone(),
         }
     };

@@ -1,15 +1,14 @@
 //! Trials of a service that runs on: a run is a block of time, with one of the sides.
 
-use std::collections::HashMap;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use egeria_child::{Cancel, check_cancel};
-use egeria_facts::ProcessKey;
 use egeria_files::{Error, Result};
-use egeria_proc::{Scope, living, task};
-use procfs::process::Process;
+use egeria_machine::Machine;
+use egeria_proc::Scope;
 
+use crate::activity::{Activity, Begun};
 use crate::commands::positive;
 use crate::host::CpuTimes;
 use crate::metric::{Metric, Samples};
@@ -28,16 +27,56 @@ pub struct Service<'a> {
     pub scope: Scope,
     /// Names of the sides, and what accompanies a block of each.
     pub sides: Vec<(String, Option<Begin<'a>>)>,
-    /// `None`: the bytes that its processes read and write, per second.
+    /// `None`: what the host counts, see [`Usual`].
     pub metric: Option<Metric>,
+    /// Says where the nodes are.
+    pub machine: Option<Machine>,
     pub block: Duration,
     /// How long a side is in force before its block is measured.
     pub rest: Duration,
     pub cancel: Cancel<'a>,
     /// Called before each block with the number of blocks so far and the name of the side.
     pub progress: &'a dyn Fn(usize, &str),
+    /// What is compared without a metric, once the first block has shown what there is.
+    usual: Option<Usual>,
     begin: Instant,
     pub ledger: Ledger,
+}
+
+/// What is compared when no metric is named. More of it is better.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Usual {
+    Bytes,
+    Instructions,
+}
+
+impl Usual {
+    fn name(self) -> &'static str {
+        match self {
+            Usual::Bytes => "bytes read and written per second",
+            Usual::Instructions => "instructions per second",
+        }
+    }
+
+    fn of(self, activity: &Activity) -> Option<f64> {
+        match self {
+            Usual::Bytes => activity.bytes_s,
+            Usual::Instructions => activity.instructions_s,
+        }
+    }
+
+    /// A service that moves data is measured by that. Of one that writes no more than messages, instructions say more,
+    /// if the host counts them.
+    fn choose(activity: &Activity) -> Option<Usual> {
+        const MIN_BYTES_S: f64 = 1e6;
+        let bytes_s = activity.bytes_s.unwrap_or(0.0);
+        let counts = activity.instructions_s.is_some_and(|count| count > 0.0);
+        match (bytes_s, counts) {
+            (MIN_BYTES_S.., _) => Some(Usual::Bytes),
+            (_, true) => Some(Usual::Instructions),
+            (bytes_s, false) => (bytes_s > 0.0).then_some(Usual::Bytes),
+        }
+    }
 }
 
 impl<'a> Service<'a> {
@@ -48,12 +87,14 @@ impl<'a> Service<'a> {
         (block, rest): (Duration, Duration),
         progress: &'a dyn Fn(usize, &str),
     ) -> Service<'a> {
-        let ledger = Ledger::new(sides.len());
+        let ledger = Ledger::new(sides.iter().map(|side| side.1.is_none()).collect());
         Service {
             name,
             scope,
             sides,
             metric: None,
+            machine: None,
+            usual: None,
             block,
             rest,
             cancel: None,
@@ -70,7 +111,7 @@ impl<'a> Service<'a> {
     pub fn warm_up(&mut self) -> Result<()> {
         let name = format!("{}, the warm-up", self.sides[0].0);
         self.measured(0, &name)?;
-        self.ledger = Ledger::new(self.sides.len());
+        self.ledger = self.ledger.cleared();
         self.begin = Instant::now();
         Ok(())
     }
@@ -82,9 +123,10 @@ impl<'a> Service<'a> {
             subject: self.name.clone(),
             sides: self.sides.iter().map(|(name, _)| name.as_str()).collect(),
             measure: metric
-                .map_or("bytes read and written per second", Metric::text)
+                .map_or(self.usual.unwrap_or(Usual::Bytes).name(), Metric::text)
                 .to_owned(),
             unit: "",
+            warm_ups: 1,
             ledger: &self.ledger,
         }
     }
@@ -107,31 +149,43 @@ impl<'a> Service<'a> {
     }
 
     /// Waits for the side to settle, and measures.
-    fn block(&self) -> Result<(f64, RunRecord)> {
+    fn block(&mut self) -> Result<(f64, RunRecord)> {
         self.wait(self.rest)?;
-        let before = Counted::of(&self.scope);
-        if before.0.is_empty() {
-            return Err(self.gone());
-        }
+        let begun = Begun::now(&self.scope).ok_or_else(|| self.gone())?;
+        let not_counted = begun.not_counted().map(str::to_owned);
         let (then, begin) = (CpuTimes::now(), Instant::now());
         let samples = self.samples()?;
         let elapsed_s = begin.elapsed().as_secs_f64();
         let passed = then.zip(CpuTimes::now()).map(|(then, now)| now.since(then));
-        let after = Counted::of(&self.scope);
-        if !before.0.keys().any(|key| after.0.contains_key(key)) {
-            return Err(self.gone());
-        }
+        let activity = begun.end(&self.scope, self.machine.as_ref());
+        let activity = activity.ok_or_else(|| self.gone())?;
         let value = match &self.metric {
             Some(metric) => metric.value(&samples, elapsed_s)?,
-            None => self.bytes_s(&before, &after, elapsed_s)?,
+            None => self.usual_value(&activity, not_counted.as_deref())?,
         };
         let record = RunRecord {
             side: 0,
             elapsed_s,
             own_s: passed.map(|passed| passed.own_s),
+            command_s: activity.cpus.map(|cpus| cpus * elapsed_s),
             others_share: None,
+            activity: Some(activity),
         };
         Ok((positive(value)?, record))
+    }
+
+    fn usual_value(&mut self, activity: &Activity, not_counted: Option<&str>) -> Result<f64> {
+        self.usual = self.usual.or_else(|| Usual::choose(activity));
+        let value = self.usual.and_then(|usual| usual.of(activity));
+        value.filter(|value| *value > 0.0).ok_or_else(|| {
+            let instructions = not_counted.map_or_else(String::new, |cause| {
+                format!("; its instructions are not counted: {cause}")
+            });
+            Error::failed(format!(
+                "{} neither reads nor writes, as far as the kernel counts for this user{instructions}; name what it does with --metric",
+                self.name
+            ))
+        })
     }
 
     /// Lets the block pass, and samples the metric during that, if there is one.
@@ -148,16 +202,6 @@ impl<'a> Service<'a> {
             let samples = sampler.join().unwrap_or_default();
             waited.map(|()| samples)
         })
-    }
-
-    fn bytes_s(&self, before: &Counted, after: &Counted, elapsed_s: f64) -> Result<f64> {
-        match after.since(before) {
-            0 => Err(Error::failed(format!(
-                "{} neither reads nor writes, as far as the kernel counts for this user; name what it does with --metric",
-                self.name
-            ))),
-            bytes => Ok(bytes as f64 / elapsed_s),
-        }
     }
 
     fn gone(&self) -> Error {
@@ -193,28 +237,23 @@ impl Subject for Service<'_> {
     }
 }
 
-/// Bytes that processes have read and written so far; 0 where the kernel does not say.
-struct Counted(HashMap<ProcessKey, u64>);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Counted {
-    fn of(scope: &Scope) -> Counted {
-        let mut processes = task::processes();
-        processes.retain(|process| scope.holds(*process));
-        // A process that has ended keeps its number until its parent asks.
-        processes.retain(|process| living::has_thread(*process));
-        let keys = processes.into_iter().filter_map(task::process);
-        let bytes = |key: ProcessKey| {
-            let process = i32::try_from(key.process_id).ok();
-            let counts = process.and_then(|number| Process::new(number).ok()?.io().ok());
-            (key, counts.map_or(0, |counts| counts.rchar + counts.wchar))
+    #[test]
+    fn data_is_compared_where_there_is_some_else_instructions() {
+        let chosen = |bytes_s: f64, instructions_s: Option<f64>| {
+            Usual::choose(&Activity {
+                bytes_s: Some(bytes_s),
+                instructions_s,
+                ..Activity::default()
+            })
         };
-        Counted(keys.map(bytes).collect())
-    }
-
-    /// What those of now did since then; processes that ended between are not known.
-    fn since(&self, then: &Counted) -> u64 {
-        let each = self.0.iter();
-        each.map(|(key, bytes)| bytes.saturating_sub(then.0.get(key).copied().unwrap_or(0)))
-            .sum()
+        assert_eq!(chosen(5e6, Some(1e9)), Some(Usual::Bytes));
+        assert_eq!(chosen(5e3, Some(1e9)), Some(Usual::Instructions));
+        assert_eq!(chosen(5e3, None), Some(Usual::Bytes));
+        assert_eq!(chosen(0.0, Some(1e9)), Some(Usual::Instructions));
+        assert_eq!(chosen(0.0, None), None);
     }
 }

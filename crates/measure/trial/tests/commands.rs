@@ -38,6 +38,8 @@ fn side<'a>(name: &str, script: &str) -> Side<'a> {
     Side {
         name: name.to_owned(),
         words: shell(script),
+        before: None,
+        environment: Vec::new(),
         begin: None,
     }
 }
@@ -301,4 +303,19 @@ fn a_run_that_fails_later_ends_what_accompanies_it() {
     let notes = notes.borrow();
     assert_eq!(notes.iter().filter(|note| **note == "begin").count(), 5);
     assert_eq!(notes.iter().filter(|note| **note == "end").count(), 5);
+}
+
+#[test]
+fn a_helper_of_this_process_is_not_one_of_the_command() {
+    std::thread::scope(|scope| {
+        let helper = scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            Command::new("sleep").arg("5").spawn().unwrap()
+        });
+        let took = value("sleep 0.6", Measure::WallTime, PATIENCE);
+        let mut helper = helper.join().unwrap();
+        helper.kill().unwrap();
+        helper.wait().unwrap();
+        assert!(took.is_ok(), "{took:?}");
+    });
 }

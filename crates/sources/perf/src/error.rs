@@ -17,6 +17,11 @@ pub enum PerfError {
         "no PMU here counts the traffic of memories (uncore_imc, amd_umc, cxl_pmu), as in most virtual machines; run on the hardware itself"
     )]
     NoMemoryPmu,
+    /// No hardware.
+    #[error(
+        "no PMU here counts instructions, as in most virtual machines; run on the hardware itself"
+    )]
+    NoInstructions,
     /// No rights.
     #[error(
         "this user may neither sample nor count on all CPUs (kernel.perf_event_paranoid is {0}); run as root, with CAP_PERFMON, or sysctl -w kernel.perf_event_paranoid=0"

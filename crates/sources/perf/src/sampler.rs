@@ -205,7 +205,7 @@ fn open(
     pages: usize,
 ) -> std::result::Result<CpuRing, Errno> {
     let leader = match event.leader {
-        Some(selection) => Some(open_event(&mut attributes(selection), cpu, None)?),
+        Some(selection) => Some(open_event(&mut attributes(selection), Of::Cpu(cpu), None)?),
         None => None,
     };
     let mut attributes = attributes(event.selection);
@@ -225,11 +225,11 @@ fn open(
     // The clock that can be read in any interrupt.
     attributes.set_use_clockid(1);
     attributes.clockid = CLOCK_MONOTONIC;
-    let opened = open_event(&mut attributes, cpu, leader.as_ref());
+    let opened = open_event(&mut attributes, Of::Cpu(cpu), leader.as_ref());
     let opened = opened.or_else(|_| {
         // Without CAP_PERFMON some kernels keep physical addresses to themselves.
         attributes.sample_type = wished;
-        open_event(&mut attributes, cpu, leader.as_ref())
+        open_event(&mut attributes, Of::Cpu(cpu), leader.as_ref())
     });
     Ok(CpuRing {
         ring: Ring::map(opened?, pages)?,
@@ -249,19 +249,32 @@ pub(crate) fn attributes(selection: Selection) -> perf_event_attr {
     attributes
 }
 
-/// Of all processes, on one CPU.
+/// Whose events are seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of {
+    /// All processes, on one CPU.
+    Cpu(u32),
+    /// One thread, on all CPUs.
+    Thread(u32),
+}
+
+/// Opens an event, in the group of a leader if there is one.
 pub(crate) fn open_event(
     attributes: &mut perf_event_attr,
-    cpu: u32,
+    of: Of,
     leader: Option<&OwnedFd>,
 ) -> std::result::Result<OwnedFd, Errno> {
-    let cpu = i32::try_from(cpu).map_err(|_| Errno::INVAL)?;
+    let number = |number: u32| i32::try_from(number).map_err(|_| Errno::INVAL);
+    let (process, cpu) = match of {
+        Of::Cpu(cpu) => (-1, number(cpu)?),
+        Of::Thread(thread) => (number(thread)?, -1),
+    };
     let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
     let flags = u64::from(bindings::PERF_FLAG_FD_CLOEXEC);
     // SAFETY: the structure lives until the call is over and says how long it is; the kernel opened the descriptor for
     // us.
     unsafe {
-        let opened = perf_event_open_sys::perf_event_open(attributes, -1, cpu, leader, flags);
+        let opened = perf_event_open_sys::perf_event_open(attributes, process, cpu, leader, flags);
         match opened {
             0.. => Ok(OwnedFd::from_raw_fd(opened)),
             _ => Err(last_errno()),

@@ -8,12 +8,12 @@ mod pools;
 pub use directory::memory_directory;
 pub use egeria_files::{Error, Result};
 pub use mount_point::{MountPoint, detach};
-pub use pools::ScratchPools;
+pub use pools::{ScratchPools, remove_left_behind};
 
 use std::path::Path;
 use std::sync::Arc;
 
-use egeria_engine::{AttachMode, AttachOptions, CreateOptions, Volume};
+use egeria_engine::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume};
 use egeria_machine::Machine;
 use egeria_mount::{MountHandle, MountOptions};
 use procfs::{Current, Meminfo};
@@ -103,6 +103,11 @@ impl ScratchVolume {
     /// Where it is mounted.
     pub fn mount_directory(&self) -> &Path {
         self.point.path()
+    }
+
+    /// The pools, as they were made.
+    pub fn pools(&self) -> &[PoolRequest] {
+        self.pools.pools()
     }
 
     /// The pools' files.

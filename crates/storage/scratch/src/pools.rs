@@ -166,3 +166,11 @@ fn sweep_one(directory: &Path) -> Option<()> {
     remove_session(directory);
     fs::remove_dir_all(directory).ok()
 }
+
+/// Removes the volumes that killed processes of this user left in `memory`.
+pub fn remove_left_behind(memory: &Path) {
+    let own = own_directory(memory);
+    own.as_deref().map(sweep);
+    // It stays while it holds a volume in use.
+    let _ = own.map(fs::remove_dir);
+}

@@ -5,6 +5,7 @@
 //! policy that takes pages of this node only. Holes are left holes. A second pass then looks at every page, since the
 //! kernel may have dropped some during the first.
 
+mod before;
 mod stripe;
 
 use std::fs::File;
@@ -22,6 +23,7 @@ use rustix::fs::SeekFrom;
 use crate::files::file;
 use crate::kernel::calls;
 use crate::kernel::mapping::Touch;
+pub use before::Before;
 pub use stripe::Outcome;
 use stripe::{Piece, STRIPE_BYTES, Stripe};
 

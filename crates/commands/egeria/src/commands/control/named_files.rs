@@ -32,6 +32,23 @@ pub(super) struct Destination {
 }
 
 impl Destination {
+    /// Whether any of it is given.
+    pub(super) fn is_named(&self) -> bool {
+        !self.node.is_empty() || self.spread || self.mapped
+    }
+
+    /// As typed.
+    pub(super) fn words(&self) -> Vec<String> {
+        let nodes: Vec<String> = self.node.iter().map(u16::to_string).collect();
+        let flag = |is_set: bool, name: &str| is_set.then(|| name.to_owned());
+        let node = (!nodes.is_empty()).then(|| ["--node".to_owned(), nodes.join(",")]);
+        let flags = [flag(self.spread, "--spread"), flag(self.mapped, "--mapped")];
+        node.into_iter()
+            .flatten()
+            .chain(flags.into_iter().flatten())
+            .collect()
+    }
+
     /// The nodes that are asked for, or all with memory; a node with more bandwidth comes more often, where that is known.
     pub(super) fn nodes(&self, machine: &Machine) -> Outcome<Vec<NodeId>> {
         let has_memory = |node: &&egeria_machine::Node| node.memory_bytes > 0;

@@ -85,7 +85,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     // If memory runs out on these nodes, it is this process that ends.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let (begin, failures) = (Instant::now(), Failures::default());
-    let outcomes = bring(&plan, &machine, &signals, &failures)?;
+    let bar = Progress::bar("warming");
+    let tell = |done, all| bar.advance(done, all);
+    let outcomes = bring(&plan, &machine, &signals, &failures, tell)?;
+    drop(bar);
     let document = document_of(&plan, outcomes, failures, begin.elapsed());
     format.print(&document, human)?;
     Ok(if document.complete {
@@ -96,7 +99,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
 }
 
 /// Refuses what would push out itself, or memory of programs.
-fn check_room(plan: &Plan) -> Outcome {
+pub(super) fn check_room(plan: &Plan) -> Outcome {
     for (node, bytes) in plan.bytes_of_nodes() {
         let Some(room) = room::of(node) else { continue };
         if bytes > room {
@@ -111,22 +114,22 @@ fn check_room(plan: &Plan) -> Outcome {
     Ok(())
 }
 
-/// Works with a progress bar, until done or a signal.
-fn bring(
+/// Works until done or a signal, and says how many bytes of how many are done.
+pub(super) fn bring(
     plan: &Plan,
     machine: &Machine,
     signals: &Signals,
     failures: &Failures,
+    tell: impl Fn(u64, u64),
 ) -> Outcome<Vec<(NodeId, warm::Outcome)>> {
     const LOOK: Duration = Duration::from_millis(20);
     let shared = warm::Progress::default();
     let all: u64 = plan.bytes_of_nodes().iter().map(|(_, bytes)| bytes).sum();
-    let bar = Progress::bar("warming");
     let outcomes = std::thread::scope(|scope| {
         let work = scope.spawn(|| plan.run(machine, &shared, failures));
         while !work.is_finished() {
             std::thread::sleep(LOOK);
-            bar.advance(
+            tell(
                 shared.done_bytes.load(Ordering::Relaxed),
                 all.saturating_mul(2),
             );
@@ -136,7 +139,6 @@ fn bring(
         }
         work.join()
     });
-    drop(bar);
     signals.check()?;
     let outcomes = outcomes.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     outcomes.map_err(|error| {

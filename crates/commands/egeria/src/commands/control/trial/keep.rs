@@ -1,8 +1,11 @@
 //! How to keep a policy that helps.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use egeria_policy::planner::System;
+
+use super::copy::with_directory;
 
 /// A command line, and the drop-in of a unit. `more` are further arguments of the steward.
 pub(super) fn command(policy: System, more: &[String], command: &[OsString]) -> String {
@@ -24,6 +27,52 @@ pub(super) fn command(policy: System, more: &[String], command: &[OsString]) -> 
     format!(
         "{}\n\nas a service, with `systemctl edit UNIT`:\n\n[Service]\nExecStart=\nExecStart={in_unit}\n",
         line(for_shell)
+    )
+}
+
+/// Files in the page cache of nodes, before the program starts.
+pub(super) fn warm(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| for_shell(word)).collect();
+    format!(
+        "egeria warm {}\n\nbefore the program starts; the kernel drops pages when it needs the memory\n\n",
+        words.join(" ")
+    )
+}
+
+/// A volume with the directory, and the command on it.
+pub(super) fn volume(
+    policy: System,
+    more: &[String],
+    directory: &Path,
+    command: &[OsString],
+) -> String {
+    const MOUNT: &str = "/mnt/egeria";
+    let name = directory.file_name().unwrap_or_default();
+    let place = Path::new(MOUNT).join(name);
+    let command = with_directory(command, &place);
+    let command = command
+        .iter()
+        .map(|word| for_shell(&word.to_string_lossy()));
+    let command: Vec<String> = command.collect();
+    let steward = match policy {
+        System::Off => String::new(),
+        policy => {
+            let words = [policy.to_string()].into_iter().chain(more.iter().cloned());
+            let words: Vec<String> = words.map(|word| for_shell(&word)).collect();
+            format!(
+                "egeria steward /mnt/pmem0/pool --policy {} &\n",
+                words.join(" ")
+            )
+        }
+    };
+    format!(
+        "egeria mkfs --pool 0:/mnt/pmem0/pool:SIZE --pool 1:/mnt/pmem1/pool:SIZE\n\
+         egeria mount /mnt/pmem0/pool {MOUNT}\n\
+         cp -ax {} {MOUNT}\n{steward}{}\n\n\
+         the trial had its volume in DRAM, where data does not outlive the machine; pools on other media give other times. \
+         With LD_PRELOAD as `egeria run` sets it, the program uses the volume as it did here\n",
+        for_shell(&directory.to_string_lossy()),
+        command.join(" ")
     )
 }
 

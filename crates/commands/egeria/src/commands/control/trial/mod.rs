@@ -1,160 +1,45 @@
 //! `egeria trial`: a command or a service measured with and without a steward, and what that says.
 
+mod arguments;
+mod cache;
+mod copy;
 mod keep;
+mod runs;
 mod service;
 mod sides;
 mod text;
+mod tree;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::process::ExitCode;
 
-use clap::Args;
-use egeria_cli::durations;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::{self, Format};
-use egeria_cli::progress::Progress;
 use egeria_cli::signals::Signals;
 use egeria_machine::Machine;
 use egeria_policy::planner::System;
 use egeria_steward::Scope;
-use egeria_trial::answer::{Answer, Better, Judge};
-use egeria_trial::commands::{Commands, Measure, Side};
-use egeria_trial::design::{Design, ERROR, fewest};
-use egeria_trial::kind::Kind;
+use egeria_trial::answer::Answer;
+use egeria_trial::commands::Measure;
 use egeria_trial::metric::Metric;
-use egeria_trial::number::Number;
-use egeria_trial::program::Terms;
-use egeria_trial::report::{Report, duration_s};
-use egeria_trial::service::Service;
-use egeria_trial::signed_rank::MAX_PAIRS;
-use egeria_trial::trial::{self, Plan};
+use egeria_trial::report::Report;
 
-use crate::commands::volumes::run::caller;
-use crate::machine_choice::MachineArguments;
-use crate::policy_choice::{self, StewardArguments};
-use service::{Named, ServiceArguments};
-use sides::Stewards;
-
-/// With fewer pairs no difference of two policies can be proven.
-const MIN_PAIRS: u16 = 8;
-
-/// Arguments of `egeria trial`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  egeria trial -- ./batch-job
-  egeria trial --policy asymsched --at-most 1h -- ./batch-job --all
-  egeria trial --measure 'tps = ([0-9.]+)' --higher-is-better -- pgbench -T 60
-  egeria trial --compare off,rl,all --report trial.html -- ./batch-job
-  egeria trial --before './reset-data' -- ./batch-job
-  egeria trial --compare off,off -- ./batch-job
-  sudo egeria trial --unit postgresql --metric http://localhost:9187/metrics#x
-
-Runs CMD again and again, in pairs: once without a steward and once with one, in
-a random order, until the answer is known or --at-most is over. A steward looks
-after CMD's processes only; after every run all is restored. One run without a
-steward comes first and is not counted. CMD must end, with status 0, and leave
-no process behind; its standard input is empty.
-A service (--pid, --cgroup, --unit) is not started: a steward works and rests in
-blocks of random order, and the metric is measured, or else the bytes that the
-service reads and writes per second.
-With nothing against nothing (off,off) 2 of 100 trials claim a difference,
-whatever the noise. With --record or --decisions, the file is that
-of the last run with a steward.
-Exit status: 0 a policy helps, 3 no difference larger than --bound, 4 it harms,
-5 not known, 1 failed, 2 wrong command line, 128 + signal when interrupted.")]
-pub struct Arguments {
-    /// What decides in the runs with a steward
-    #[arg(long, value_name = policy_choice::NAMES.as_str(), default_value = "all", value_parser = policy_choice::policy, conflicts_with = "compare")]
-    policy: System,
-    /// Compare several policies; the first is what the others are compared with
-    #[arg(long, value_name = "POLICY,POLICY[,…]", value_delimiter = ',', value_parser = policy_choice::policy)]
-    compare: Vec<System>,
-    /// Measure the number that this regular expression matches in CMD's output, or its first group [default: wall time]
-    #[arg(long, value_name = "REGEX", value_parser = Number::parse)]
-    measure: Option<Number>,
-    /// Measure what this command of a shell prints, or a metric of Prometheus (http://…#NAME), sampled during each run
-    #[arg(long, value_name = "CMD|URL", conflicts_with = "measure")]
-    metric: Option<String>,
-    /// What the metric is: a counter, by its growth per second, or a gauge, by its median [default: what the page says, else gauge]
-    #[arg(long, value_name = "counter|gauge", value_parser = kind, requires = "metric")]
-    metric_kind: Option<Kind>,
-    /// More of it is better
-    #[arg(long)]
-    higher_is_better: bool,
-    /// Differences up to this are called none, percent
-    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent)]
-    bound: f64,
-    /// Begin no pair that would probably end later, as 90s, 20m or 2h
-    #[arg(long, value_name = "TIME", default_value = "20m", value_parser = durations::parse)]
-    at_most: Duration,
-    /// End the trial when one run takes longer [default: --at-most]
-    #[arg(long, value_name = "TIME", value_parser = durations::parse)]
-    run_at_most: Option<Duration>,
-    /// Most pairs
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = pairs)]
-    pairs: u16,
-    /// Fix the random order, to repeat a trial
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Run this command of a shell before every run, and do not measure it
-    #[arg(long, value_name = "CMD")]
-    before: Option<String>,
-    #[command(flatten)]
-    service: ServiceArguments,
-    /// Compare even on a machine of one node, where nothing can be placed
-    #[arg(long)]
-    even_so: bool,
-    /// Write a page with a picture into this file
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    #[command(flatten)]
-    steward: StewardArguments,
-    /// Machine file (TOML) that describes this machine [default: as the kernel and calibration have it]
-    #[arg(long, value_name = "FILE")]
-    machine: Option<String>,
-    /// The program and its arguments
-    #[arg(
-        value_name = "CMD",
-        required_unless_present_any = ["pid", "cgroup", "unit"],
-        conflicts_with_all = ["pid", "cgroup", "unit"],
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    command: Vec<OsString>,
-}
-
-fn kind(text: &str) -> Result<Kind, String> {
-    Kind::parse(text).ok_or_else(|| format!("{text:?} is neither counter nor gauge"))
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok();
-    let fits = number.filter(|number| (0.01..=50.0).contains(number));
-    fits.ok_or_else(|| format!("{text:?} is no bound; write percent, 0.01 to 50"))
-}
-
-fn pairs(text: &str) -> Result<u16, String> {
-    let number = text.parse::<u16>().ok();
-    let fits = number.filter(|number| (MIN_PAIRS..=MAX_PAIRS as u16).contains(number));
-    fits.ok_or_else(|| format!("{text:?}: a trial has {MIN_PAIRS} to {MAX_PAIRS} pairs"))
-}
+pub use arguments::Arguments;
+use copy::Copy;
+use service::Named;
+use sides::{Sides, Wish};
 
 /// Runs the trial, and answers by the exit status as well.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
-    let policies = policies(arguments)?;
+    let wishes = wishes(arguments)?;
     let signals = Signals::install()?;
     let service = arguments.service.named()?;
     let measure = measure(arguments, service.is_some())?;
     egeria_proc::task::keep_many_open();
-    let machine = MachineArguments {
-        machine: arguments.machine.clone(),
-        dilation: None,
-    };
-    let machine = machine.resolve()?;
-    check_nodes(&machine, &policies, arguments.even_so)?;
+    let machine = arguments.copy.this_machine().resolve()?;
+    let cache = arguments.cache.cache(&machine, &signals)?;
+    let directory = arguments.copy.directory()?;
+    check_nodes(&machine, &wishes, arguments.even_so)?;
     let page = arguments.report.as_deref();
     // A wrong path costs no run.
     page.map(|page| output::write_page(page, "")).transpose()?;
@@ -163,27 +48,31 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         // This process, and what it starts.
         None => Scope::Tree(std::process::id()),
     };
-    let stewards = Stewards {
+    // What a killed trial left goes, whatever this one compares.
+    egeria_scratch::remove_left_behind(Path::new(copy::MEMORY));
+    let make_copy = |directory| Copy::make(&arguments.copy, directory, &signals);
+    let mut sides = Sides {
         arguments: &arguments.steward,
         machine: &machine,
         scope,
         is_prepared: arguments.before.is_some(),
+        cache,
+        copy: None,
     };
-    stewards.check(&policies)?;
+    check_named(&wishes, &sides, directory.is_some())?;
+    // What a steward of processes cannot do does not cost a copy.
+    let (with_copy, without): (Vec<Wish>, Vec<Wish>) = wishes.iter().partition(|wish| wish.volume);
+    sides.check(&without)?;
+    sides.copy = directory.map(make_copy).transpose()?;
+    sides.check(&with_copy)?;
     let tried = match &service {
-        Some(named) => try_service(arguments, &policies, measure, (named, &stewards), &signals),
-        None => try_command(arguments, &policies, measure, &stewards, &signals),
+        Some(named) => runs::of_service(arguments, &wishes, measure, (named, &sides), &signals),
+        None => runs::of_command(arguments, &wishes, measure, &sides, &signals),
     };
     let mut report = tried.map_err(|error| interrupted(&signals, error))?;
-    // Without a steward there is nothing to keep.
-    let best = report.best().filter(|best| policies[*best] != System::Off);
-    report.keep = best.map(|best| {
-        let more = arguments.steward.words(policies[best]);
-        match &service {
-            Some(named) => keep::service(policies[best], &more, &named.arguments),
-            None => keep::command(policies[best], &more, &arguments.command),
-        }
-    });
+    let verify = |copy: &Copy| copy.verify(&signals);
+    report.copy = sides.copy.as_ref().map(verify).transpose()?;
+    report.keep = keep(arguments, &wishes, service.as_ref(), &report);
     page.map(|page| output::write_page(page, &report.page()))
         .transpose()?;
     format.print(&report, text::human)?;
@@ -195,6 +84,31 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
     }))
 }
 
+/// How to keep what helped; there is nothing to keep where nothing is the best.
+fn keep(
+    arguments: &Arguments,
+    wishes: &[Wish],
+    service: Option<&Named>,
+    report: &Report,
+) -> Option<String> {
+    let best = wishes[report.best()?];
+    if best == Wish::NOTHING {
+        return None;
+    }
+    let more = arguments.steward.words(best.policy);
+    let warmed = best.warm.then(|| keep::warm(&arguments.cache.words()));
+    let rest = match service {
+        _ if best.volume => {
+            let directory = arguments.copy.volume.as_deref()?;
+            keep::volume(best.policy, &more, directory, &arguments.command)
+        }
+        Some(named) if best.has_steward() => keep::service(best.policy, &more, &named.arguments),
+        None if best.has_steward() => keep::command(best.policy, &more, &arguments.command),
+        _ => String::new(),
+    };
+    Some(warmed.unwrap_or_default() + &rest)
+}
+
 fn interrupted(signals: &Signals, error: egeria_files::Error) -> Failure {
     if signals.check().is_err() {
         output::complain("interrupted; everything is restored, and nothing is claimed");
@@ -202,22 +116,68 @@ fn interrupted(signals: &Signals, error: egeria_files::Error) -> Failure {
     signals.or_failure(error)
 }
 
-fn policies(arguments: &Arguments) -> Outcome<Vec<System>> {
+fn wishes(arguments: &Arguments) -> Outcome<Vec<Wish>> {
     const MOST: usize = 8;
-    let policies = match &arguments.compare[..] {
-        [] => vec![System::Off, arguments.policy],
+    let has_more = !arguments.cache.warm.is_empty() || arguments.copy.volume.is_some();
+    let usual = (!has_more).then_some(System::All);
+    let nothing = Wish::NOTHING;
+    let named = [
+        arguments
+            .policy
+            .or(usual)
+            .map(|policy| Wish { policy, ..nothing }),
+        (!arguments.cache.warm.is_empty()).then_some(Wish {
+            warm: true,
+            ..nothing
+        }),
+        (arguments.copy.volume.is_some()).then_some(Wish {
+            volume: true,
+            ..nothing
+        }),
+    ];
+    let wishes = match &arguments.compare[..] {
+        [] => [nothing]
+            .into_iter()
+            .chain(named.into_iter().flatten())
+            .collect(),
         compared => compared.to_vec(),
     };
-    if !(2..=MOST).contains(&policies.len()) {
+    if !(2..=MOST).contains(&wishes.len()) {
         return Err(Failure::Usage(format!(
-            "a trial compares 2 to {MOST} policies; write --compare off,all"
+            "a trial compares 2 to {MOST} sides; write --compare off,all"
         )));
     }
     // Without a steward no setting acts.
-    for policy in policies.iter().filter(|policy| **policy != System::Off) {
-        arguments.steward.settings(*policy)?;
+    for wish in wishes.iter().filter(|wish| wish.has_steward()) {
+        arguments.steward.settings(wish.policy)?;
     }
-    Ok(policies)
+    Ok(wishes)
+}
+
+/// Sides need the files or the directory that they are about, and these need a side.
+fn check_named(wishes: &[Wish], sides: &Sides<'_>, has_directory: bool) -> Outcome {
+    let warm = (
+        wishes.iter().any(|wish| wish.warm),
+        sides.cache.is_some(),
+        "warm",
+        "--warm FILE",
+    );
+    let volume = (
+        wishes.iter().any(|wish| wish.volume),
+        has_directory,
+        "volume",
+        "--volume DIR",
+    );
+    for (is_side, is_given, side, option) in [warm, volume] {
+        if is_side != is_given {
+            return Err(Failure::Usage(if is_side {
+                format!("side {side} needs its data; give {option}")
+            } else {
+                format!("no side of --compare is {side}; leave {option} out, or name the side")
+            }));
+        }
+    }
+    Ok(())
 }
 
 fn measure(arguments: &Arguments, of_service: bool) -> Outcome<Measure> {
@@ -243,131 +203,15 @@ fn measure(arguments: &Arguments, of_service: bool) -> Outcome<Measure> {
 }
 
 /// One node has no other to place anything on.
-fn check_nodes(machine: &Machine, policies: &[System], even_so: bool) -> Outcome {
-    let acts = policies.iter().any(|policy| *policy != System::Off);
-    if machine.nodes.len() > 1 || even_so || !acts {
+fn check_nodes(machine: &Machine, wishes: &[Wish], even_so: bool) -> Outcome {
+    let is_placed = |wish: &&Wish| **wish != Wish::NOTHING;
+    let mut acting = wishes.iter().filter(is_placed).peekable();
+    // A file that is cached, and a volume, differ from what there was on one node as well.
+    let is_idle = acting.peek().is_some() && acting.all(|wish| !wish.volume && !wish.warm);
+    if machine.nodes.len() > 1 || even_so || !is_idle {
         return Ok(());
     }
     Err(Failure::new(
         "this machine has one node, so there is nothing to place here; --even-so compares anyway: what a steward's looking costs the command",
     ))
-}
-
-fn try_command(
-    arguments: &Arguments,
-    policies: &[System],
-    measure: Measure,
-    stewards: &Stewards<'_>,
-    signals: &Signals,
-) -> Result<Report, egeria_files::Error> {
-    let prepare = |command: &mut Command| caller::pass_on(command, true);
-    let terms = Terms {
-        at_most: arguments.run_at_most.unwrap_or(arguments.at_most),
-        cancel: Some(signals.stop_flag()),
-        prepare: &prepare,
-    };
-    let bar = Bar::new(arguments, policies);
-    let progress = |runs: usize, side: &str| bar.step(runs, side);
-    let side = |policy: &System| Side {
-        name: policy.to_string(),
-        words: arguments.command.clone(),
-        begin: stewards.begin(*policy),
-    };
-    let sides = policies.iter().map(side).collect();
-    let mut commands = Commands::new(sides, measure, terms, &progress);
-    let shell = |script: &String| ["sh".into(), "-c".into(), script.into()].into();
-    commands.before = arguments.before.as_ref().map(shell);
-    let warm_up = commands.warm_up()?;
-    let plan = plan(arguments, policies.len(), (warm_up, warm_up))?;
-    let tried = trial::run(&plan, &mut commands)?;
-    let elapsed = warm_up + trial::Subject::elapsed(&commands);
-    Ok(Report::new(&plan, &tried, commands.described(), elapsed))
-}
-
-fn try_service(
-    arguments: &Arguments,
-    policies: &[System],
-    measure: Measure,
-    (named, stewards): (&Named, &Stewards<'_>),
-    signals: &Signals,
-) -> Result<Report, egeria_files::Error> {
-    let bar = Bar::new(arguments, policies);
-    let progress = |runs: usize, side: &str| bar.step(runs, side);
-    let side = |policy: &System| (policy.to_string(), stewards.begin(*policy));
-    let sides = policies.iter().map(side).collect();
-    let lengths = (arguments.service.block, arguments.service.rest);
-    let subject = (named.words.clone(), named.scope.clone());
-    let mut service = Service::new(subject, sides, lengths, &progress);
-    service.cancel = Some(signals.stop_flag());
-    service.metric = match measure {
-        Measure::Metric(metric) => Some(metric),
-        Measure::WallTime | Measure::Number(_) => None,
-    };
-    let block = lengths.0 + lengths.1;
-    let mut plan = plan(arguments, policies.len(), (block, block))?;
-    if service.metric.is_none() {
-        plan.judge.better = Better::Higher;
-    }
-    service.warm_up()?;
-    let tried = trial::run(&plan, &mut service)?;
-    let elapsed = block + trial::Subject::elapsed(&service);
-    Ok(Report::new(&plan, &tried, service.described(), elapsed))
-}
-
-/// Progress of a trial: it may end long before.
-struct Bar {
-    bar: Progress,
-    most: u64,
-}
-
-impl Bar {
-    fn new(arguments: &Arguments, policies: &[System]) -> Bar {
-        Bar {
-            bar: Progress::bar("warm-up"),
-            most: u64::from(arguments.pairs) * policies.len() as u64,
-        }
-    }
-
-    fn step(&self, runs: usize, side: &str) {
-        self.bar.step(runs as u64, self.most, side);
-    }
-}
-
-/// The plan of a trial, after what was not counted, with runs of about this length. Refuses a trial that cannot have as
-/// many pairs as an answer needs.
-fn plan(
-    arguments: &Arguments,
-    sides: usize,
-    (before, run): (Duration, Duration),
-) -> Result<Plan, egeria_files::Error> {
-    let error = ERROR / (sides - 1) as f64;
-    let left = arguments.at_most.saturating_sub(before);
-    let least = run * (fewest(error) * sides) as u32;
-    if least > left {
-        let [run, least] = [run, least].map(|time| duration_s(time.as_secs_f64()));
-        return Err(egeria_files::Error::failed(format!(
-            "a run takes {run}, and the fewest that can give an answer take {least}; raise --at-most, or shorten the runs"
-        )));
-    }
-    Ok(Plan {
-        sides,
-        judge: Judge {
-            design: Design::new(usize::from(arguments.pairs), error),
-            better: if arguments.higher_is_better {
-                Better::Higher
-            } else {
-                Better::Lower
-            },
-            bound: arguments.bound / 100.0,
-        },
-        at_most: left,
-        seed: arguments.seed.unwrap_or_else(any_seed),
-    })
-}
-
-/// Some number that can be typed.
-fn any_seed() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ns = now.map_or(0, |now| now.subsec_nanos());
-    egeria_stats::rng::mix_all(&[u64::from(now_ns), u64::from(std::process::id())]) % 1_000_000
 }

@@ -13,6 +13,9 @@ pub(super) fn human(report: &Report) -> String {
         text += &format!("warning: {warning}\n");
     }
     text += &format!("\n{}\n\n", sides(report));
+    if let Some(activities) = activities(report) {
+        text += &format!("{activities}\n\n");
+    }
     let spread = report.noise.spread.map_or_else(String::new, |spread| {
         format!("; runs differ by {} by themselves", percent(spread))
     });
@@ -23,6 +26,15 @@ pub(super) fn human(report: &Report) -> String {
         report.warm_ups,
         report.seed
     );
+    if let Some(overhead) = report.overhead {
+        text += &format!(
+            "measuring took {} of the CPU time that the runs took\n",
+            percent(overhead)
+        );
+    }
+    if let Some(copy) = &report.copy {
+        text += &format!("{}\n", copy.sentence());
+    }
     let limits = report.sides.iter().flat_map(|side| &side.done.limits);
     let mut said: Vec<&String> = Vec::new();
     for limit in limits {
@@ -50,6 +62,22 @@ fn sides(report: &Report) -> String {
         ]
     });
     table(&headers, rows.collect())
+}
+
+/// What the host counted of a service.
+fn activities(report: &Report) -> Option<String> {
+    let seen = report.activity_names();
+    if seen.is_empty() {
+        return None;
+    }
+    let headers = seen.iter().map(|name| format!(">{name}"));
+    let headers: Vec<String> = ["side".to_owned()].into_iter().chain(headers).collect();
+    let rows = report.sides.iter().map(|side| {
+        let values = seen.iter().map(|name| side.activity_of(name));
+        let values = values.map(|value| value.map_or_else(String::new, four_figures));
+        [side.name.clone()].into_iter().chain(values).collect()
+    });
+    Some(table(&headers, rows.collect()))
 }
 
 fn four_figures(value: f64) -> String {

@@ -1,12 +1,17 @@
 //! How often `egeria trial` is right: simulated programs of a known truth, and real commands against themselves and
-//! against the same with more or less to do.
+//! against the same with more or less to do. And real programs, whose truth is measured apart from the answer.
+
+pub mod programs;
+mod real;
+mod rows;
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use egeria_harness::Result;
+use egeria_harness::{Error, Result};
 use egeria_stats::aims::{Aim, list, share};
 use egeria_stats::rng::mix_all;
+use egeria_stats::statistics::median;
 use egeria_trial::answer::{Answer, Better, Judge};
 use egeria_trial::commands::{Commands, Measure, Side};
 use egeria_trial::design::{BOUND, Design, ERROR};
@@ -16,6 +21,10 @@ use egeria_trial::trial::{Plan, run as run_trial};
 use serde::Serialize;
 
 use crate::experiment::{Watch, table};
+use programs::Kind;
+pub use real::RealOptions;
+pub use rows::{TrialRow, Truth};
+use rows::{is_of_kind, is_right};
 
 /// Noise of simulated programs, as a share.
 const NOISE: f64 = 0.03;
@@ -37,6 +46,8 @@ pub struct TrialsOptions<'a> {
     /// Most pairs of each trial.
     pub pairs: usize,
     pub seed: u64,
+    /// Real programs, too.
+    pub programs: Option<&'a RealOptions>,
     pub watch: Watch<'a>,
 }
 
@@ -53,6 +64,15 @@ pub struct TrialsReport {
     pub simulated: Vec<SimulatedRow>,
     /// Real trials.
     pub rows: Vec<TrialRow>,
+    /// Programs that could not be tried.
+    pub failed: Vec<FailedProgram>,
+}
+
+/// A program that could not be tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailedProgram {
+    pub program: &'static str,
+    pub cause: String,
 }
 
 /// Simulated trials of one shape and truth.
@@ -63,23 +83,6 @@ pub struct SimulatedRow {
     pub truth: f64,
     #[serde(flatten)]
     pub counts: Counts,
-}
-
-/// One real trial.
-#[derive(Clone, Debug, Serialize)]
-pub struct TrialRow {
-    pub program: &'static str,
-    /// `same`, `gain` or `loss`.
-    pub kind: &'static str,
-    /// What the second side does more, as a share.
-    pub truth: f64,
-    pub answer: Answer,
-    pub low: Option<f64>,
-    pub high: Option<f64>,
-    pub pairs: usize,
-    pub minutes: f64,
-    /// Nothing is claimed of the same, and of others no wrong direction.
-    pub right: bool,
 }
 
 /// Real commands: their names, and scripts that do something `$1` times.
@@ -110,8 +113,14 @@ pub fn run(options: &TrialsOptions<'_>) -> Result<TrialsReport> {
     let kinds: Vec<(Shape, f64)> = (Shape::ALL.into_iter())
         .flat_map(|shape| CHANGES.map(|change| (shape, change)))
         .collect();
-    let truths = [("same", 0.0), ("gain", -REAL_CHANGE), ("loss", REAL_CHANGE)];
-    let steps = kinds.len() + options.real * COMMANDS.len() * truths.len();
+    let truths = [
+        (Kind::None, 0.0),
+        (Kind::Gain, -REAL_CHANGE),
+        (Kind::Loss, REAL_CHANGE),
+    ];
+    options.programs.map(real::check).transpose()?;
+    let programs = options.programs.map_or(0, |real| real.programs.len());
+    let steps = kinds.len() + options.real * COMMANDS.len() * truths.len() + programs;
     let mut simulated = Vec::new();
     for (step, (shape, truth)) in kinds.into_iter().enumerate() {
         options.watch.step(step, steps, shape.name())?;
@@ -140,12 +149,30 @@ pub fn run(options: &TrialsOptions<'_>) -> Result<TrialsReport> {
             rows.push(real(command, truth, &design, seed, options.watch)?);
         }
     }
-    Ok(report(simulated, rows))
+    let mut failed = Vec::new();
+    for (real, program) in options
+        .programs
+        .iter()
+        .flat_map(|real| real.programs.iter().map(move |program| (real, program)))
+    {
+        let done = simulated.len() + rows.len() + failed.len();
+        options.watch.step(done, steps, program.name)?;
+        let seed = mix_all(&[options.seed, done as u64]) % 1_000_000;
+        match real::row(program, real, seed, options.watch) {
+            Ok(row) => rows.push(row),
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => failed.push(FailedProgram {
+                program: program.name,
+                cause: error.to_string(),
+            }),
+        }
+    }
+    Ok(report(simulated, rows, failed))
 }
 
 fn real(
     (program, script, times): &(&'static str, &str, f64),
-    (kind, truth): (&'static str, f64),
+    (kind, truth): (Kind, f64),
     design: &Design,
     seed: u64,
     watch: Watch<'_>,
@@ -157,6 +184,8 @@ fn real(
             words: ["sh", "-c", script, "sh", &times]
                 .map(OsString::from)
                 .to_vec(),
+            before: None,
+            environment: Vec::new(),
             begin: None,
         }
     };
@@ -178,31 +207,32 @@ fn real(
         seed,
     };
     let begin = Instant::now();
-    commands.warm_up()?;
+    commands.warm_up(&[0])?;
     let tried = run_trial(&plan, &mut commands)?;
     let found = tried.findings[0];
     Ok(TrialRow {
         program,
         kind,
-        truth,
+        truth: Truth {
+            change: truth,
+            pairs: None,
+        },
         answer: found.answer,
         low: found.low,
         high: found.high,
         pairs: found.pairs,
         minutes: begin.elapsed().as_secs_f64() / 60.0,
-        right: is_right(kind, found.answer),
+        overhead: commands.ledger.overhead(),
+        emulated: None,
+        right: is_right(-truth, found.answer),
     })
 }
 
-fn is_right(kind: &str, answer: Answer) -> bool {
-    match kind {
-        "same" => !matches!(answer, Answer::Better | Answer::Worse),
-        "gain" => answer == Answer::Better,
-        _ => answer == Answer::Worse,
-    }
-}
-
-fn report(simulated: Vec<SimulatedRow>, rows: Vec<TrialRow>) -> TrialsReport {
+fn report(
+    simulated: Vec<SimulatedRow>,
+    rows: Vec<TrialRow>,
+    failed: Vec<FailedProgram>,
+) -> TrialsReport {
     let of_all = |counts: &Counts, part: usize| share(part, counts.trials);
     let same = simulated.iter().filter(|row| row.truth == 0.0);
     let alarms = same.map(|row| of_all(&row.counts, row.counts.better + row.counts.worse));
@@ -220,14 +250,43 @@ fn report(simulated: Vec<SimulatedRow>, rows: Vec<TrialRow>) -> TrialsReport {
         false_alarms_of_100: alarms * 100.0,
         found_of_100: found * 100.0,
         covered_of_100: covered * 100.0,
-        aims: vec![
+        aims: [
             Aim::at_most("nothing against nothing claimed a difference", 0.05, alarms),
             Aim::at_least("a gain of 5 % found at noise of 3 %", 0.9, found),
             Aim::at_least("intervals that hold the truth", 0.95, covered),
-        ],
+        ]
+        .into_iter()
+        .chain(aims_of(&rows))
+        .collect(),
         simulated,
         rows,
+        failed,
     }
+}
+
+/// Of real trials, if there were any.
+fn aims_of(rows: &[TrialRow]) -> Vec<Aim> {
+    let has_effect = |row: &&TrialRow| row.truth.change.abs() > BOUND;
+    let claims = |row: &&TrialRow| matches!(row.answer, Answer::Better | Answer::Worse);
+    let claimed: Vec<&TrialRow> = rows.iter().filter(claims).collect();
+    let effects: Vec<&TrialRow> = rows.iter().filter(has_effect).collect();
+    let right = |rows: &[&TrialRow]| rows.iter().filter(|row| row.right).count();
+    let overheads: Vec<f64> = rows.iter().filter_map(|row| row.overhead).collect();
+    let wrong = (!claimed.is_empty()).then(|| {
+        let wrong = claimed.len() - right(&claimed);
+        Aim::at_most(
+            "claims about real programs that are wrong",
+            0.05,
+            share(wrong, claimed.len()),
+        )
+    });
+    let found = (!effects.is_empty()).then(|| {
+        let found = share(right(&effects), effects.len());
+        Aim::at_least("gains and losses of real programs found", 0.9, found)
+    });
+    let overhead = median(&overheads)
+        .map(|overhead| Aim::at_most("CPU time of measuring, of the program's", 0.01, overhead));
+    [wrong, found, overhead].into_iter().flatten().collect()
 }
 
 impl TrialsReport {
@@ -250,29 +309,52 @@ impl TrialsReport {
         );
         let rows = table(
             &[
-                ("command", |row: &TrialRow| row.program.to_owned()),
-                (">truth", |row| signed(row.truth)),
+                ("program", |row: &TrialRow| row.program.to_owned()),
+                ("machine", |row| {
+                    let emulated = |profile| format!("{profile}, emulated");
+                    row.emulated.map_or("this".to_owned(), emulated)
+                }),
+                ("kind", |row| kind(row.kind).to_owned()),
+                (">truth", |row| signed(row.truth.change)),
+                ("by", |row| match row.truth.pairs {
+                    Some(pairs) => format!("{pairs} pairs"),
+                    None => "construction".to_owned(),
+                }),
                 ("answer", |row| words(row.answer).to_owned()),
                 (">low", |row| row.low.map_or_else(String::new, signed)),
                 (">high", |row| row.high.map_or_else(String::new, signed)),
                 (">pairs", |row| row.pairs.to_string()),
+                (">minutes", |row| format!("{:.1}", row.minutes)),
+                (">measuring", |row| {
+                    let percent = |share| format!("{:.2} %", share * 100.0);
+                    row.overhead.map_or_else(String::new, percent)
+                }),
                 ("right", |row| {
                     if row.right { "yes" } else { "NO" }.to_owned()
                 }),
             ],
             &self.rows,
-            "real commands on this host",
+            "real programs",
         );
-        let same: Vec<&TrialRow> = self.rows.iter().filter(|row| row.kind == "same").collect();
-        let other: Vec<&TrialRow> = self.rows.iter().filter(|row| row.kind != "same").collect();
-        let wrong = same.iter().filter(|row| !row.right).count();
-        let found = other.iter().filter(|row| row.right).count();
-        format!(
-            "{simulated}\n\n{rows}\nreal: {wrong} of {} false alarms, {found} of {} differences of 10 % found\n{}",
-            same.len(),
-            other.len(),
-            list(&self.aims)
-        )
+        let of_kind = |row: &&TrialRow| is_of_kind(row.kind, &row.truth);
+        let right = self.rows.iter().filter(|row| row.right).count();
+        let kinds = self.rows.iter().filter(of_kind).count();
+        let mut text = format!(
+            "{simulated}\n\n{rows}\nreal: {right} of {} answers right; {kinds} programs are of the kind that they were chosen for\n",
+            self.rows.len(),
+        );
+        for failed in &self.failed {
+            text += &format!("{} was not tried: {}\n", failed.program, failed.cause);
+        }
+        text + &list(&self.aims)
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Gain => "gain",
+        Kind::None => "none",
+        Kind::Loss => "loss",
     }
 }
 
