@@ -240,7 +240,12 @@ impl MemoryMigration {
         }
         let progress = gathering.progress(self.wait_ns(&gathering, accesses));
         let outcome = outcome(&gathering, moved, &progress);
-        let is_news = moved > 0 || (gathering.has_ended() && !had_ended);
+        let ends = gathering.has_ended() && !had_ended;
+        if ends {
+            // What it brought is judged by what is accessed from now on.
+            self.times.want_look(process);
+        }
+        let is_news = moved > 0 || ends;
         if let Some((_, said)) = self.went_on.last_mut().filter(|_| is_news) {
             *said = Some(progress);
         }
