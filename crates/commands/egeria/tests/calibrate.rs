@@ -377,7 +377,7 @@ fn an_emulated_machine_is_found_as_its_file_says() {
     for words in [
         "Ways between nodes",
         "node 3 DRAM",
-        "Beside the file",
+        "Compared with the file",
         "<svg",
     ] {
         assert!(page.contains(words), "{words}");

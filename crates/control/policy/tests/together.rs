@@ -227,6 +227,25 @@ fn memory_that_its_owner_bound_or_interleaved_stays() {
 }
 
 #[test]
+fn threads_of_unknown_accesses_move_only_where_that_is_certain() {
+    let machine = plain(2);
+    let plan = |zero_mb: u64, one_mb: u64| {
+        let rate = |mb: u64| mb as f64 * 1e5;
+        let mut unknown = process(&machine, 1, &[], &[zero_mb, one_mb]);
+        for each in &mut unknown.nodes {
+            (each.threads, each.accesses_s) = (1, vec![rate(zero_mb), rate(one_mb)]);
+        }
+        unknown.accessors_known = false;
+        placed(&machine, vec![unknown])
+    };
+    assert_eq!(ends(&plan(1000, 0).moves), [(1, 1, 0)]);
+    assert_eq!(ends(&plan(980, 20).moves), [(1, 1, 0)]);
+    let guessed = plan(600, 400);
+    assert_eq!((ends(&guessed.moves), copies(&guessed)), (vec![], vec![]));
+    assert_eq!(because(&guessed, 1), ProcessKept::AccessorsUnknown);
+}
+
+#[test]
 fn what_only_the_kernel_sees_is_left_to_its_balancing() {
     let machine = plain(2);
     let on = [On(0, 2, &[1e8, 0.0]), On(1, 2, &[1e8, 0.0])];

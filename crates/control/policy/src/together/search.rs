@@ -14,6 +14,10 @@ const MOST_WORK: usize = 100_000;
 pub(crate) const LOCAL: f64 = 0.02;
 /// A process that is local already is moved for a gain that is larger by this factor.
 const LOCAL_TIMES: f64 = 5.0;
+/// If it is not known which threads use which memory, a gain is certain only where hardly any access crosses nodes then,
+/// whoever makes it. Other moves of such threads must gain this part.
+const CERTAIN: f64 = 0.05;
+const GUESSED_GAIN: f64 = 0.1;
 
 /// What was found.
 pub(super) struct Found {
@@ -176,7 +180,10 @@ impl Search<'_> {
                 let gain = (gained / threads).exp_m1();
                 let is_local = found.state.remote_share(self.scene, program) <= LOCAL;
                 let times = if is_local { LOCAL_TIMES } else { 1.0 };
-                let least = self.settings.min_gain * times;
+                let mut least = self.settings.min_gain * times;
+                if self.is_guess(&found.state, &state, program) {
+                    least = least.max(GUESSED_GAIN);
+                }
                 if gain < least {
                     let bytes = bytes_of(self.scene, &state, program);
                     let known = found.refused[program].get_or_insert((0.0, 0.0));
@@ -191,6 +198,14 @@ impl Search<'_> {
             }
         }
         best
+    }
+
+    /// Whether threads of unknown accesses move, and what that brings depends on which of them access what.
+    fn is_guess(&self, from: &State, to: &State, program: usize) -> bool {
+        let own = &self.scene.programs[program];
+        let moves = own.groups.iter();
+        let mut moves = moves.map(|group| from.nodes[*group] != to.nodes[*group]);
+        !own.is_known && to.remote_share(self.scene, program) > CERTAIN && moves.any(|moves| moves)
     }
 
     /// Whether something speaks for another place of a program.
