@@ -290,7 +290,8 @@ impl Orders {
         let rate = |part: &&Part| part.uses.iter().map(|(_, rate)| rate).sum::<f64>();
         let parts = own.parts.iter().map(|part| &scene.parts[*part]);
         let fixed = parts.filter(|part| part.stays == Some(Stays::Fixed));
-        if gain <= 0.0 && fixed.map(|part| rate(&part)).sum::<f64>() > own.accesses_s / 2.0 {
+        let is_fixed = fixed.map(|part| rate(&part)).sum::<f64>() > own.accesses_s / 2.0;
+        if is_fixed && gain < basis.settings.min_gain {
             return ProcessKept::Fixed;
         }
         if gain <= 0.0 && is_shared {
