@@ -3,16 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-/// The sysctl `kernel.numa_balancing` below this `/proc`; `None` of a kernel without it.
-pub fn mode(proc: &Path) -> Option<u64> {
-    let text = fs::read_to_string(proc.join("sys/kernel/numa_balancing")).ok()?;
-    text.trim().parse().ok()
-}
-
-/// Whether the kernel brings memory to the threads that access it. In mode 2 it only brings memory from slower nodes
-/// back.
+/// Whether the kernel brings memory to the threads that access it, as the sysctl `kernel.numa_balancing` below this
+/// `/proc` says. In mode 2 it only brings memory from slower nodes back.
 pub fn is_on(proc: &Path) -> bool {
-    mode(proc).is_some_and(|mode| mode & 1 != 0)
+    let text = fs::read_to_string(proc.join("sys/kernel/numa_balancing")).unwrap_or_default();
+    text.trim().parse::<u64>().is_ok_and(|mode| mode & 1 != 0)
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use egeria_pages::sleepers;
 
 use super::memory::Memory;
 
-/// Processes that have mapped a file and sleep, as looked up a short while ago; [`sleepers::of`] looks at every process.
+/// Processes that have mapped a file and sleep, as they were up to a minute ago, because [`sleepers::of`] looks at every
+/// process. One that has begun to run since may count twice: as a sleeper, and as one that wants the memory where it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers(RefCell<HashMap<MappedFile, (Instant, Option<u32>)>>);
 

@@ -15,7 +15,7 @@ pub(crate) const LOCAL: f64 = 0.02;
 /// A process that is local already is moved for a gain that is larger by this factor.
 const LOCAL_TIMES: f64 = 5.0;
 /// If it is not known which threads use which memory, a gain is certain only where hardly any access crosses nodes then,
-/// whoever makes it. Other moves of such threads must gain this part.
+/// whichever thread makes it. Other moves of such threads must gain this part.
 const CERTAIN: f64 = 0.05;
 const GUESSED_GAIN: f64 = 0.1;
 

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn mappers_that_sleep_are_counted_and_one_that_runs_is_said() {
+    fn mappers_that_sleep_are_counted_unless_one_runs() {
         let directory = tempfile::tempdir().unwrap();
         let library = directory.path().join("library.so");
         // Any shared object will do: a copy, so that no other process has it.
