@@ -95,8 +95,8 @@ impl fmt::Display for ProcessKept {
                  brings the memory: sysctl -w kernel.numa_balancing=1",
             ),
             ProcessKept::LeftToKernel => formatter.write_str(
-                "its threads run on several nodes, and only the kernel sees which of them use which memory: its NUMA \
-                 balancing is on and brings the memory",
+                "its threads or its memory need several nodes, and only the kernel sees which thread uses which memory: its \
+                 NUMA balancing is on and brings them together",
             ),
             ProcessKept::Fixed => {
                 formatter.write_str("its owner bound or interleaved the memory that it uses, which therefore does not move")

@@ -100,3 +100,12 @@ fn work_that_does_not_change_is_not_compared() {
     let all = history(40, |_, node| if node == 0 { 1.0 } else { 0.9 });
     assert!(all.iter().all(|each| *each == (0, None)), "{all:?}");
 }
+
+#[test]
+fn work_whose_speed_swings_by_itself_is_not_compared() {
+    let swing = [1.0, 0.7, 1.1, 0.6, 0.9, 1.4, 0.8, 0.55, 1.2];
+    let all = history(60, |number, _| swing[number * 7 % swing.len()]);
+    let moves = all.iter().filter(|each| each.1.is_some()).count();
+    assert_eq!(moves, 0, "{all:?}");
+    assert!(all.iter().skip(1).all(|each| each.0 == 0), "{all:?}");
+}

@@ -123,6 +123,33 @@ fn without_figures_files_follow_bound_readers_by_distance() {
     assert_eq!(steps_of_bound_readers(1, &[0]), []);
 }
 
+/// A reader that is slow when its file is sent to it, and fast while the file is on its way.
+#[test]
+fn threads_do_not_go_where_their_file_comes_from() {
+    let reader = Worker {
+        idle_ns: 26_000.0,
+        is_shared: true,
+        ..Worker::fio(1, 1, 2, 1.0)
+    };
+    let fluid = Fluid::new(machine(2), vec![reader]);
+    let mut world = World::new(fluid, vec![file_on(2, 0, 10.0 * GB)], vec![0]);
+    let settings = System::All.settings();
+    let machine = world.fluid.machine.clone();
+    let mut planner = Planner::new(&machine, settings);
+    let mut is_ordered = false;
+    for _ in 0..40 {
+        let facts = world.facts();
+        let decision = planner.decide(&machine, &facts);
+        assert_eq!(decision.threads.moves, [], "{:?}", world.files);
+        world.act(&decision);
+        if !is_ordered && !decision.relocations.is_empty() {
+            is_ordered = true;
+            world.fluid.workers[0].idle_ns = 0.0;
+        }
+    }
+    assert!(is_ordered && world.files[0].on[0] < GB, "{:?}", world.files);
+}
+
 /// Bound readers of two nodes share a file that is too much for its node: the part that goes to the other fits what both
 /// memories give.
 #[test]

@@ -264,6 +264,23 @@ fn what_only_the_kernel_sees_is_left_to_its_balancing() {
 }
 
 #[test]
+fn a_program_larger_than_a_node_is_left_to_balancing() {
+    let machine = plain(2);
+    let because_of = |free_mb: u64| {
+        let mut large = process(&machine, 1, &[On(0, 2, &[6e7, 4e7])], &[600, 400]);
+        large.accessors_known = false;
+        let mut facts = facts(&machine, 0, vec![large]);
+        facts.accesses.kernel_balances = true;
+        facts.accesses.free_bytes = vec![free_mb * 1_000_000; 2];
+        let plan = planner(&machine).decide(&machine, &facts).placement;
+        let kept = plan.kept.first().map(|kept| kept.because);
+        (kept, !plan.moves.is_empty() || !plan.memory.is_empty())
+    };
+    assert_eq!(because_of(300), (Some(ProcessKept::LeftToKernel), false));
+    assert!(because_of(2000).1, "one node holds all of it");
+}
+
+#[test]
 fn a_local_program_is_left_alone_and_the_reason_said() {
     let machine = plain(2);
     let local = process(&machine, 1, &[On(0, 2, &[1e8, 0.0])], &[1000, 0]);

@@ -35,6 +35,8 @@ mod set;
 mod settings;
 mod threads;
 
+use std::collections::BTreeSet;
+
 use egeria_facts::{AccessWindow, Facts, ProcessKey};
 use egeria_machine::{Machine, Paths};
 
@@ -260,6 +262,8 @@ impl Planner {
         }
         let settings = &self.settings;
         let (setbacks, ledger) = (&self.experiments.setbacks, &self.ledger);
+        let awaiting = self.relocations.awaiting(facts).into_iter();
+        let awaiting: BTreeSet<u32> = awaiting.map(|thread| thread.process_id).collect();
         let mut plan = self.together.next(&together::Basis {
             machine,
             facts,
@@ -267,7 +271,9 @@ impl Planner {
             settings: &settings.together,
             cost: MemoryCost::of(window, &settings.asymsched),
             budget: settings.migration_share(),
-            is_resting: &|process| setbacks.keep_process(process),
+            is_resting: &|process| {
+                setbacks.keep_process(process) || awaiting.contains(&process.process_id)
+            },
             thread_move_ns: settings.budget.thread_move_ns,
             others_ns: &|process| ledger.others_ns(process.process_id),
             is_over_budget: &|process| {

@@ -56,6 +56,12 @@ impl Planner {
             HashMap::new()
         };
         self.experiments.held(facts, &mut held);
+        let awaiting = self.relocations.awaiting(facts);
+        for thread in &facts.window.threads {
+            if awaiting.contains(&thread.key) {
+                held.entry(thread.key).or_insert(thread.node);
+            }
+        }
         if !self.settings.stages.budget && !self.settings.stages.feedback {
             return stage.plan(held);
         }

@@ -16,7 +16,7 @@ pub(crate) struct Basis<'a> {
     pub(crate) cost: MemoryCost,
     /// Part of its running time that may be spent on a process.
     pub(crate) budget: f64,
-    /// Processes whose last move brought too little.
+    /// Processes whose last move brought too little, or whose files are on their way.
     pub(crate) is_resting: &'a dyn Fn(ProcessKey) -> bool,
     /// What moving all threads of a process takes, ns.
     pub(crate) thread_move_ns: u64,

@@ -85,7 +85,7 @@ impl Orders {
                     || self.is_placed(process)
                     || self.tiers.holds(process)
                     || (basis.is_over_budget)(process)
-                    || is_left_to_kernel(basis, program)
+                    || is_left_to_kernel(basis, &scene, program)
             })
             .collect();
         if scene.machine.nodes.len() < 2 || scene.programs.is_empty() {
@@ -259,7 +259,7 @@ impl Orders {
         if (basis.is_over_budget)(process) {
             return ProcessKept::OverBudget;
         }
-        if is_left_to_kernel(basis, own) {
+        if is_left_to_kernel(basis, scene, own) {
             return ProcessKept::LeftToKernel;
         }
         if is_on_trial {
@@ -305,9 +305,24 @@ impl Orders {
     }
 }
 
-/// Whether the kernel's NUMA balancing places a process better: it sees which threads use which memory.
-fn is_left_to_kernel(basis: &Basis<'_>, program: &Program<'_>) -> bool {
-    basis.window.kernel_balances && !program.is_known
+/// Whether the kernel's NUMA balancing places a process better: it sees which threads use which memory. Threads on one
+/// node are no reason to know it, if the process has to use several: its memory fits on none.
+fn is_left_to_kernel(basis: &Basis<'_>, scene: &Scene<'_>, program: &Program<'_>) -> bool {
+    let is_unseen = !program.is_known
+        || (!program.facts.accessors_known && is_larger_than_a_node(scene, program));
+    basis.window.kernel_balances && is_unseen
+}
+
+/// Whether no node with CPUs can hold all memory of a program.
+fn is_larger_than_a_node(scene: &Scene<'_>, program: &Program<'_>) -> bool {
+    let machine = scene.machine;
+    let resident = |node: NodeId| {
+        let there = program.facts.nodes.iter().find(|each| each.node == node);
+        there.map_or(0.0, |each| each.resident_bytes as f64)
+    };
+    let all: f64 = machine.nodes.iter().map(|node| resident(node.id)).sum();
+    let mut nodes = machine.nodes.iter().zip(&scene.room);
+    nodes.all(|(node, room)| machine.core_count(node) == 0 || resident(node.id) + room < all)
 }
 
 /// The window's scene. Threads of programs whose memories, links or CPUs are busy are looked at in pieces.

@@ -8,7 +8,7 @@
 //! A migration is judged by windows like those before it. Work of another kind was never seen at the old places, and
 //! may lose there what the first kind gained. The loss by these comparisons is bounded, as that of trials is. Kinds of
 //! work differ in which threads are active, how much of it they write, and how fast they are where nothing else
-//! changed.
+//! changed. Work whose speed differs as much by chance is one kind, and one window says nothing about it.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use egeria_machine::NodeId;
 
 use super::credit::Credit;
 use super::places::{Places, moves};
-use super::progress::{Progress, are_alike, are_as_fast, speed};
+use super::progress::{OTHER_SPEED, Progress, Swing, are_alike, are_as_fast, speed};
 use crate::{Move, Plan, Reason};
 
 /// A gain at the old places above this is worth going back.
@@ -35,6 +35,8 @@ pub(super) struct Compare {
     kinds: Vec<Kind>,
     state: State,
     last: Progress,
+    /// What windows differ by while nothing is changed.
+    swing: Swing,
     /// Windows since something changed.
     quiet_windows: u32,
     /// Consecutive windows of new work without a comparison.
@@ -75,6 +77,10 @@ impl Compare {
         let window = &facts.window;
         (self.old_places).retain(|key, _| window.thread(*key).is_some());
         self.sent = None;
+        if self.quiet_windows > 0 && are_alike(progress, &self.last) {
+            self.swing.note(Some(speed(progress, &self.last)));
+        }
+        let is_free = is_free && self.swing.is_below(OTHER_SPEED);
         let is_steady = self.quiet_windows > 0 && are_same(progress, &self.last);
         let mut due_windows = 0;
         self.state = match std::mem::take(&mut self.state) {
@@ -87,7 +93,7 @@ impl Compare {
                 _ => State::New,
             },
             State::Looking { new, places } => self.judge(progress, new, places, credit),
-            State::Old { work } if are_same(progress, &work) => State::Old {
+            State::Old { work } if self.is_like(progress, &work) => State::Old {
                 work: progress.clone(),
             },
             State::Old { .. } => State::New,
@@ -98,6 +104,12 @@ impl Compare {
 
     fn is_known(&self, progress: &Progress) -> bool {
         self.kinds.iter().any(|kind| are_same(progress, &kind.new))
+    }
+
+    /// Whether work is of the kind that it was, at any speed if that differs by chance.
+    fn is_like(&self, progress: &Progress, work: &Progress) -> bool {
+        are_same(progress, work)
+            || (are_alike(progress, work) && !self.swing.is_below(OTHER_SPEED))
     }
 
     /// The old places of threads that are elsewhere now.
@@ -148,7 +160,7 @@ impl Compare {
     ) -> State {
         let is_comparable = are_alike(progress, &new);
         let speed = speed(progress, &new);
-        if is_comparable && speed > MIN_SPEED {
+        if is_comparable && self.swing.is_gain(speed, MIN_SPEED) {
             self.remember(new, Some(progress.clone()));
             return State::Old {
                 work: progress.clone(),

@@ -8,7 +8,7 @@ use egeria_machine::Machine;
 use super::scene::Scene;
 
 /// A thread follows a file that is at least this part of its reads.
-const MAIN_PART: f64 = 0.5;
+pub(super) const MAIN_PART: f64 = 0.5;
 /// Threads follow a file if at least this part of its reads is then at one node.
 pub(super) const GATHERED: f64 = 0.9;
 /// Most files looked at in one window.

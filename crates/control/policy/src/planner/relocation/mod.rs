@@ -41,11 +41,15 @@ mod speeds;
 mod steps;
 mod traffic;
 
+use std::collections::HashSet;
+
+use egeria_facts::{Facts, FileKey, ThreadFacts, ThreadKey};
+
 use super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::experiments::Back;
 use super::ledger::Ledger;
-use candidates::{Candidate, MAX_FILES, candidates, places};
-use history::Histories;
+use candidates::{Candidate, MAIN_PART, MAX_FILES, candidates, places};
+use history::{Histories, History};
 use options::{Before, Choice, Now, choices};
 use round::{Round, drop_step};
 pub(super) use scene::Scene;
@@ -70,6 +74,23 @@ impl Relocations {
     /// Whether data is on its way.
     pub(super) fn is_under_way(&self) -> bool {
         self.histories.under_way().next().is_some()
+    }
+
+    /// Threads that mostly read a file which is on its way: it is nearer to them when it has arrived, so they do not go
+    /// where it was.
+    pub(super) fn awaiting(&self, facts: &Facts) -> HashSet<ThreadKey> {
+        let is_awaited = |file: &FileKey| {
+            let history = self.histories.of(*file);
+            history.is_some_and(History::is_under_way)
+        };
+        let awaits = |thread: &&ThreadFacts| {
+            let files = thread.files.iter();
+            let awaited = files.filter(|each| is_awaited(&each.file));
+            let bytes: u64 = awaited.map(|each| each.read_bytes).sum();
+            bytes > 0 && bytes as f64 >= MAIN_PART * thread.read_total() as f64
+        };
+        let threads = facts.window.threads.iter().filter(awaits);
+        threads.map(|thread| thread.key).collect()
     }
 
     /// Steps after which threads got less: they are undone in the next decision.
