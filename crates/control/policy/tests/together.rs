@@ -273,7 +273,7 @@ fn a_program_larger_than_a_node_is_left_to_balancing() {
         facts.accesses.kernel_balances = true;
         facts.accesses.free_bytes = vec![free_mb * 1_000_000; 2];
         let plan = planner(&machine).decide(&machine, &facts).placement;
-        let kept = plan.kept.first().map(|kept| kept.because);
+        let kept = plan.kept.first().map(|kept| kept.because.clone());
         (kept, !plan.moves.is_empty() || !plan.memory.is_empty())
     };
     assert_eq!(because_of(300), (Some(ProcessKept::LeftToKernel), false));
