@@ -346,7 +346,7 @@ fn alone(command: &Command) -> Command {
 /// Mounts, starts a program and stewards; says what came of it in files of the sandbox.
 const ONE_FOR_ALL: &str = r#"
     wait_for() { n=0; until grep -q "$1" "$2"; do sleep 0.05; n=$((n + 1)); [ $n -lt 400 ] || exit 9; done; }
-    trap 'kill $reader $first $own $second 2> /dev/null; umount -l "$BOX/mnt" 2> /dev/null' EXIT
+    trap 'kill $reader $first $own $second $narrow 2> /dev/null; umount -l "$BOX/mnt" 2> /dev/null' EXIT
     "$EGERIA" mount "$POOL" "$BOX/mnt" || exit 7
     dd if=/dev/zero of="$BOX/mnt/file" bs=1M count=16 status=none
     (trap 'kill $dd; wait $dd; exit' TERM; while :; do
@@ -366,6 +366,11 @@ const ONE_FOR_ALL: &str = r#"
     kill -TERM $first; wait $first
     "$EGERIA" steward "$POOL" --window 20 --policy off 2> "$BOX/own.said" & own=$!
     wait_for "looking after threads" "$BOX/own.said"
+    "$EGERIA" steward --pid $reader --window 20 --policy off --decisions "$BOX/narrow" 2> "$BOX/narrow.said" &
+    narrow=$!
+    wait_for "is seen, and not changed" "$BOX/narrow.said"
+    sleep 1
+    kill -TERM $narrow; wait $narrow
     all second; second=$!
     wait_for "is left to its own steward (process $own)" "$BOX/second.said"
     kill -TERM $own; wait $own
@@ -399,12 +404,14 @@ fn one_steward_has_processes_and_volumes() {
         let bytes_s = thread["read_bytes_s"][0].as_f64();
         thread["name"] == "dd" && bytes_s > Some(1e4) && thread["cpu_share"].as_f64() > Some(0.0)
     };
-    let windows = log_lines(&sandbox.path("log"));
-    let mut windows = windows.iter().filter_map(|line| line["threads"].as_array());
-    assert!(
-        windows.any(|threads| threads.iter().any(reads)),
-        "one row has what it reads of the volume and how long it ran"
-    );
+    for log in ["log", "narrow"] {
+        let windows = log_lines(&sandbox.path(log));
+        let mut windows = windows.iter().filter_map(|line| line["threads"].as_array());
+        assert!(
+            windows.any(|threads| threads.iter().any(reads)),
+            "{log}: one row has what it reads of the volume and how long it ran"
+        );
+    }
     assert!(text("top").contains("dd"), "{}", text("top"));
     assert!(text("refused").contains("at work here already"));
     assert!(text("explained").contains("read"), "{}", text("explained"));

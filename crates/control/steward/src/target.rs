@@ -30,7 +30,7 @@ use crate::error::{Result, StewardError};
 use crate::mounts::MountWatch;
 use crate::options::StewardOptions;
 use crate::rivals;
-use crate::volumes::{Following, WithVolumes};
+use crate::volumes::{Following, Role, WithVolumes};
 
 /// What a steward looks after.
 #[derive(Clone)]
@@ -38,8 +38,8 @@ pub enum Target {
     /// Threads that use a volume.
     Volume(Arc<Volume>),
     /// Processes, whatever they use: of this user; root's steward has those of all users. If the policy moves threads
-    /// to files, what they read and write is counted by the kernel; if it places clusters, their accesses to memory
-    /// are looked at as well.
+    /// to files, what they read and write is counted by the kernel, and by the volumes in use that this user mounted;
+    /// if it places clusters, their accesses to memory are looked at as well.
     Processes,
     /// All processes, and the volumes in use that this user mounted, in one decision.
     Machine,
@@ -103,13 +103,16 @@ impl Target {
                         Err(error) => unseen.push(self.why_uncounted(&error)),
                     }
                 }
-                let mut joined = None;
-                if matches!(self, Target::Machine) {
-                    let following =
-                        Following::begin(&machine, watches_files, log.to_owned(), file_systems);
-                    joined = Some(following.joined());
-                    processes = Box::new(WithVolumes::new(processes, following));
-                }
+                let role = match self {
+                    Target::Machine => Role::Decides {
+                        log: log.to_owned(),
+                        watches_files,
+                    },
+                    _ => Role::Sees,
+                };
+                let following = Following::begin(&machine, role, file_systems);
+                let joined = following.joined();
+                processes = Box::new(WithVolumes::new(processes, following));
                 if options.machine.nodes.len() > 1 {
                     for note in rivals::notes(Path::new("/proc"), std::process::id()) {
                         tracing::warn!("{note}");
@@ -136,7 +139,7 @@ impl Target {
     fn why_uncounted(&self, error: &dyn std::fmt::Display) -> String {
         let lost = match self {
             Target::Machine => "threads are moved to data of volumes only, and no other files are",
-            _ => "neither threads nor files are moved",
+            _ => "threads are moved to data of volumes only, and no files are",
         };
         format!("{lost}: what threads read is not known: {error}")
     }

@@ -18,12 +18,20 @@ use super::join::{self, Found, LeftOut};
 /// Windows until a mount that was left out is tried again.
 const TRY_AGAIN: u32 = 8;
 
+/// What a steward does with the volumes that it follows.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// It decides about them, and keeps other stewards off. The decision log is named to processes that find a journal
+    /// in use.
+    Decides { log: PathBuf, watches_files: bool },
+    /// It sees what its processes read and write there, and changes nothing of the volume.
+    Sees,
+}
+
 /// What is followed, and what was joined.
 pub(crate) struct Following {
     machine: Machine,
-    watches_files: bool,
-    /// The decision log that is named to processes that find a journal in use.
-    log: PathBuf,
+    role: Role,
     file_systems: FileSystems,
     joined: JoinedVolumes,
     /// By device.
@@ -69,25 +77,19 @@ impl Drop for Joined {
 }
 
 impl Following {
-    pub(crate) fn begin(
-        machine: &Machine,
-        watches_files: bool,
-        log: PathBuf,
-        file_systems: FileSystems,
-    ) -> Following {
+    pub(crate) fn begin(machine: &Machine, role: Role, file_systems: FileSystems) -> Following {
         Following {
             machine: machine.clone(),
-            watches_files,
-            log,
+            role,
             file_systems,
             joined: JoinedVolumes::default(),
             mounts: HashMap::new(),
         }
     }
 
-    /// The volumes joined, for what acts on them.
-    pub(crate) fn joined(&self) -> JoinedVolumes {
-        self.joined.clone()
+    /// The volumes joined, for what acts on them; `None` if nothing does.
+    pub(crate) fn joined(&self) -> Option<JoinedVolumes> {
+        matches!(self.role, Role::Decides { .. }).then(|| self.joined.clone())
     }
 
     /// Joins what was mounted, and releases what was unmounted.
@@ -131,10 +133,10 @@ impl Following {
     }
 
     fn join(&self, mount: &Mounted, said: Option<String>) -> Followed {
-        let (mount, machine, log) = (mount.clone(), self.machine.clone(), self.log.clone());
+        let (mount, machine, role) = (mount.clone(), self.machine.clone(), self.role.clone());
         let known = self.joined_volumes().map(|joined| joined.volume).collect();
         let thread = std::thread::Builder::new().name("egeria-join".to_owned());
-        let thread = thread.spawn(move || join::join(&mount, &machine, &log, known));
+        let thread = thread.spawn(move || join::join(&mount, &machine, &role, known));
         Followed {
             state: thread.map_or(State::LeftOut(0), State::Joining),
             said,
@@ -146,19 +148,23 @@ impl Following {
         let number = self.file_systems.set_of_session(device, true);
         let machine = self.machine.clone();
         let mut source = SessionSource::begin(volume.clone(), machine, Scope::All).as_part(number);
-        if self.watches_files {
+        let (watches_files, what) = match self.role {
+            Role::Decides { watches_files, .. } => (watches_files, "is looked after as well"),
+            Role::Sees => (false, "is seen, and not changed"),
+        };
+        if watches_files {
             source.watch_files();
         }
         let joined = Joined {
             source,
-            journal: Some(journal),
+            journal,
             volume: volume.uuid(),
             number,
             directory: join::shown(mount),
             list: self.joined.clone(),
         };
         let (name, directory) = (joined.volume, &joined.directory);
-        tracing::info!("volume {name} ({directory}) is looked after as well");
+        tracing::info!("volume {name} ({directory}) {what}");
         self.joined.add(number, volume);
         Followed {
             state: State::Joined(Box::new(joined)),
@@ -179,7 +185,11 @@ impl Following {
         }
         let line = why.line(&join::shown(mount));
         if let Some(line) = line.as_ref().filter(|line| said.as_ref() != Some(line)) {
-            tracing::warn!("{line}");
+            match self.role {
+                Role::Decides { .. } => tracing::warn!("{line}"),
+                // Most volumes of a machine are not used by some processes.
+                Role::Sees => tracing::debug!("{line}"),
+            }
         }
         Followed {
             state: State::LeftOut(0),

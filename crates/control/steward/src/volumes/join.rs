@@ -11,12 +11,14 @@ use egeria_mount::Mounted;
 use egeria_proc::file_systems::Device;
 use uuid::Uuid;
 
+use super::follow::Role;
 use crate::place;
 
 /// A volume that was joined.
 pub(super) struct Found {
     pub(super) volume: Arc<Volume>,
-    pub(super) journal: Journal,
+    /// Locked, for a steward that decides about the volume.
+    pub(super) journal: Option<Journal>,
 }
 
 /// Why a mount is left out.
@@ -76,11 +78,11 @@ pub(super) fn shown(mount: &Mounted) -> String {
     egeria_facts::printable_path(mount.directory.as_os_str().as_bytes())
 }
 
-/// Joins the session of a mount's volume, and locks its journal.
+/// Joins the session of a mount's volume, and locks its journal to decide about it.
 pub(super) fn join(
     mount: &Mounted,
     machine: &Machine,
-    log: &Path,
+    role: &Role,
     known: Vec<Uuid>,
 ) -> Result<Found, LeftOut> {
     let failed = |error: &dyn std::fmt::Display| LeftOut::Failed(error.to_string());
@@ -96,10 +98,17 @@ pub(super) fn join(
         return Err(LeftOut::Emulated);
     }
     check_nodes(&volume, machine)?;
+    let Role::Decides { log, .. } = role else {
+        let journal = None;
+        return Ok(Found { volume, journal });
+    };
     let directory = place::make_runtime_directory().map_err(|error| failed(&error))?;
     let journal = directory.join(place::journal_name(Some(volume.uuid())));
     match Journal::open(&journal, log) {
-        Ok((journal, _)) => Ok(Found { volume, journal }),
+        Ok((journal, _)) => Ok(Found {
+            volume,
+            journal: Some(journal),
+        }),
         Err(JournalError::Running { process_id, .. }) if process_id == std::process::id() => {
             Err(LeftOut::Known)
         }

@@ -6,6 +6,9 @@
 //!        └── left out, said once ◀┘ (another steward works on it, emulated, no access)
 //! ```
 //!
+//! A steward of some processes sees what these read and write through volumes. It takes no journal, because it changes
+//! nothing of a volume.
+//!
 //! A mount of another user is left alone: what it says of itself leads where that user likes.
 
 mod follow;
@@ -21,7 +24,7 @@ use egeria_machine::{Machine, NodeId};
 use egeria_proc::masks::SharedMasks;
 use egeria_proc::{LiveSource, Membership};
 
-pub(crate) use follow::Following;
+pub(crate) use follow::{Following, Role};
 
 /// A source of facts about processes, with what goes through the volumes that they use.
 pub(crate) struct WithVolumes {
