@@ -36,8 +36,9 @@ Works until SIGINT or SIGTERM, then gives all threads the CPUs their owners gave
 them. With POOL: the threads that use that volume, which must be in use.
 Without, those of your own processes, for root those of all users: some and
 their descendants (--pid), those of a control group, or --all, which takes the
-volumes that you mounted as well and follows mounts that come and go. It ends by
-itself when the processes, or for 3 seconds the group, are gone. What they read
+volumes that you mounted as well and follows mounts that come and go. With --pid
+and --cgroup it sees what they read of such volumes and changes no volume. It
+ends by itself when the processes, or for 3 seconds the group, are gone. What they read
 and write of files is counted by the kernel, on any file system, and threads
 follow it (policies rl, cpu, nm, full and all); that needs root, or CAP_BPF and
 CAP_PERFMON. What they access in memory (asymsched, all) is sampled by the

@@ -108,8 +108,7 @@ impl Compare {
 
     /// Whether work is of the kind that it was, at any speed if that differs by chance.
     fn is_like(&self, progress: &Progress, work: &Progress) -> bool {
-        are_same(progress, work)
-            || (are_alike(progress, work) && !self.swing.is_below(OTHER_SPEED))
+        are_same(progress, work) || (are_alike(progress, work) && !self.swing.is_below(OTHER_SPEED))
     }
 
     /// The old places of threads that are elsewhere now.
