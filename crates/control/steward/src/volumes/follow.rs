@@ -1,7 +1,6 @@
 //! Follows the mounts of volumes that come and go.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use egeria_actuators::{JoinedVolumes, Journal};
@@ -14,19 +13,10 @@ use egeria_session::SessionSource;
 use uuid::Uuid;
 
 use super::join::{self, Found, LeftOut};
+use super::role::Role;
 
 /// Windows until a mount that was left out is tried again.
 const TRY_AGAIN: u32 = 8;
-
-/// What a steward does with the volumes that it follows.
-#[derive(Clone, Debug)]
-pub(crate) enum Role {
-    /// It decides about them, and keeps other stewards off. The decision log is named to processes that find a journal
-    /// in use.
-    Decides { log: PathBuf, watches_files: bool },
-    /// It sees what its processes read and write there, and changes nothing of the volume.
-    Sees,
-}
 
 /// What is followed, and what was joined.
 pub(crate) struct Following {

@@ -11,7 +11,7 @@ use egeria_mount::Mounted;
 use egeria_proc::file_systems::Device;
 use uuid::Uuid;
 
-use super::follow::Role;
+use super::role::Role;
 use crate::place;
 
 /// A volume that was joined.

@@ -14,6 +14,7 @@
 mod follow;
 mod join;
 mod merge;
+mod role;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,7 +25,8 @@ use egeria_machine::{Machine, NodeId};
 use egeria_proc::masks::SharedMasks;
 use egeria_proc::{LiveSource, Membership};
 
-pub(crate) use follow::{Following, Role};
+pub(crate) use follow::Following;
+pub(crate) use role::Role;
 
 /// A source of facts about processes, with what goes through the volumes that they use.
 pub(crate) struct WithVolumes {
