@@ -69,7 +69,7 @@ pub struct ProcessAccesses {
     #[serde(default)]
     pub work_s: Option<f64>,
     /// Whether `accesses_s` of its nodes is what their threads were seen to access. Otherwise all threads are taken to
-    /// access all of its memory, in proportion to how long they ran.
+    /// access all of its memory, in proportion to how long they ran. That is no guess while they all run on one node.
     #[serde(default)]
     pub accessors_known: bool,
     /// Its memory in parts, where the source knows who accesses which: the most used first, at most [`MAX_REGIONS`].

@@ -206,15 +206,13 @@ fn accesses(
             is_fixed: region.is_fixed,
         }
     };
-    let users = shares.iter().filter(|share| **share > 0.0).count();
     ProcessAccesses {
         process: sample.process,
         nodes: nodes.collect(),
         running_ns: age_ns(sample.process.start_ticks),
         migrating_ns: times.of(sample.process),
-        // All threads on one node: no other accesses it.
         work_s: None,
-        accessors_known: !sample.from.is_empty() || users == 1,
+        accessors_known: !sample.from.is_empty(),
         regions: sample
             .regions
             .iter()
