@@ -236,6 +236,17 @@ impl Actuator for VolumeActuators {
         }
     }
 
+    fn is_under_way(&self, action: &Action) -> bool {
+        let Action::Relocate(step) = action else {
+            return false;
+        };
+        let mover = match self.each.get(&step.file.volume) {
+            Some(each) => each.relocation.as_ref(),
+            None => self.other_files.as_ref(),
+        };
+        mover.is_some_and(|mover| mover.is_under_way(action))
+    }
+
     /// Volumes that were joined get the limits and the rule in force, and shares follow demand.
     fn end_window(&mut self, facts: &Facts) {
         self.follow(facts);

@@ -1,8 +1,8 @@
 //! Moves of file data to other nodes, on a separate thread and at the rate of the plan.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,14 @@ pub struct Relocations {
     pub moved_bytes: u64,
 }
 
+/// What the thread that moves data shares with the actuator.
+#[derive(Debug, Default)]
+struct Shared {
+    done: Relocations,
+    /// Files ordered, and neither moved nor given up.
+    under_way: BTreeSet<FileKey>,
+}
+
 /// Moves data of files between nodes. Moved data stays where it is when this ends: both places are equally valid.
 pub struct FileRelocation {
     files: Arc<dyn MovableFiles>,
@@ -49,7 +57,7 @@ pub struct FileRelocation {
     dilation: f64,
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
-    done: Arc<Mutex<Relocations>>,
+    shared: Arc<Mutex<Shared>>,
 }
 
 /// A file that is being moved.
@@ -88,8 +96,8 @@ impl FileRelocation {
         dilation: f64,
     ) -> std::io::Result<FileRelocation> {
         let (jobs, inbox) = channel();
-        let done = Arc::new(Mutex::new(Relocations::default()));
-        let (of_thread, counts) = (Arc::clone(&files), Arc::clone(&done));
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let (of_thread, counts) = (Arc::clone(&files), Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("egeria-relocate".to_owned())
             .spawn(move || work(of_thread.as_ref(), &inbox, &counts))?;
@@ -99,15 +107,13 @@ impl FileRelocation {
             dilation,
             jobs: Some(jobs),
             thread: Some(thread),
-            done,
+            shared,
         })
     }
 
     /// Results so far.
     pub fn done(&self) -> Relocations {
-        self.done
-            .lock()
-            .map_or_else(|error| *error.into_inner(), |done| *done)
+        lock(&self.shared).done
     }
 
     fn order(&mut self, step: &RelocationStep, facts: &Facts) -> ActionOutcome {
@@ -129,9 +135,13 @@ impl FileRelocation {
             share: (step.bytes as f64 / there as f64).min(1.0),
             byte_ns: 1e9 / step.bytes_s.max(1.0) * self.dilation,
         };
+        lock(&self.shared).under_way.insert(step.file);
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => ActionOutcome::Done,
-            _ => refused("the thread that moves data has ended"),
+            _ => {
+                lock(&self.shared).under_way.remove(&step.file);
+                refused("the thread that moves data has ended")
+            }
         }
     }
 }
@@ -148,8 +158,11 @@ impl Actuator for FileRelocation {
         }
     }
 
-    fn undo(&mut self) -> usize {
-        0
+    fn is_under_way(&self, action: &Action) -> bool {
+        match action {
+            Action::Relocate(step) => lock(&self.shared).under_way.contains(&step.file),
+            _ => false,
+        }
     }
 }
 
@@ -177,7 +190,7 @@ struct Course {
     due: Instant,
 }
 
-fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, done: &Mutex<Relocations>) {
+fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, shared: &Mutex<Shared>) {
     let mut courses: VecDeque<Course> = VecDeque::new();
     loop {
         let wait = match courses.front() {
@@ -196,7 +209,7 @@ fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, done: &Mutex<Relocation
                 missed: 0,
                 due: Instant::now(),
             }),
-            Ok(_) => count(done, |done| done.given_up += 1),
+            Ok(job) => end(shared, job.file, |done| done.given_up += 1),
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -204,7 +217,7 @@ fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, done: &Mutex<Relocation
             .front()
             .is_some_and(|first| first.due <= Instant::now())
             && let Some(course) = courses.pop_front()
-            && let Some(course) = go_on(files, course, done)
+            && let Some(course) = go_on(files, course, shared)
         {
             // Sorted by due time, earliest first.
             let at = courses.partition_point(|other| other.due <= course.due);
@@ -213,19 +226,26 @@ fn work(files: &dyn MovableFiles, inbox: &Receiver<Job>, done: &Mutex<Relocation
     }
 }
 
-fn count(done: &Mutex<Relocations>, change: impl FnOnce(&mut Relocations)) {
-    change(&mut done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file was moved or given up.
+fn end(shared: &Mutex<Shared>, file: FileKey, count: impl FnOnce(&mut Relocations)) {
+    let mut shared = lock(shared);
+    shared.under_way.remove(&file);
+    count(&mut shared.done);
 }
 
 /// The next part of a file; `None` when it is done or given up.
 fn go_on(
     files: &dyn MovableFiles,
     mut course: Course,
-    done: &Mutex<Relocations>,
+    shared: &Mutex<Shared>,
 ) -> Option<Course> {
     let file = course.job.file;
     let Some(size_bytes) = files.size_bytes(file) else {
-        return find_again(course, done);
+        return find_again(course, shared);
     };
     let mut moved_bytes = 0;
     for _ in 0..MAX_LOOKS {
@@ -242,7 +262,7 @@ fn go_on(
             let part = files.move_part(file, course.at..end, course.job.ends);
             if part.is_away {
                 course.parts -= 1;
-                return find_again(course, done);
+                return find_again(course, shared);
             }
             course.missed = 0;
             moved_bytes += part.moved_bytes;
@@ -254,9 +274,9 @@ fn go_on(
         }
         course.at = end;
     }
-    count(done, |done| done.moved_bytes += moved_bytes);
+    lock(shared).done.moved_bytes += moved_bytes;
     if course.at >= size_bytes || course.given_up >= MAX_GIVEN_UP {
-        count(done, |done| {
+        end(shared, file, |done| {
             if course.given_up >= MAX_GIVEN_UP {
                 done.given_up += 1
             } else {
@@ -271,10 +291,10 @@ fn go_on(
 }
 
 /// A file that is not found waits, and is given up at last.
-fn find_again(mut course: Course, done: &Mutex<Relocations>) -> Option<Course> {
+fn find_again(mut course: Course, shared: &Mutex<Shared>) -> Option<Course> {
     course.missed += 1;
     if course.missed > MAX_FINDS {
-        count(done, |done| done.given_up += 1);
+        end(shared, course.job.file, |done| done.given_up += 1);
         return None;
     }
     course.due = Instant::now() + FIND_AGAIN;
@@ -362,6 +382,13 @@ mod tests {
         (Action::Relocate(step), facts)
     }
 
+    fn key(file: FileReference) -> FileKey {
+        FileKey {
+            volume: 0,
+            inode: file.ino().0,
+        }
+    }
+
     fn ordered(
         volume: &Arc<Volume>,
         machine: &Machine,
@@ -369,11 +396,7 @@ mod tests {
         action: Relocate,
         bytes: u64,
     ) -> (ActionOutcome, FileRelocation) {
-        let key = FileKey {
-            volume: 0,
-            inode: file.ino().0,
-        };
-        let (action, facts) = order(machine, key, action, bytes);
+        let (action, facts) = order(machine, key(file), action, bytes);
         let mut relocation = FileRelocation::of_volume(Arc::clone(volume), machine).expect("begin");
         let outcome = relocation.apply(&action, &facts);
         (outcome, relocation)
@@ -422,6 +445,7 @@ mod tests {
         let action = Relocate::Move { from, to };
         let (action, facts) = order(&machine, FileKey::default(), action, FILE_BYTES);
         assert_eq!(relocation.apply(&action, &facts), ActionOutcome::Done);
+        assert!(relocation.is_under_way(&action));
         let (ended, wait) = channel();
         std::thread::spawn(move || {
             drop(relocation);
@@ -450,6 +474,8 @@ mod tests {
         let (outcome, relocation) = ordered(&volume, &machine, file, half.0, half.1);
         assert_eq!(outcome, ActionOutcome::Done);
         assert_eq!(wait_for(&relocation).moved_bytes, FILE_BYTES / 2);
+        let (action, _) = order(&machine, key(file), half.0, half.1);
+        assert!(!relocation.is_under_way(&action), "it has ended");
         let on =
             |volume: &Volume| volume.bytes_by_pool(file, u64::MAX).expect("where")[..2].to_vec();
         assert_eq!(on(&volume), [FILE_BYTES / 2, FILE_BYTES / 2]);

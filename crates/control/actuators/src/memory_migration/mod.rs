@@ -32,7 +32,7 @@ const MAX_PAGES: usize = MAX_DYNAMIC_BYTES as usize / 4096;
 /// Part of a window that all orders together may take of the steward's time; the rest is for looking.
 const WINDOW_SHARE: f64 = 0.75;
 /// At most this, so that the steward can be stopped.
-const MAX_TIME: Duration = Duration::from_secs(2);
+const MAX_TIME: Duration = Duration::from_secs(4);
 /// What a byte is taken to cost where nothing was moved yet, ns.
 const NS_PER_BYTE: f64 = 1.0;
 

@@ -50,6 +50,8 @@ pub(super) struct UnderWay {
     pub(super) is_replica: bool,
     /// Most bytes that should be on the source in the end.
     left_bytes: u64,
+    /// What was on the source in the last window that the file was used.
+    there_bytes: u64,
     windows_left: u32,
 }
 
@@ -125,8 +127,20 @@ impl UnderWay {
             bytes,
             bytes_s,
             is_replica: matches!(action, Relocate::Replicate { .. }),
+            there_bytes: candidate.facts.on(from),
             left_bytes: left.saturating_add((bytes as f64 * REST_SHARE) as u64),
             windows_left: (windows.min(1e6) as u32).saturating_add(PATIENCE_WINDOWS),
+        }
+    }
+
+    /// A window passed. A copy that goes on is waited for, however slow it is.
+    fn pass(&mut self, candidate: &Candidate<'_>) {
+        let there_bytes = candidate.facts.on(self.from);
+        let goes_on = !self.is_replica && there_bytes < self.there_bytes;
+        self.there_bytes = there_bytes;
+        self.windows_left = self.windows_left.saturating_sub(1);
+        if goes_on {
+            self.windows_left = self.windows_left.max(PATIENCE_WINDOWS);
         }
     }
 
@@ -181,10 +195,11 @@ impl History {
             let is_idle = candidate.facts.has_replica(node) && candidate.read_from(node) <= 0.0;
             *unread = if is_idle { unread.saturating_add(1) } else { 0 };
         }
-        match self.under_way {
-            Some(copy) if copy.is_done(candidate) => self.under_way = None,
-            _ => self.wait(),
+        if let Some(copy) = &mut self.under_way {
+            copy.pass(candidate);
         }
+        let goes_on = |copy: &UnderWay| copy.windows_left > 0 && !copy.is_done(candidate);
+        self.under_way = self.under_way.filter(goes_on);
     }
 
     fn wait(&mut self) {
