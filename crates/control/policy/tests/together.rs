@@ -245,6 +245,21 @@ fn threads_of_unknown_accesses_move_only_where_that_is_certain() {
     assert_eq!(because(&guessed, 1), ProcessKept::AccessorsUnknown);
 }
 
+/// A second program, which hardly does anything, opens placements that change several programs at once.
+#[test]
+fn memory_of_unknown_accesses_moves_for_no_tiny_gain() {
+    let machine = plain(2);
+    let on = [On(0, 1, &[2.7e6, 1.2e6]), On(1, 1, &[2.7e6, 1.2e6])];
+    let mut unknown = process(&machine, 1, &on, &[620, 270]);
+    let mut quiet = process(&machine, 2, &[On(1, 1, &[0.0, 3e3])], &[0, 1]);
+    (unknown.accessors_known, quiet.accessors_known) = (false, false);
+    let mut facts = facts(&machine, 0, vec![unknown, quiet]);
+    facts.accesses.free_bytes = vec![2_000_000, 360_000_000];
+    let plan = planner(&machine).decide(&machine, &facts).placement;
+    assert_eq!((ends(&plan.moves), copies(&plan)), (vec![], vec![]));
+    assert_eq!(because(&plan, 1), ProcessKept::AccessorsUnknown);
+}
+
 #[test]
 fn what_only_the_kernel_sees_is_left_to_its_balancing() {
     let machine = plain(2);

@@ -76,7 +76,7 @@ pub(super) fn find(
     let mut best = search.climb(start.clone(), held);
     for begin in search.beginnings(&start, held) {
         let other = search.climb(begin, held);
-        if other.value > best.value + 1e-9 {
+        if search.is_better(&other, &best) {
             best = Found {
                 refused: best.refused,
                 no_room: best.no_room,
@@ -131,6 +131,30 @@ impl Search<'_> {
         all.extend(self.packed(now, free()));
         all.retain(|state| state.without_room(self.scene).is_none());
         all
+    }
+
+    /// Whether a placement gains so much more than another that what is different is worth it: as much as a step has to
+    /// gain, for each thread of the programs that are placed otherwise.
+    fn is_better(&self, found: &Found, than: &Found) -> bool {
+        let (one, other) = (&found.state, &than.state);
+        let is_other = |program: &usize| {
+            let own = &self.scene.programs[*program];
+            let moves = |group: &usize| one.nodes[*group] != other.nodes[*group];
+            let goes = |part: &usize| one.parts[*part] != other.parts[*part];
+            own.groups.iter().any(moves) || own.parts.iter().any(goes)
+        };
+        let programs: Vec<usize> = (0..self.scene.programs.len()).filter(is_other).collect();
+        let threads = programs
+            .iter()
+            .map(|program| threads_of(self.scene, *program));
+        let gain = ((found.value - than.value) / threads.sum::<f64>().max(1.0)).exp_m1();
+        let is_guess = |program: &usize| self.is_guess(other, one, *program);
+        let least = if programs.iter().any(is_guess) {
+            self.settings.min_gain.max(GUESSED_GAIN)
+        } else {
+            self.settings.min_gain
+        };
+        gain >= least
     }
 
     /// Each program on a node of its own with its memory, the largest first, on the node with the least work.
