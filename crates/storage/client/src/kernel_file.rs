@@ -142,8 +142,8 @@ impl File {
     /// Needs a mount (`egeria mount`) that another process serves, as root or as this process's user.
     ///
     /// # Errors
-    /// `ENODEV` where this process sees no such mount; `EROFS` for a file opened for writing on a mount that refuses
-    /// changes; `EMFILE`; `EIO` for damage; `ENOTCONN` in a child.
+    /// `ENODEV` where this process sees no such mount; `EROFS` where the mount refuses changes, also for reading; `EMFILE`;
+    /// `EIO` for damage; `ENOTCONN` in a child.
     pub fn through_mount(&self) -> crate::Result<std::fs::File> {
         let access = match (self.reads, self.writes) {
             (true, true) => OFlags::RDWR,
