@@ -51,6 +51,7 @@ whole-programs: build ## run databases, git, make and others on tmpfs, mount and
 guest: build ## test on several NUMA nodes, in QEMU, and follow tutorials there (NODES=4, plus one without CPUs; KILLS=100 of its steward)
 	@scripts/setup --guest
 	scripts/guest --nodes $(NODES) --kills $(KILLS) "$(BUILT)" "$(TARGET)/guest"
+	scripts/guest --parts trial "$(BUILT)" "$(TARGET)/guest"
 	scripts/guest --parts tutorials "$(BUILT)" "$(TARGET)/guest"
 
 placement: build ## place faulty programs by Egeria and its peers on several NUMA nodes, in QEMU (some 40 minutes on an idle host; ONLY=case,case)

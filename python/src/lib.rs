@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyBufferError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::OsString;
+use std::os::fd::IntoRawFd;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
@@ -368,6 +369,12 @@ Ok(read)
 
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |file| file.sync())
+    }
+
+    /// A descriptor of its own, which the caller closes.
+    fn through_mount(&self, py: Python<'_>) -> PyResult<i32> {
+        let file = self.with(py, |file| file.through_mount())?;
+        Ok(file.into_raw_fd())
     }
 
     fn stat(&self, py: Python<'_>) -> PyResult<Status> {

@@ -12,11 +12,17 @@ from egeria.fsspec import EgeriaFileSystem
 
 
 @pytest.fixture
-def pool():
-    """The path of a pool of a new volume on two nodes."""
+def program():
+    """The program that makes and mounts volumes."""
     program = os.environ.get("EGERIA") or shutil.which("egeria")
     if not program:
         pytest.exit("no egeria to make volumes with; set EGERIA to the path of the program", returncode=2)
+    return program
+
+
+@pytest.fixture
+def pool(program):
+    """The path of a pool of a new volume on two nodes."""
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="egeria-python-") as directory:
         pools = [pathlib.Path(directory) / f"pool-{node}" for node in (0, 1)]
         arguments = [word for node, pool in enumerate(pools) for word in ("--pool", f"{node}:{pool}:64M")]

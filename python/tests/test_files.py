@@ -1,14 +1,31 @@
 """Volumes and files without any other package but numpy."""
 
+import contextlib
 import errno
 import io
+import mmap
+import os
 import pickle
+import subprocess
+import tempfile
 import threading
 
 import numpy
 import pytest
 
 import egeria
+
+
+@contextlib.contextmanager
+def mounted(program, pool, point):
+    """The volume is mounted by a process of its own."""
+    if not os.path.exists("/dev/fuse"):
+        pytest.skip("no /dev/fuse")
+    subprocess.run([program, "mount", pool, point], check=True, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        subprocess.run([program, "umount", point], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_arrays_are_read_into_place(volume):
@@ -167,3 +184,40 @@ def test_extended_attributes(volume):
     assert refused.value.errno == errno.EOPNOTSUPP
     with pytest.raises(TypeError):
         volume.setxattr("/summed/file", "user.one", 5)
+
+
+def test_a_map_is_live_and_needs_a_mount(volume, pool, program):
+    array = numpy.arange(10_000, dtype="f8")
+    with volume.open("/array", "w+b") as file:
+        file.write(array)
+        with pytest.raises(OSError, match="egeria mount") as refused:
+            file.map()
+        assert refused.value.errno == errno.ENODEV
+        with tempfile.TemporaryDirectory() as point, mounted(program, pool, point):
+            with file.map() as view:
+                seen = numpy.frombuffer(view, dtype="f8")
+                assert (seen == array).all() and not seen.flags.writeable
+                with open(f"{point}/array", "r+b") as other:
+                    other.write(b"\0" * 8 + b"\1" * 8)
+                assert seen[0] == 0 and seen[1:2].tobytes() == b"\1" * 8
+                with pytest.raises(OSError) as busy:
+                    file.read_at(1, 0)
+                assert busy.value.errno == errno.EBUSY
+                del seen
+            with file.map(8, offset=mmap.ALLOCATIONGRANULARITY, writable=True) as view:
+                view[:] = b"\2" * 8
+                view.flush()
+            with open(f"{point}/array", "rb") as other:
+                other.seek(mmap.ALLOCATIONGRANULARITY)
+                assert other.read(8) == b"\2" * 8
+        assert file.read_at(8, mmap.ALLOCATIONGRANULARITY) == b"\2" * 8
+
+
+def test_one_read_is_a_view_of_one_moment(volume):
+    with volume.open("/array", "w+b") as file:
+        file.write(numpy.arange(1000))
+        data = file.read_at(8000, 0)
+        seen = numpy.frombuffer(data, dtype="i8")
+        assert seen.ctypes.data == numpy.frombuffer(data, dtype="u1").ctypes.data
+        file.write_at(numpy.zeros(1000, dtype="i8"), 0)
+        assert (seen == numpy.arange(1000)).all()

@@ -13,6 +13,7 @@ the process that made them: in a forked child they raise ``OSError`` with ``errn
 """
 
 import io
+import mmap
 import os
 from typing import NamedTuple
 
@@ -177,6 +178,19 @@ class File(io.RawIOBase):
 
     def stat(self):
         return Status(*self._native.stat())
+
+    def map(self, length=0, *, offset=0, writable=False):
+        """A live view of the file, as ``mmap.mmap``; ``length`` 0 is up to the end. It sees every later change.
+
+        The kernel maps the file through a mount of the volume (``egeria mount``). Until the view is closed, the file is used
+        through the kernel by all: calls of open files raise ``OSError`` with ``errno.EBUSY``.
+        """
+        descriptor = self._native.through_mount()
+        try:
+            access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+            return mmap.mmap(descriptor, length, access=access, offset=offset)
+        finally:
+            os.close(descriptor)
 
     def where(self):
         """Which node holds which part of the file."""

@@ -1,4 +1,5 @@
 import io
+import mmap
 import os
 from typing_extensions import Buffer
 from typing import Literal, NamedTuple, Self
@@ -37,6 +38,7 @@ class File(io.RawIOBase):
     def write(self, buffer: Buffer) -> int: ...  # type: ignore[override]
     def sync(self) -> None: ...
     def stat(self) -> Status: ...
+    def map(self, length: int = 0, *, offset: int = 0, writable: bool = False) -> mmap.mmap: ...
     def where(self) -> list[Part]: ...
 
 class Volume:

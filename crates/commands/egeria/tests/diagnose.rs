@@ -88,6 +88,85 @@ fn a_misplaced_program_is_found_with_its_repair() {
 }
 
 #[test]
+fn memory_that_others_have_mapped_gets_a_line_that_moves_it() {
+    if !can_look() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let machine = two_nodes(&sandbox);
+    let ready = sandbox.path("ready");
+    // A second process has all of it mapped, and sleeps.
+    let script = "use IPC::SysV qw(IPC_PRIVATE IPC_RMID memwrite shmat); my $bytes = $ARGV[0] << 20; my $own = $$; \
+        my $id = shmget(IPC_PRIVATE, $bytes, 0600); my $heap = shmat($id, undef, 0); shmctl($id, IPC_RMID, 0); \
+        my $sleeps = !fork; my $turn = 0; do { $turn++; \
+        for (my $at = 0; $at < $bytes; $at += 4096) { memwrite($heap, chr($turn & 127), $at, 1) } \
+        if ($sleeps) { open(my $ready, '>', $ARGV[1]); close($ready); sleep 1 while getppid() == $own; exit } } while (1)";
+    let mut command = Command::new("taskset");
+    command
+        .args(["--cpu-list", "1", "perl", "-e", script])
+        .arg(HEAP_MIB.to_string())
+        .arg(&ready);
+    let program = Background::start(&mut command);
+    eventually("a shared heap", || ready.exists());
+    let (status, found) = found(&machine, &program);
+    assert_eq!((status, &found["verdict"]), (1, &"apart".into()), "{found}");
+    let line = format!("sudo egeria move --pid {} --node 1 --mapped", program.id());
+    assert_eq!(found["repairs"][0]["line"], line);
+}
+
+/// A program on CPU 1 that reads a file of 4 MiB in a `chroot`, 32 MB/s.
+fn slow_reader(sandbox: &Sandbox) -> (Background, PathBuf) {
+    let file = sandbox.file("data", &"x".repeat(4 << 20));
+    let ready = sandbox.path("ready-reader");
+    let script = "open(my $file, '<', $ARGV[0]); chroot($ARGV[1]) && chdir('/') or die; \
+        open(my $ready, '>', '/ready-reader'); close($ready); \
+        for (;;) { sysseek($file, 0, 0); while (sysread($file, my $data, 65536)) { select(undef, undef, undef, 0.002) } }";
+    let mut command = Command::new("taskset");
+    command
+        .args(["--cpu-list", "1", "perl", "-e", script])
+        .arg(&file)
+        .arg(sandbox.path(""));
+    let program = Background::start(&mut command);
+    eventually("a reader", || ready.exists());
+    (program, file)
+}
+
+#[test]
+fn slow_reads_of_another_node_are_told_also_in_a_chroot() {
+    if !can_look() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let machine = two_nodes(&sandbox);
+    let (program, file) = slow_reader(&sandbox);
+    let ended = diagnose(&machine, &["--json", &program.id().to_string()]);
+    let document = ended.json();
+    let found = &document["programs"][0];
+    if found["read_bytes_s"].is_null() {
+        skip("what is read of files is not counted here");
+        return;
+    }
+    assert!(
+        found["page_cache"]["bytes"].as_u64().unwrap() >= 4 << 20,
+        "{found}"
+    );
+    assert_eq!(found["is_fault"], false, "{found}");
+    let elsewhere = &found["files_elsewhere"];
+    assert!(
+        elsewhere["moved_bytes_s"].as_f64().unwrap() > 1e6,
+        "{found}"
+    );
+    assert!(
+        elsewhere["cached_bytes"].as_u64().unwrap() >= 4 << 20,
+        "{found}"
+    );
+    let line = format!("sudo egeria warm {} --node 1", file.display());
+    assert_eq!(elsewhere["lines"][0], line, "{found}");
+    let text = diagnose(&machine, &[&program.id().to_string()]).ok().stdout;
+    assert!(text.contains("too little to call it misplaced"), "{text}");
+}
+
+#[test]
 fn a_local_program_is_in_order() {
     if !can_look() {
         return;

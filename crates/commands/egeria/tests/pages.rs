@@ -4,8 +4,10 @@ use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::run;
+use egeria_harness::testing::skip;
 
 /// Words after which another command begins.
 const BETWEEN: [&str; 6] = [";", "&&", "||", "|", "&", ">"];
@@ -70,12 +72,17 @@ fn line_without_substitutions(line: &str) -> String {
 
 /// Arguments of each `egeria` in a line.
 fn commands(line: &str) -> Vec<Vec<String>> {
+    commands_of("egeria", line)
+}
+
+/// Arguments of each call of a program in a line.
+fn commands_of(program: &str, line: &str) -> Vec<Vec<String>> {
     let words = shlex::split(&line_without_substitutions(line)).unwrap_or_default();
     let mut commands: Vec<Vec<String>> = Vec::new();
     let mut is_inside = false;
     let mut before = String::new();
     for word in words {
-        let is_command = word == "egeria" || word.ends_with("bin/egeria");
+        let is_command = word == program || word.ends_with(&format!("bin/{program}"));
         // An option's value may be that word, and so may a package.
         let is_value = before.starts_with('-') && before != "--" && !before.ends_with(';');
         if is_command && !is_inside && !is_value && before != "install" {
@@ -118,6 +125,76 @@ fn commands_on_all_pages_are_understood() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count > 120, "only {count} commands were found");
+}
+
+/// Tools of others that read all of their command line with this at its end, and do nothing.
+const TOOLS: [(&str, &str); 4] = [
+    ("fio", "--parse-only"),
+    ("systemctl", "--help"),
+    ("taskset", "--help"),
+    ("curl", "--help"),
+];
+
+/// Calls of a tool in a line, also in one that `sh -c` gets. What they name need not be here.
+fn calls_of(tool: &str, line: &str) -> Vec<Vec<String>> {
+    let mut calls = commands_of(tool, line);
+    for word in shlex::split(line).unwrap_or_default() {
+        if word.contains(char::is_whitespace) {
+            calls.extend(calls_of(tool, &word));
+        }
+    }
+    for call in &mut calls {
+        // Job files of fio's would be opened, and directories looked for.
+        call.retain(|word| tool != "fio" || word.starts_with("--"));
+        for word in call {
+            *word = word.replace("$EGERIA_MOUNT", "/tmp");
+        }
+    }
+    calls
+}
+
+/// Why a tool does not understand its arguments.
+fn why_tool_refuses((tool, asking): (&str, &str), arguments: &[String]) -> Option<String> {
+    let asked = Command::new(tool).args(arguments).arg(asking).output();
+    let asked = asked.unwrap();
+    let stderr = String::from_utf8_lossy(&asked.stderr).into_owned();
+    (!asked.status.success()).then_some(stderr)
+}
+
+#[test]
+fn other_tools_understand_their_commands_on_pages() {
+    let is_here = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
+    let here: Vec<_> = TOOLS.into_iter().filter(|tool| is_here(tool.0)).collect();
+    if here.is_empty() {
+        skip("none of the tools is installed");
+        return;
+    }
+    let mut wrong = Vec::new();
+    for (path, page) in pages() {
+        for line in lines(&page) {
+            for tool in &here {
+                for call in calls_of(tool.0, &line) {
+                    if let Some(why) = why_tool_refuses(*tool, &call) {
+                        wrong.push(format!("{}: {}: {why}", path.display(), line.trim()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_wrong_option_of_another_tool_is_found() {
+    let page = "```sh\negeria run -- sh -c 'x && fio --name=w --no_such=1 job.fio'\n```\n";
+    let found = calls_of("fio", &lines(page)[0]);
+    assert_eq!(found, [["--name=w", "--no_such=1"]]);
+    if Command::new("fio").arg("--version").output().is_err() {
+        skip("there is no fio");
+        return;
+    }
+    let why = why_tool_refuses(("fio", "--parse-only"), &found[0]);
+    assert!(why.is_some_and(|why| why.contains("no_such")));
 }
 
 #[test]

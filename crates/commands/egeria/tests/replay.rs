@@ -6,12 +6,17 @@ use crate::recordings;
 use std::path::Path;
 
 use common::{Ended, Sandbox, run};
-use egeria_facts::{ThreadFacts, Window};
+use egeria_facts::{Facts, NodeAccesses, ProcessAccesses, ProcessKey, ThreadFacts, Window};
 use egeria_machine::NodeId;
 use egeria_policy::nthread;
 use egeria_policy::planner::System;
-use recordings::{cut, machine, record, remote_readers, steady, thread, unreadable, window};
+use egeria_trace::Writer;
+use recordings::{
+    cut, header, machine, record, remote_readers, steady, thread, unreadable, window,
+};
 use serde_json::{Value, json};
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 fn replay(path: &Path, more: &[&str]) -> Ended {
     let fixed = ["replay", path.to_str().unwrap()];
@@ -41,6 +46,63 @@ fn row<'a>(document: &'a Value, policy: &str) -> &'a Value {
 fn crowd() -> Vec<ThreadFacts> {
     let writer = |number| thread(number, 0, [50, 0], 480);
     (1..=4).map(writer).collect()
+}
+
+/// Four busy threads on node 1 whose memory is on node 0.
+fn apart(number: u64) -> Facts {
+    let busy = |thread: ThreadFacts| ThreadFacts {
+        busy_ns: SECOND_NS,
+        ..thread
+    };
+    let threads = (1..=4).map(|number| busy(thread(number, 1, [0, 0], 0)));
+    let mut facts = Facts::from(window(number, threads.collect()));
+    facts.window.nodes[1].busy_ns = 4 * SECOND_NS;
+    let node = |node, threads, accesses_s: [f64; 2], resident_bytes| NodeAccesses {
+        node: NodeId(node),
+        threads,
+        accesses_s: accesses_s.to_vec(),
+        resident_bytes,
+        pinned: false,
+    };
+    facts.accesses.processes.push(ProcessAccesses {
+        process: ProcessKey {
+            process_id: 77,
+            start_ticks: 5,
+        },
+        running_ns: 1_000_000 * SECOND_NS,
+        accessors_known: true,
+        nodes: vec![node(0, 0, [0.0; 2], 1 << 30), node(1, 4, [2e7, 0.0], 0)],
+        ..ProcessAccesses::default()
+    });
+    facts
+}
+
+#[test]
+fn a_replay_says_what_is_to_be_gained() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("trace");
+    let mut writer = Writer::create(&path, &machine(), &header("off")).unwrap();
+    for number in 0..3 {
+        writer.append(&apart(number)).unwrap();
+    }
+    writer.finish().unwrap();
+    let trace = path.to_str().unwrap();
+    let diagnosed = run(["diagnose", "--json", "--trace", trace]).json();
+    let gain = diagnosed["programs"][0]["gain"].as_f64().unwrap();
+    assert!(gain > 0.01, "{diagnosed}");
+    for policy in ["off", "full", "all"] {
+        let document = replayed(&path, &["--policy", policy]);
+        assert_eq!(document["summary"]["placement"], diagnosed, "{policy}");
+    }
+    let text = replay(&path, &[]).ok().stdout;
+    let line = format!("  77 (worker-1): probably {:.0} % faster", gain * 100.0);
+    assert!(text.contains(&line), "{text}");
+    let quiet = record(&sandbox, "off", &steady(3, &[]));
+    let text = replay(&quiet, &[]).ok().stdout;
+    assert!(
+        text.contains("none: in most windows nothing is misplaced"),
+        "{text}"
+    );
 }
 
 /// A thread whose data is on another node in every window.

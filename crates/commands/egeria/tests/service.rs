@@ -433,3 +433,31 @@ fn every_installed_file_is_in_exactly_one_package() {
         );
     }
 }
+
+#[test]
+fn every_manual_page_is_in_exactly_one_package() {
+    let sandbox = Sandbox::new();
+    let pages = sandbox.path("man");
+    run(["man", "--out", pages.to_str().unwrap()]).ok();
+    let mut patterns = Vec::new();
+    for package in ["egeria", "egeria-lab", "egeria-torture"] {
+        let list = packaging().join(format!("debian/{package}.install"));
+        let list = fs::read_to_string(list).unwrap();
+        let of_pages = list
+            .lines()
+            .filter_map(|line| line.strip_prefix("usr/share/man/man1/"));
+        patterns.extend(of_pages.map(str::to_owned));
+    }
+    for page in fs::read_dir(pages).unwrap().flatten() {
+        let name = page.file_name().into_string().unwrap();
+        // Debian's tools match names as a shell does.
+        let matches = |pattern: &&String| {
+            let script = "case $1 in $2) ;; *) exit 1 ;; esac";
+            let mut shell = Command::new("sh");
+            let shell = shell.args(["-c", script, "sh", &name]).arg(pattern);
+            shell.status().unwrap().success()
+        };
+        let packages = patterns.iter().filter(matches).count();
+        assert_eq!(packages, 1, "{name} in {patterns:?}");
+    }
+}

@@ -28,6 +28,10 @@ fn a_wrong_command_line_is_one_line_and_status_2() {
     run(["run", "--policy", "fast", "--", "true"]).refused(2, &["fast", "off"]);
     run(["run", "--volume", "/p", "--scratch", "1G", "--", "true"])
         .refused(2, &["--volume", "--scratch"]);
+    // Not a command of that name: a command that begins so follows `--`.
+    run(["run", "--bogus"]).refused(2, &["'--bogus'", "egeria run --help"]);
+    run(["run", "--bogus", "--", "true"]).refused(2, &["'--bogus'", "egeria run --help"]);
+    run(["trial", "--bogus", "true"]).refused(2, &["'--bogus'", "egeria trial --help"]);
     run(["bench", "datapath"]).refused(2, &["`egeria-lab`"]);
 }
 

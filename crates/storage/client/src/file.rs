@@ -186,10 +186,10 @@ fn past_kernel<T>(
 
 /// An open regular file. Every call takes an offset: there is no file position. Dropping it closes it.
 pub struct File {
-    volume: Volume,
-    reference: FileReference,
-    reads: bool,
-    writes: bool,
+    pub(crate) volume: Volume,
+    pub(crate) reference: FileReference,
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
 }
 
 impl File {
@@ -401,7 +401,11 @@ impl File {
     }
 
     #[inline]
-    fn checked<T>(&self, doing: &'static str, body: impl FnOnce() -> Outcome<T>) -> Result<T> {
+    pub(crate) fn checked<T>(
+        &self,
+        doing: &'static str,
+        body: impl FnOnce() -> Outcome<T>,
+    ) -> Result<T> {
         let named = || format!("{doing} inode {}", self.reference.ino().0);
         self.volume.checked(named, body).map_err(explain)
     }

@@ -42,6 +42,7 @@
 
 mod error;
 mod file;
+mod kernel_file;
 mod kinds;
 mod lineage;
 mod links;

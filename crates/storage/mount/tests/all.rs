@@ -4,6 +4,7 @@
 mod attributes;
 #[path = "common/child.rs"]
 mod child;
+mod client_files;
 mod common;
 mod control;
 mod data;

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use egeria_engine::control::{
-    CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT, NumberTicket, TICKET_REQUEST,
+    CONTROL_MAGIC, CONTROL_REQUEST, ControlReply, NO_DESCRIPTION_SLOT, NumberTicket,
 };
 use egeria_engine::{FileKind, InodeNumber};
 use rustix::fs::{Mode, OFlags};
@@ -166,13 +166,9 @@ fn requests_are_counted() {
 
 /// A name by which an inode is opened once.
 fn ticket(directory: &File, (ino, generation): (u64, u32)) -> Result<String, i32> {
-    let mut ticket = NumberTicket::asking(ino, generation);
-    let fd = directory.as_raw_fd();
-    // SAFETY: the request is `_IOWR` of `NumberTicket`: the kernel reads and writes its size.
-    match unsafe { libc::ioctl(fd, TICKET_REQUEST.into(), &raw mut ticket) } {
-        0 => Ok(ticket.name().unwrap().to_str().unwrap().to_owned()),
-        _ => Err(last_errno()),
-    }
+    let ticket = NumberTicket::ask(directory, ino, generation);
+    let ticket = ticket.map_err(|error| error.raw_os_error().unwrap())?;
+    Ok(ticket.name().unwrap().to_str().unwrap().to_owned())
 }
 
 /// A file of root's that no other user may reach, in a directory of mode 0700.

@@ -9,6 +9,9 @@ use egeria_proc::processes::reaches_all_users;
 use egeria_proc::{control_group, hierarchy, living, task};
 use egeria_steward::Scope;
 
+/// Control groups are not nested deeper.
+const MAX_DEPTH: usize = 12;
+
 /// Which processes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ScopeArguments {
@@ -137,6 +140,41 @@ fn group(path: &Path) -> Outcome<Scope> {
     })
 }
 
+/// The control group that systemd made for a unit, named with or without its kind.
+///
+/// # Errors
+/// When none has that name.
+pub(super) fn group_of_unit(unit: &str) -> Outcome<PathBuf> {
+    let names = [unit.to_owned(), format!("{unit}.service")];
+    let found = hierarchy().and_then(|top| below(&top, &names, MAX_DEPTH));
+    found.ok_or_else(|| {
+        Failure::new(format!(
+            "no control group is named {unit} or {unit}.service; is the unit running? see `systemctl status {unit}`, or name it with --cgroup"
+        ))
+    })
+}
+
+/// The first directory of one of these names: those near the top come first.
+fn below(directory: &Path, names: &[String], depth: usize) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?.flatten();
+    let is_directory =
+        |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut inside: Vec<PathBuf> = entries
+        .filter(is_directory)
+        .map(|entry| entry.path())
+        .collect();
+    inside.sort();
+    let is_named = |path: &&PathBuf| {
+        let own = path.file_name().and_then(|name| name.to_str());
+        own.is_some_and(|own| names.iter().any(|name| name == own))
+    };
+    if let Some(found) = inside.iter().find(is_named) {
+        return Some(found.clone());
+    }
+    let depth = depth.checked_sub(1)?;
+    inside.iter().find_map(|path| below(path, names, depth))
+}
+
 /// Tells when nothing is left of what a steward looks after.
 pub(super) struct Presence {
     scope: Scope,
@@ -198,5 +236,29 @@ mod tests {
         let mut processes = Presence::of(&Scope::Trees(Vec::new()));
         assert!(processes.gone_at(begin).is_some());
         assert_eq!(Presence::of(&Scope::All).gone_at(begin), None);
+    }
+
+    #[test]
+    fn a_unit_is_found_by_its_name_with_and_without_its_kind() {
+        let top = tempfile::tempdir().expect("a directory");
+        let group = top.path().join("system.slice/db.service");
+        std::fs::create_dir_all(&group).expect("a group");
+        for name in ["db", "db.service"] {
+            let names = [name.to_owned(), format!("{name}.service")];
+            assert_eq!(below(top.path(), &names, MAX_DEPTH), Some(group.clone()));
+        }
+        let other = ["d".to_owned(), "d.service".to_owned()];
+        assert_eq!(below(top.path(), &other, MAX_DEPTH), None);
+    }
+    #[test]
+    fn a_unit_that_does_not_run_is_refused_with_a_hint() {
+        let refused = group_of_unit("egeria-no-such-unit").expect_err("no such unit");
+        let Failure::Cause(line) = refused else {
+            panic!("another failure");
+        };
+        assert!(
+            line.contains("egeria-no-such-unit.service") && line.contains("systemctl"),
+            "{line}"
+        );
     }
 }

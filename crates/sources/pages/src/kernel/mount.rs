@@ -36,13 +36,18 @@ pub(crate) fn answers(process_id: u32, (major, minor): (u32, u32)) -> bool {
     found == Some(false)
 }
 
-/// The mounts that a process sees.
+/// The mounts that a process sees, and those that this one sees. A process in a `chroot` has files open of mounts that it
+/// does not see, as the one that its root is on. The kernel numbers the mounts of all processes together.
 pub(crate) struct Mounts(Vec<u8>);
 
 impl Mounts {
     /// The present mounts; none if this process may not look.
     pub(crate) fn of(process_id: u32) -> Mounts {
-        Mounts(fs::read(living::path(process_id, "mountinfo")).unwrap_or_default())
+        let Ok(mut all) = fs::read(living::path(process_id, "mountinfo")) else {
+            return Mounts(Vec::new());
+        };
+        all.extend(fs::read("/proc/self/mountinfo").unwrap_or_default());
+        Mounts(all)
     }
 
     /// Whether a file that a process has open by a descriptor can be asked for its pages without a wait (see

@@ -18,6 +18,19 @@ pub const CONTROL_REQUEST: u32 =
 /// the open file, and with it the last mapping, is released.
 pub const MARK_REQUEST: u32 = ((b'E' as u32) << 8) | 2;
 
+/// Send [`MARK_REQUEST`] to the mount that serves an open file.
+///
+/// # Errors
+/// `ENOTTY` where no mount serves it, else as `ioctl(2)`.
+pub fn mark(file: impl AsFd) -> std::io::Result<()> {
+    let file = file.as_fd().as_raw_fd();
+    // SAFETY: the request is `_IO`: the kernel passes no memory of this process on.
+    match unsafe { libc::ioctl(file, MARK_REQUEST.into()) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// `_IOWR('E', 3, NumberTicket)`: what to pass to `ioctl` on an open directory of a mount, to open an inode without
 /// its names.
 pub const TICKET_REQUEST: u32 =
@@ -71,6 +84,22 @@ impl NumberTicket {
         bytes[8..12].copy_from_slice(&self.generation.to_ne_bytes());
         bytes[16..].copy_from_slice(&self.name);
         bytes
+    }
+
+    /// Ask the mount that serves an open directory for a ticket.
+    ///
+    /// # Errors
+    /// `EPERM` for another user than root and the one that serves the mount, `ENOTTY` where no mount serves it, else as
+    /// `ioctl(2)`.
+    pub fn ask(directory: impl AsFd, ino: u64, generation: u32) -> std::io::Result<NumberTicket> {
+        let directory = directory.as_fd().as_raw_fd();
+        let mut ticket = NumberTicket::asking(ino, generation);
+        // SAFETY: the request is `_IOWR` of `NumberTicket`: the kernel reads and writes at most its size, in `ticket`,
+        // and any bytes are one.
+        match unsafe { libc::ioctl(directory, TICKET_REQUEST.into(), &raw mut ticket) } {
+            0 => Ok(ticket),
+            _ => Err(std::io::Error::last_os_error()),
+        }
     }
 
     /// The name; `None` when the answer is no C string.

@@ -12,6 +12,7 @@ use egeria_policy::nthread;
 use egeria_policy::planner::{Place, System};
 
 use super::recording::{self, Label};
+use crate::commands::look::diagnose::recorded;
 use crate::policy_choice;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
@@ -66,6 +67,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mut reader = recording::open(&arguments.trace)?;
     let machine = reader.machine().clone();
     // All of it under every policy first: a damaged recording is refused, not half replayed.
+    let mut found = recorded::All::default();
     let mut runs = Vec::new();
     for policy in System::ALL {
         let settings = policy_choice::set(policy, &arguments.settings)?;
@@ -74,6 +76,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     for facts in recording::facts(&mut reader) {
         let facts = facts?;
+        found.add(&machine, &facts);
         for (replay, tally) in &mut runs {
             let (placed, turn) = replay.step(&facts);
             tally.add(&machine, &placed.window, &turn);
@@ -88,6 +91,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
         changed: &arguments.settings,
         settings: chosen,
         windows: reader.windows(),
+        placement: found.document(&machine, None),
         machine,
         label,
         tallies,

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::tally::{PolicyRow, Unsettled};
 use super::view::{CAVEAT, View};
 use crate::commands::control::recording::{self, Label, Stream};
+use crate::commands::look::diagnose::Document as Placement;
 use egeria_cli::failure::Outcome;
 use egeria_policy::control::Replay;
 
@@ -22,18 +23,20 @@ struct Document<'a, W: Serialize> {
     policy: System,
     settings: &'a Settings,
     caveat: &'static str,
-    summary: Summary,
+    summary: Summary<'a>,
     windows: W,
 }
 
 #[derive(Serialize)]
-struct Summary {
+struct Summary<'a> {
     windows: u64,
     /// Every policy with the same `--set`.
     policies: Vec<PolicyRow>,
     /// Under the policy asked for.
     unsettled: Vec<Unsettled>,
     notes: Vec<Sentence<Note>>,
+    /// As `egeria diagnose --trace` finds it, whatever the policy.
+    placement: &'a Placement,
 }
 
 /// One window and what the policy does about it.
@@ -86,12 +89,13 @@ pub(super) fn print(view: &View<'_>) -> Outcome {
     recording::print_json(&document, &failure)
 }
 
-fn summary(view: &View<'_>) -> Summary {
+fn summary<'a>(view: &'a View<'_>) -> Summary<'a> {
     Summary {
         windows: view.windows,
         policies: view.tallies.iter().map(super::tally::Tally::row).collect(),
         unsettled: view.tally().unsettled(),
         notes: sentences(view.tally().notes.clone()),
+        placement: &view.placement,
     }
 }
 

@@ -203,7 +203,7 @@ fn summary(view: &View<'_>) -> String {
         let more = unsettled.len() - SHOWN_UNSETTLED;
         text.push_str(&format!("… {more} more never settled: --json shows all\n"));
     }
-    text
+    text + &view.placement.gains()
 }
 
 fn row(view: &View<'_>, row: &PolicyRow) -> Vec<String> {

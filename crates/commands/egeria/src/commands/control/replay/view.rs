@@ -9,6 +9,7 @@ use egeria_trace::Reader;
 
 use super::tally::Tally;
 use crate::commands::control::recording::{self, Label};
+use crate::commands::look::diagnose::Document as Placement;
 use egeria_cli::failure::Outcome;
 
 /// What a replay is not.
@@ -27,6 +28,8 @@ pub(super) struct View<'a> {
     pub(super) label: Label,
     /// One per policy.
     pub(super) tallies: Vec<Tally>,
+    /// What is misplaced, and what that costs.
+    pub(super) placement: Placement,
 }
 
 impl View<'_> {

@@ -109,8 +109,7 @@ pub struct Arguments {
         value_name = "CMD",
         required_unless_present_any = ["pid", "cgroup", "unit"],
         conflicts_with_all = ["pid", "cgroup", "unit"],
-        trailing_var_arg = true,
-        allow_hyphen_values = true
+        trailing_var_arg = true
     )]
     pub(super) command: Vec<OsString>,
     // With headings of their own, which last until the end.

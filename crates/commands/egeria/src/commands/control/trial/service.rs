@@ -1,18 +1,14 @@
 //! Trials of a service: which one, and how long its blocks are.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use egeria_cli::durations;
-use egeria_cli::failure::{Failure, Outcome};
-use egeria_proc::hierarchy;
+use egeria_cli::failure::Outcome;
 use egeria_steward::Scope;
 
-use crate::commands::scope::ScopeArguments;
-
-/// Control groups are not nested deeper.
-const MAX_DEPTH: usize = 12;
+use crate::commands::scope::{ScopeArguments, group_of_unit};
 
 /// A service instead of a command.
 #[derive(Args, Debug)]
@@ -48,7 +44,7 @@ impl ServiceArguments {
     /// The service, if one is named.
     pub(super) fn named(&self) -> Outcome<Option<Named>> {
         let group = match &self.unit {
-            Some(unit) => Some(group_of(unit)?),
+            Some(unit) => Some(group_of_unit(unit)?),
             None => self.cgroup.clone(),
         };
         let chosen = ScopeArguments::named(self.pid.clone(), group.clone());
@@ -73,53 +69,5 @@ impl ServiceArguments {
             scope,
             arguments,
         }))
-    }
-}
-
-/// The control group that systemd made for a unit.
-fn group_of(unit: &str) -> Outcome<PathBuf> {
-    let names = [unit.to_owned(), format!("{unit}.service")];
-    let found = hierarchy().and_then(|top| below(&top, &names, MAX_DEPTH));
-    found.ok_or_else(|| {
-        Failure::new(format!(
-            "no control group is named {unit} or {unit}.service; is the unit running? see `systemctl status {unit}`, or name it with --cgroup"
-        ))
-    })
-}
-
-fn below(directory: &Path, names: &[String], depth: usize) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(directory).ok()?.flatten();
-    let is_directory =
-        |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let inside: Vec<PathBuf> = entries
-        .filter(is_directory)
-        .map(|entry| entry.path())
-        .collect();
-    let is_named = |path: &&PathBuf| {
-        let own = path.file_name().and_then(|name| name.to_str());
-        own.is_some_and(|own| names.iter().any(|name| name == own))
-    };
-    if let Some(found) = inside.iter().find(is_named) {
-        return Some(found.clone());
-    }
-    let depth = depth.checked_sub(1)?;
-    inside.iter().find_map(|path| below(path, names, depth))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_unit_is_found_by_its_name_with_and_without_its_kind() {
-        let top = tempfile::tempdir().expect("a directory");
-        let group = top.path().join("system.slice/db.service");
-        std::fs::create_dir_all(&group).expect("a group");
-        for name in ["db", "db.service"] {
-            let names = [name.to_owned(), format!("{name}.service")];
-            assert_eq!(below(top.path(), &names, MAX_DEPTH), Some(group.clone()));
-        }
-        let other = ["d".to_owned(), "d.service".to_owned()];
-        assert_eq!(below(top.path(), &other, MAX_DEPTH), None);
     }
 }

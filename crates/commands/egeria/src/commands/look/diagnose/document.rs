@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::super::explain::sentences::{capital, percent};
 use super::super::programs::{Held, PROGRAM_HEADERS, ProgramRow};
+use super::elsewhere::FilesElsewhere;
 use super::repair::Repair;
 
 /// Actions shown to people of one program.
@@ -15,7 +16,7 @@ const SHOWN_ACTIONS: usize = 3;
 
 /// What `egeria diagnose --json` prints.
 #[derive(Serialize)]
-pub(in super::super) struct Document {
+pub(in crate::commands) struct Document {
     pub(super) machine: String,
     /// How many nodes the machine has.
     pub(super) nodes: usize,
@@ -38,7 +39,7 @@ pub(in super::super) struct Document {
 
 /// One program, and what is wrong with its placement.
 #[derive(Serialize)]
-pub(in super::super) struct Program {
+pub(in crate::commands) struct Program {
     #[serde(flatten)]
     pub(in super::super) row: ProgramRow,
     pub(super) unit: Option<String>,
@@ -59,6 +60,8 @@ pub(in super::super) struct Program {
     pub(super) if_it_could: Vec<ActionLine>,
     /// Why a steward leaves it as it is.
     pub(super) kept: Option<KeptLine>,
+    /// Files of other nodes, if they are no fault.
+    pub(super) files_elsewhere: Option<FilesElsewhere>,
     pub(super) repairs: Vec<Repair>,
 }
 
@@ -122,10 +125,46 @@ impl Document {
     }
 }
 
+impl Document {
+    /// What is to be gained, a line for each program that is misplaced; for people.
+    pub(in crate::commands) fn gains(&self) -> String {
+        if self.nothing_because.is_some() {
+            return String::new();
+        }
+        let mut text =
+            "Expected gain, as `egeria diagnose --trace` estimates it (policy all):\n".to_owned();
+        let misplaced = self.programs.iter().filter(|program| program.is_fault);
+        for program in misplaced {
+            let (process_id, name) = (program.row.process_id, printable(&program.row.name));
+            let (gain, sentence) = (program.cost_of_fault(), &program.sentence);
+            text += &format!("  {process_id} ({name}): {gain}; {sentence}\n");
+        }
+        if self.faults == 0 {
+            text += "  none: in most windows nothing is misplaced\n";
+        }
+        for line in &self.unseen {
+            text += &format!("  note: {}\n", printable(line));
+        }
+        text
+    }
+}
+
 impl Program {
+    /// What the fault costs.
+    fn cost_of_fault(&self) -> String {
+        match self.gain {
+            Some(gain) => format!(
+                "probably {:.0} % faster without that (estimated)",
+                gain * 100.0
+            ),
+            None => "what that costs is not estimated".to_owned(),
+        }
+    }
+
     /// Whether more is to be said of it than that it is in order.
     fn is_shown(&self) -> bool {
         self.is_fault
+            || self.files_elsewhere.is_some()
             || matches!(
                 self.verdict,
                 Verdict::AccessorsUnknown | Verdict::NotWorthIt
@@ -156,6 +195,12 @@ impl Program {
         if let Some(kept) = &self.kept {
             text += &format!("  {}\n", kept.sentence);
         }
+        if let Some(files) = &self.files_elsewhere {
+            text += &format!("  {}\n", files.sentence());
+            for line in &files.lines {
+                text += &format!("  to make that local: {line}\n");
+            }
+        }
         for repair in &self.repairs {
             text += &format!("  {}: {}\n", repair.when.words(), repair.line);
         }
@@ -179,13 +224,7 @@ impl Program {
         }
         parts.extend(self.row.heap.as_ref().map(|heap| held("heap", heap)));
         if self.is_fault {
-            parts.push(match self.gain {
-                Some(gain) => format!(
-                    "probably {:.0} % faster without that (estimated)",
-                    gain * 100.0
-                ),
-                None => "what that costs is not estimated".to_owned(),
-            });
+            parts.push(self.cost_of_fault());
         }
         if parts.is_empty() {
             "nothing was seen of its memory".to_owned()

@@ -1,8 +1,9 @@
 //! `egeria diagnose`: what is wrong with the placement of programs, what it costs, and the line that repairs it.
 
 mod document;
+mod elsewhere;
 mod program;
-pub(super) mod recorded;
+pub(in crate::commands) mod recorded;
 mod repair;
 pub(super) mod subject;
 #[cfg(test)]
@@ -21,10 +22,10 @@ use egeria_steward::Rehearsal;
 use super::programs::{Contents, heaviest};
 use super::top::watch;
 use crate::commands::one_node;
-use crate::commands::scope::{ScopeArguments, process_id};
+use crate::commands::scope::{ScopeArguments, group_of_unit, process_id};
 use crate::machine_choice::MachineArguments;
 use crate::owner;
-pub(super) use document::Document;
+pub(in crate::commands) use document::Document;
 use document::Program;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
@@ -136,9 +137,7 @@ impl Arguments {
     fn scope(&self) -> Outcome<ScopeArguments> {
         Ok(match (self.process, &self.unit) {
             (Some(process), _) => ScopeArguments::of_process(process),
-            (None, Some(unit)) => {
-                ScopeArguments::configured(Some(&subject::group_of_unit(unit)?), false)
-            }
+            (None, Some(unit)) => ScopeArguments::configured(Some(&group_of_unit(unit)?), false),
             (None, None) => {
                 ScopeArguments::configured(self.cgroup.as_deref(), self.cgroup.is_none())
             }
@@ -172,15 +171,17 @@ fn document(rehearsal: &Rehearsal, facts: &Facts, named: Option<u32>) -> Documen
         } else {
             row.without_files()
         };
+        let process_id = row.process_id;
         Some(program(
             &Surroundings {
                 machine,
                 facts,
-                subject: Subject::of(row.process_id),
+                subject: Subject::of(process_id),
                 path: &|file| rehearsal.path(file),
                 has_weights: KernelWeights::read(Path::new("/")).is_some()
                     && machine.weights().is_some(),
                 as_root: owner::is_root(),
+                is_shared_outside: &|node| subject::is_shared_outside(process_id, node),
             },
             row,
             finding,

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use egeria_facts::{Facts, FileKey};
-use egeria_machine::{Machine, printable};
+use egeria_machine::{Machine, NodeId, printable};
 use egeria_policy::diagnosis::{Finding, Verdict};
 use egeria_policy::{Action, ActionRecord};
 use egeria_steward::{ActionLine, KeptLine};
 
 use super::super::programs::{MAX_PROGRAMS, ProgramRow};
 use super::document::Program;
+use super::elsewhere::{Files, FilesElsewhere};
 use super::repair::Repairs;
 use super::subject::Subject;
 
@@ -42,6 +43,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) has_weights: bool,
     /// Root starts the lines that repair.
     pub(super) as_root: bool,
+    /// Whether much of the program's memory on other nodes than this is mapped by other processes, too.
+    pub(super) is_shared_outside: &'a dyn Fn(NodeId) -> bool,
 }
 
 /// What is said of a program.
@@ -52,6 +55,13 @@ pub(super) fn program(with: &Surroundings<'_>, row: ProgramRow, finding: &Findin
         finding,
         path: with.path,
         has_weights: with.has_weights,
+        as_root: with.as_root,
+        is_shared_outside: with.is_shared_outside,
+    };
+    let files = Files {
+        machine: with.machine,
+        facts: with.facts,
+        path: with.path,
         as_root: with.as_root,
     };
     let lines = |records: &[ActionRecord]| {
@@ -75,6 +85,9 @@ pub(super) fn program(with: &Surroundings<'_>, row: ProgramRow, finding: &Findin
         if_it_could: lines(&finding.if_it_could),
         kept: kept.map(|kept| KeptLine::new(kept, row.name.clone())),
         unit: with.subject.unit.clone(),
+        files_elsewhere: (!finding.verdict.is_fault())
+            .then(|| FilesElsewhere::of(&files, &row))
+            .flatten(),
         row,
     }
 }

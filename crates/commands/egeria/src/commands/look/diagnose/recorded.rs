@@ -56,7 +56,7 @@ pub(in super::super) fn document(path: &Path, named: Option<u32>) -> Outcome<Doc
 
 /// All windows together.
 #[derive(Default)]
-pub(super) struct All {
+pub(in crate::commands) struct All {
     windows: u64,
     duration_ns: u64,
     /// Threads with what they did in all windows, where they were in the last.
@@ -77,7 +77,7 @@ struct Found {
 }
 
 impl All {
-    pub(super) fn add(&mut self, machine: &Machine, facts: &Facts) {
+    pub(in crate::commands) fn add(&mut self, machine: &Machine, facts: &Facts) {
         let findings = diagnose(&Look {
             machine,
             make: System::All.make(),
@@ -106,7 +106,7 @@ impl All {
     }
 
     /// What was found, of the process that is named or else of the heaviest.
-    pub(super) fn document(self, machine: &Machine, named: Option<u32>) -> Document {
+    pub(in crate::commands) fn document(self, machine: &Machine, named: Option<u32>) -> Document {
         let Some(mut facts) = self.last else {
             return Document {
                 windows: Some(0),
@@ -146,6 +146,7 @@ impl All {
                 path: &|_| None,
                 has_weights: false,
                 as_root: true,
+                is_shared_outside: &|_| false,
             };
             Some(Program {
                 windows: *windows,

@@ -54,6 +54,8 @@ pub(super) struct Repairs<'a> {
     pub(super) has_weights: bool,
     /// Root starts the command.
     pub(super) as_root: bool,
+    /// Whether much of its memory on other nodes than this is mapped by other processes, too.
+    pub(super) is_shared_outside: &'a dyn Fn(NodeId) -> bool,
 }
 
 impl Repairs<'_> {
@@ -120,8 +122,7 @@ impl Repairs<'_> {
         let memory = memory_targets(would_do);
         match (&threads[..], &memory[..]) {
             ([], [node]) => {
-                let line = format!("egeria move --pid {} --node {}", self.id(), node.0);
-                let mut lines = vec![self.now(&line)];
+                let mut lines = vec![self.move_to(*node)];
                 lines.extend(self.start_on(*node));
                 lines
             }
@@ -131,6 +132,19 @@ impl Repairs<'_> {
                 lines
             }
             _ => vec![self.steward()],
+        }
+    }
+
+    /// Without `--mapped`, memory that other processes have mapped stays; with it, root is needed.
+    fn move_to(&self, node: NodeId) -> Repair {
+        let line = format!("egeria move --pid {} --node {}", self.id(), node.0);
+        if (self.is_shared_outside)(node) {
+            Repair {
+                when: When::Now,
+                line: format!("sudo {line} --mapped"),
+            }
+        } else {
+            self.now(&line)
         }
     }
 
@@ -237,15 +251,15 @@ impl Repairs<'_> {
         else {
             return vec![self.steward()];
         };
-        let (id, free_mib) = (self.id(), free_bytes / MIB);
-        let line = match free_mib {
-            0 => format!("egeria move --pid {id} --spread"),
-            _ => format!(
-                "egeria move --pid {id} --node {} --max {free_mib}MiB",
-                node.0
-            ),
+        let free_mib = free_bytes / MIB;
+        let now = if free_mib == 0 {
+            self.now(&format!("egeria move --pid {} --spread", self.id()))
+        } else {
+            let Repair { when, line } = self.move_to(*node);
+            let line = format!("{line} --max {free_mib}MiB");
+            Repair { when, line }
         };
-        vec![self.now(&line), self.over_all_nodes()]
+        vec![now, self.over_all_nodes()]
     }
 }
 

@@ -1,17 +1,17 @@
 //! What else is known of a program: its unit, and its command line.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use egeria_cli::failure::{Failure, Outcome};
 use egeria_facts::CpuSet;
 use egeria_machine::{CpuId, Machine, NodeId, format_cpu_list};
+use egeria_pages::areas::{self, Area};
 use egeria_proc::{hierarchy, living};
 
 /// Longer command lines are cut to the program's name.
 const MAX_COMMAND_BYTES: usize = 200;
-/// Depth to which a unit's control group is looked for.
-const MAX_DEPTH: usize = 8;
+/// Shared memory counts from one part in this number on, and from this size on: every process shares its libraries.
+const SHARED_PARTS: u64 = 10;
+const MIN_SHARED_BYTES: u64 = 16 << 20;
 
 /// What repairs refer to.
 #[derive(Debug, Default)]
@@ -97,6 +97,26 @@ fn command(arguments: &[u8]) -> String {
     }
 }
 
+/// Whether other processes have mapped, too, a tenth or more of what a process has on other nodes than this and may move.
+/// `egeria move` leaves such memory unless it is told not to.
+pub(super) fn is_shared_outside(process_id: u32, node: NodeId) -> bool {
+    areas::of(process_id).is_ok_and(|areas| is_much_shared(&areas, node))
+}
+
+fn is_much_shared(areas: &[Area], node: NodeId) -> bool {
+    let movable = areas.iter().filter(|area| area.allows(node));
+    let elsewhere = movable.flat_map(|area| {
+        let bytes = area.bytes.iter().filter(|on| on.0 != node);
+        bytes.map(|on| (area.mappers > 1, on.1))
+    });
+    let (mut shared, mut all) = (0_u64, 0_u64);
+    for (is_shared, bytes) in elsewhere {
+        all = all.saturating_add(bytes);
+        shared = shared.saturating_add(if is_shared { bytes } else { 0 });
+    }
+    shared >= MIN_SHARED_BYTES && shared >= all / SHARED_PARTS
+}
+
 /// A word that a shell takes as it is.
 pub(super) fn quote(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
@@ -104,36 +124,6 @@ pub(super) fn quote(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// The control group of a unit that runs.
-pub(super) fn group_of_unit(unit: &str) -> Outcome<PathBuf> {
-    let name = if unit.contains('.') {
-        unit.to_owned()
-    } else {
-        format!("{unit}.service")
-    };
-    let found = hierarchy().and_then(|top| find(&top, &name, MAX_DEPTH));
-    found.ok_or_else(|| {
-        Failure::new(format!(
-            "no unit {name} runs here, or control groups (version 2) are not mounted; see `systemctl list-units --type=service`"
-        ))
-    })
-}
-
-fn find(directory: &Path, name: &str, depth: usize) -> Option<PathBuf> {
-    let here = directory.join(name);
-    if here.join("cgroup.procs").exists() {
-        return Some(here);
-    }
-    let entries = fs::read_dir(directory).ok().filter(|_| depth > 0)?;
-    let mut below: Vec<PathBuf> = entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect();
-    below.sort();
-    below.iter().find_map(|below| find(below, name, depth - 1))
 }
 
 #[cfg(test)]
@@ -158,6 +148,38 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_shared_if_others_map_a_tenth_of_what_is_elsewhere() {
+        let area = |mappers, on: &[(u16, u64)]| Area {
+            range: 0..4096,
+            page_bytes: 4096,
+            bound_to: None,
+            is_interleaved: false,
+            bytes: (on.iter())
+                .map(|(node, mib)| (NodeId(*node), mib << 20))
+                .collect(),
+            file: None,
+            mappers,
+        };
+        let own = area(1, &[(0, 900), (1, 50)]);
+        let is_shared = |areas: &[Area]| is_much_shared(areas, NodeId(1));
+        assert!(is_shared(&[own.clone(), area(2, &[(0, 101)])]));
+        assert!(
+            !is_shared(&[own.clone(), area(2, &[(0, 90)])]),
+            "too little"
+        );
+        assert!(
+            !is_shared(&[own.clone(), area(9, &[(1, 500)])]),
+            "it is there"
+        );
+        assert!(!is_shared(&[area(9, &[(0, 8)])]), "libraries");
+        let bound = Area {
+            bound_to: Some(vec![NodeId(0)]),
+            ..area(3, &[(0, 500)])
+        };
+        assert!(!is_shared(&[own, bound]), "it may not move");
+    }
+
+    #[test]
     fn a_service_is_found_in_a_control_group() {
         let unit = |group| unit_in(group);
         assert_eq!(
@@ -167,17 +189,5 @@ mod tests {
         assert_eq!(unit("/system.slice/a.service/inner"), Some("a.service"));
         assert_eq!(unit("/user.slice/user@0.service/app.slice"), None);
         assert_eq!(unit("/"), None);
-    }
-
-    #[test]
-    fn a_unit_that_does_not_run_is_refused_with_a_hint() {
-        let refused = group_of_unit("egeria-no-such-unit").expect_err("no such unit");
-        let Failure::Cause(line) = refused else {
-            panic!("another failure");
-        };
-        assert!(
-            line.contains("egeria-no-such-unit.service") && line.contains("systemctl"),
-            "{line}"
-        );
     }
 }

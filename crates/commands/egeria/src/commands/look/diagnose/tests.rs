@@ -11,6 +11,8 @@ use egeria_policy::ActionKind;
 use egeria_policy::diagnosis::{Finding, Look, Verdict, diagnose};
 use egeria_policy::planner::System;
 
+use super::super::programs::ProgramRow;
+use super::program::{Surroundings, program};
 use super::recorded::All;
 use super::repair::{Repair, Repairs, When};
 use super::subject::Subject;
@@ -115,14 +117,14 @@ fn subject(unit: Option<&str>) -> Subject {
 }
 
 fn lines(machine: &Machine, subject: &Subject, finding: &Finding) -> Vec<(When, String)> {
-    lines_with(machine, subject, finding, false)
+    lines_with(machine, subject, finding, (false, false))
 }
 
 fn lines_with(
     machine: &Machine,
     subject: &Subject,
     finding: &Finding,
-    has_weights: bool,
+    (has_weights, is_shared): (bool, bool),
 ) -> Vec<(When, String)> {
     let repairs = Repairs {
         machine,
@@ -131,6 +133,7 @@ fn lines_with(
         path: &|file| (file == FILE).then(|| PathBuf::from("/srv/my data.db")),
         has_weights,
         as_root: true,
+        is_shared_outside: &|_| is_shared,
     };
     let lines = repairs.lines().into_iter();
     lines.map(|Repair { when, line }| (when, line)).collect()
@@ -173,6 +176,65 @@ fn memory_of_bound_threads_is_moved_to_them() {
             ),
         ],
     );
+}
+
+#[test]
+fn shared_memory_of_bound_threads_is_moved_with_its_users() {
+    let machine = machine();
+    let finding = finding(&machine, &apart(&machine, 4..8));
+    let lines = lines_with(&machine, &subject(None), &finding, (false, true));
+    assert_eq!(lines[0].1, "sudo egeria move --pid 7 --node 1 --mapped");
+    let mut facts = apart(&machine, 4..8);
+    facts.accesses.free_bytes = vec![6 * GB, 100 << 20];
+    let finding = self::finding(&machine, &facts);
+    let lines = lines_with(&machine, &subject(None), &finding, (false, true));
+    let line = "sudo egeria move --pid 7 --node 1 --mapped --max 100MiB";
+    assert_eq!(lines[0].1, line);
+}
+
+#[test]
+fn slow_reads_of_other_nodes_are_shown_without_a_fault() {
+    let machine = machine();
+    let mut facts = reading(&machine, 0..8);
+    for thread in &mut facts.window.threads {
+        thread.read_bytes = vec![20_000_000, 1_000_000];
+    }
+    facts.window.nodes[0].read_bytes = 40_000_000;
+    facts.window.nodes[1].read_bytes = 2_000_000;
+    facts.files.push(FileFacts {
+        file: FILE,
+        bytes: 100_000_000,
+        bytes_on: vec![100_000_000, 0],
+        read_bytes: vec![vec![1_000_000, 0], vec![40_000_000, 2_000_000]],
+        written_bytes: 0,
+        replicas: Vec::new(),
+    });
+    let finding = finding(&machine, &facts);
+    assert_eq!(finding.verdict, Verdict::Quiet, "{finding:?}");
+    let of = |facts: &Facts| {
+        let with = Surroundings {
+            machine: &machine,
+            facts,
+            subject: subject(None),
+            path: &|file| (file == FILE).then(|| PathBuf::from("/srv/my data.db")),
+            has_weights: false,
+            as_root: true,
+            is_shared_outside: &|_| false,
+        };
+        let row = ProgramRow::recorded(&machine, facts, 7);
+        program(&with, row, &finding).files_elsewhere
+    };
+    let found = of(&facts).expect("40 MB/s");
+    assert_eq!(found.moved_bytes_s, 40e6);
+    assert_eq!(found.lines, ["sudo egeria warm '/srv/my data.db' --node 1"]);
+    // Threads of both nodes read it: it can be local to one of them only.
+    facts.files[0].read_bytes[0][0] = 30_000_000;
+    let found = of(&facts).expect("40 MB/s");
+    assert_eq!(found.lines, [""; 0]);
+    for thread in &mut facts.window.threads {
+        thread.read_bytes = vec![100_000, 100_000];
+    }
+    assert_eq!(of(&facts), None, "0.2 MB/s");
 }
 
 #[test]
@@ -249,7 +311,7 @@ fn outgrown_memory_is_spread() {
             (When::NextStart, "numactl --interleave=0,1 ./server --fast"),
         ],
     );
-    let weighted = lines_with(&machine, &subject(None), &finding, true);
+    let weighted = lines_with(&machine, &subject(None), &finding, (true, false));
     let line = "sudo egeria weights set && numactl --weighted-interleave=0,1 ./server --fast";
     assert_eq!(weighted[1].1, line);
 }

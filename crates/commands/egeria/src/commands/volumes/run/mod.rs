@@ -82,12 +82,7 @@ pub struct Arguments {
     #[arg(long)]
     allow_other: bool,
     /// The program and its arguments
-    #[arg(
-        value_name = "CMD",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
