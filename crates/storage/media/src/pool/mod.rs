@@ -495,7 +495,6 @@ impl Pool {
     /// # Errors
     /// As [`Pool::store_u64`].
     #[inline(always)]
-    #[track_caller]
     pub fn fence_and_commit_u64(&self, at: PoolOffset, value: u64) -> Result<()> {
         let is_word = self.contains(at, 8) && at.0.is_multiple_of(8);
         if is_word && self.takes_stores() && !self.is_hooked() && !self.may_wait() {
@@ -504,8 +503,8 @@ impl Pool {
         self.fence_then_commit(at, value)
     }
 
+    /// Two places for a recorder, so that each of the fences can be left out by itself.
     #[inline(never)]
-    #[track_caller]
     fn fence_then_commit(&self, at: PoolOffset, value: u64) -> Result<()> {
         self.fence();
         self.commit_u64(at, value)
