@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use egeria_bench::datapath::plan::{
-    Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS, Offsets, Operation, cases, measuring_order,
+    CROWD, Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS, Offsets, Operation, cases,
+    measuring_order,
 };
 use egeria_bench::datapath::worker::{Answer, Reply, Request};
 use tempfile::TempDir;
@@ -81,13 +82,17 @@ fn sequential_offsets_follow_one_another_and_wrap() {
 #[test]
 fn the_cases_are_those_promised() {
     let all = cases();
-    assert_eq!(all.len(), 18 + 12 + 4);
+    assert_eq!(all.len(), 8 + 1 + 4 + 18 + 12 + 4);
     let names: HashSet<String> = all.iter().map(Case::name).collect();
-    assert_eq!(names.len(), 5 + 2 + 1);
-    assert!(
-        all.iter()
-            .all(|case| case.operation != Operation::Append || case.block_bytes == 4096)
-    );
+    assert_eq!(names.len(), 6 + 2 + 2 + 1);
+    let appends = all
+        .iter()
+        .filter(|case| case.operation == Operation::Append);
+    assert!(appends.clone().all(|case| case.block_bytes <= 4096));
+    let parts = all.iter().filter(|case| case.block_bytes < 4096);
+    assert_eq!(parts.count(), 8, "each size appended and in place");
+    let crowds = all.iter().filter(|case| case.threads == CROWD);
+    assert!(crowds.clone().count() == 2 && crowds.clone().all(|case| case.files == Files::One));
 }
 
 #[test]
@@ -98,8 +103,9 @@ fn every_case_is_measured_once_and_small_random_ones_last() {
     assert_eq!(places.len(), all.len());
     let is_small_random = |place: &usize| {
         let case = &all[*place];
-        let random = [Operation::RandomPread, Operation::RandomPwrite].contains(&case.operation);
-        random && case.block_bytes == 4096
+        let sequential = [Operation::SequentialPread, Operation::SequentialPwrite];
+        let random = case.operation != Operation::Append && !sequential.contains(&case.operation);
+        random && case.block_bytes <= 4096
     };
     let first = order.iter().position(is_small_random).unwrap();
     assert!(order[first..].iter().all(is_small_random));

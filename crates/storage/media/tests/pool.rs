@@ -73,6 +73,27 @@ fn pools_lie_at_huge_page_addresses_in_whole_blocks() {
 }
 
 #[test]
+fn lines_of_words_are_stored_whole_and_aligned() {
+    let folder = Folder::new("lines");
+    let pool = folder.pool(4 << 20);
+    let words = [1, 2, 3, 4, 5, 6, u64::MAX, 8];
+    pool.store_line(PoolOffset(128), words).unwrap();
+    for (at, word) in (0..).zip(words) {
+        assert_eq!(pool.load_u64(PoolOffset(128 + 8 * at)).unwrap(), word);
+    }
+    for beside in [120, 192] {
+        assert_eq!(pool.load_u64(PoolOffset(beside)).unwrap(), 0);
+    }
+    for at in [1, 8, 32, 4 << 20, (4 << 20) - 32, u64::MAX - 63] {
+        let stored = pool.store_line(PoolOffset(at), words);
+        assert_eq!(stored, Err(AccessFault::Pool), "{at}");
+    }
+    let read_only = Pool::open(&folder.0.join("pool"), Access::ReadOnly).unwrap();
+    let stored = read_only.store_line(PoolOffset(0), words);
+    assert_eq!(stored, Err(AccessFault::Pool));
+}
+
+#[test]
 fn accesses_beyond_the_end_are_errors_not_faults() {
     let pool = Pool::anonymous(BLOCK_BYTES);
     let mut buffer = [0u8; 16];

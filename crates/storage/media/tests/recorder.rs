@@ -146,6 +146,21 @@ fn copies_in_are_durable_after_one_fence_with_unaligned_ends() {
 }
 
 #[test]
+fn a_line_of_words_is_durable_after_one_fence() {
+    let (recorder, pool) = recorded(1);
+    pool.store_line(PoolOffset(64), [1, 2, 3, 4, 5, 6, 7, 8])
+        .unwrap();
+    pool.fence_and_commit_u64(PoolOffset(256), 9).unwrap();
+    let mut images = CrashImages::new(recorder.take()).unwrap();
+    let events = images.recording().events().len();
+    let committed = |images: &mut CrashImages, point| possible(images, point, 256);
+    assert_eq!(possible(&mut images, 1, 64), set(&[0, 1]));
+    assert_eq!(possible(&mut images, 2, 120), set(&[8]), "a fence");
+    assert_eq!(committed(&mut images, 2), set(&[0]));
+    assert_eq!(committed(&mut images, events), set(&[9]));
+}
+
+#[test]
 fn bases_marks_and_several_pools_come_back() {
     let pools = [
         Pool::anonymous(BLOCK_BYTES),

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::options::DatapathOptions;
 use super::plan::{self, Case, Files, LARGEST_BLOCK_BYTES, MAX_THREADS};
-use super::report::{DatapathReport, Row};
+use super::report::{DatapathReport, Row, size};
 use super::worker::{Reply, Request};
 use crate::programs::worker::Worker;
 use crate::served;
@@ -69,8 +69,8 @@ pub(super) fn run(options: &DatapathOptions<'_>) -> Result<DatapathReport> {
 }
 
 fn what(case: &Case) -> String {
-    let (name, kib, threads) = (case.name(), case.block_bytes >> 10, case.threads);
-    format!("{name} of {kib} KiB, {threads} threads")
+    let (name, size, threads) = (case.name(), size(case.block_bytes), case.threads);
+    format!("{name} of {size}, {threads} threads")
 }
 
 fn check(options: &DatapathOptions<'_>) -> Result<()> {
@@ -201,7 +201,7 @@ impl<'a> Bench<'a> {
     /// ones.
     fn turn(&mut self, case: &Case, turn: usize) -> Result<Vec<f64>> {
         let subjects: &[usize] = match case.files {
-            Files::Own => &[EGERIA, TMPFS, MEMCPY],
+            Files::Own | Files::One => &[EGERIA, TMPFS, MEMCPY],
             Files::Striped | Files::Shared => &[STRIPED, TMPFS, MEMCPY, EGERIA],
         };
         let watch = &self.options.watch;

@@ -15,6 +15,8 @@ pub enum Operation {
     RandomPwrite,
     /// `pwrite` at ascending offsets.
     SequentialPwrite,
+    /// `pwritev` of two halves at random offsets.
+    RandomPwritev,
     /// `write` to a file opened with `O_APPEND`, empty at first.
     Append,
 }
@@ -27,12 +29,16 @@ impl Operation {
             Operation::SequentialPread => "sequential_pread",
             Operation::RandomPwrite => "random_pwrite",
             Operation::SequentialPwrite => "sequential_pwrite",
+            Operation::RandomPwritev => "random_pwritev",
             Operation::Append => "append",
         }
     }
 
     fn is_random(self) -> bool {
-        matches!(self, Operation::RandomPread | Operation::RandomPwrite)
+        matches!(
+            self,
+            Operation::RandomPread | Operation::RandomPwrite | Operation::RandomPwritev
+        )
     }
 }
 
@@ -42,6 +48,8 @@ impl Operation {
 pub enum Files {
     /// Each thread has its own; on Egeria their data is on one node.
     Own,
+    /// All threads have one, each a part of it for itself; on Egeria its data is on one node.
+    One,
     /// Each thread has its own; on Egeria they are striped.
     Striped,
     /// All threads have one, each a part of it for itself; on Egeria it is striped.
@@ -64,6 +72,7 @@ impl Case {
     pub fn name(&self) -> String {
         let files = match self.files {
             Files::Own => "",
+            Files::One => "one_file_",
             Files::Striped => "striped_",
             Files::Shared => "shared_",
         };
@@ -71,12 +80,16 @@ impl Case {
     }
 }
 
-/// Most threads of a case.
+/// Most threads of a case in which each has a file of its own.
 pub const MAX_THREADS: usize = 2;
+/// Threads that share the CPUs of small machines, so that one may lose its CPU while it holds a lock.
+pub const CROWD: usize = 8;
 /// Largest block of a case, bytes; every file is a multiple of it.
 pub const LARGEST_BLOCK_BYTES: u64 = 2 << 20;
 const MEDIUM_BLOCK_BYTES: u64 = 64 << 10;
 const SMALL_BLOCK_BYTES: u64 = 4 << 10;
+/// Parts of a block.
+const PART_BYTES: [u64; 4] = [64, 256, 1 << 10, 2 << 10];
 
 /// All cases, in the order of the table.
 pub fn cases() -> Vec<Case> {
@@ -88,13 +101,34 @@ pub fn cases() -> Vec<Case> {
     ];
     let random = [Operation::RandomPread, Operation::RandomPwrite];
     let mut cases = Vec::new();
-    let mut push = |files, operation, block_bytes| {
-        cases.extend((1..=MAX_THREADS).map(|threads| Case {
+    let mut push_with = |threads: &[usize], files, operation, block_bytes| {
+        cases.extend(threads.iter().map(|threads| Case {
             operation,
             block_bytes,
-            threads,
+            threads: *threads,
             files,
         }));
+    };
+    for block_bytes in PART_BYTES {
+        push_with(&[1], Files::Own, Operation::RandomPwrite, block_bytes);
+        push_with(&[1], Files::Own, Operation::Append, block_bytes);
+    }
+    push_with(
+        &[1],
+        Files::Own,
+        Operation::RandomPwritev,
+        SMALL_BLOCK_BYTES,
+    );
+    for operation in random {
+        push_with(
+            &[MAX_THREADS, CROWD],
+            Files::One,
+            operation,
+            SMALL_BLOCK_BYTES,
+        );
+    }
+    let mut push = |files, operation, block_bytes| {
+        push_with(&[1, MAX_THREADS], files, operation, block_bytes);
     };
     for block_bytes in [SMALL_BLOCK_BYTES, MEDIUM_BLOCK_BYTES] {
         for operation in both {
@@ -144,7 +178,7 @@ impl Offsets {
     pub fn new(case: &Case, file_bytes: u64, thread: usize, seed: u64) -> Offsets {
         let mixed = (seed ^ ((thread as u64 + 1) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let (part, parts) = match case.files {
-            Files::Shared => (thread as u64, case.threads as u64),
+            Files::Shared | Files::One => (thread as u64, case.threads as u64),
             Files::Own | Files::Striped => (0, 1),
         };
         let blocks = (file_bytes / case.block_bytes / parts).max(1);

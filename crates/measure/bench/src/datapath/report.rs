@@ -38,7 +38,8 @@ impl Row {
     /// files are striped, those on local ones.
     pub(crate) fn of_turns(case: &Case, turns: &[Vec<f64>]) -> Row {
         let middle = |subject: usize| over(turns, |turn: &Vec<f64>| turn[subject]);
-        let local = (case.files != Files::Own).then(|| middle(3));
+        let is_striped = matches!(case.files, Files::Striped | Files::Shared);
+        let local = is_striped.then(|| middle(3));
         let (egeria, tmpfs, memcpy) = (middle(0), middle(1), middle(2));
         Row {
             op: case.name(),
@@ -52,6 +53,14 @@ impl Row {
             local_ops_s: local.map(f64::round),
             of_local: local.map(|local| ratio(egeria, local)),
         }
+    }
+}
+
+/// Bytes for people.
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        _ => format!("{} KiB", bytes >> 10),
     }
 }
 
@@ -82,7 +91,7 @@ impl DatapathReport {
     pub fn table(&self) -> String {
         let columns: &[Column<Row>] = &[
             ("op", |row| row.op.clone()),
-            (">block", |row| format!("{} KiB", row.block_bytes >> 10)),
+            (">block", |row| size(row.block_bytes)),
             (">threads", |row| row.threads.to_string()),
             (">Egeria ops/s", |row| thousands(row.egeria_ops_s)),
             (">tmpfs ops/s", |row| thousands(row.tmpfs_ops_s)),
@@ -94,7 +103,7 @@ impl DatapathReport {
             }),
         ];
         let words = format!(
-            "Medians of {} rounds, files of {} MiB a thread, DRAM, emulation off. striped: over 4 pools, beside files on one; shared: a part of one striped file for each thread. Nobody flushes: pools in DRAM survive no power loss.",
+            "Medians of {} rounds, files of {} MiB a thread, DRAM, emulation off. one_file: a part of one file on one node for each thread; striped: over 4 pools, beside files on one; shared: a part of one striped file for each thread. Nobody flushes: pools in DRAM survive no power loss.",
             self.rounds,
             self.file_bytes >> 20
         );

@@ -58,7 +58,7 @@ impl Subject {
         files: Files,
     ) -> io::Result<Opened<'_>> {
         let thread = match files {
-            Files::Shared => 0,
+            Files::Shared | Files::One => 0,
             Files::Own | Files::Striped => thread,
         };
         match self {
@@ -170,9 +170,23 @@ impl Call for Calls<'_> {
         // SAFETY: the buffer holds `bytes` bytes, see `Buffer::new`.
         let done = unsafe {
             match self.opened {
+                Opened::Memory(pool) if self.operation == Operation::RandomPwritev => {
+                    let half = bytes / 2;
+                    bare_copy(pool, offset, buffer, half, reads);
+                    let (offset, rest) = (offset + half as u64, buffer.wrapping_add(half));
+                    bare_copy(pool, offset, rest, half, reads);
+                    return Ok(());
+                }
                 Opened::Memory(pool) => {
                     bare_copy(pool, offset, buffer, bytes, reads);
                     return Ok(());
+                }
+                Opened::File(file) if self.operation == Operation::RandomPwritev => {
+                    let halves = [0, bytes / 2].map(|first| libc::iovec {
+                        iov_base: buffer.wrapping_add(first).cast(),
+                        iov_len: bytes / 2,
+                    });
+                    libc::pwritev(file.as_raw_fd(), halves.as_ptr(), 2, at)
                 }
                 Opened::File(file) if reads => {
                     libc::pread(file.as_raw_fd(), buffer.cast(), bytes, at)

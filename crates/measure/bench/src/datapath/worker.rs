@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Case, Files, Offsets, Operation};
+use super::plan::{CROWD, Case, Files, Offsets, Operation};
 use super::subject::{Buffer, Call, Calls, Opened, Subject, prefault};
 use crate::programs::worker;
 pub use crate::programs::worker::Answer;
@@ -132,11 +132,15 @@ fn answer(task: &Task, subject: &mut Option<Subject>, request: &Request) -> io::
             let prefaulted_bytes = prefault(path)?;
             Ok(Reply::Ready { prefaulted_bytes })
         }
-        Request::Measure { threads, .. } => {
+        Request::Measure { threads, files, .. } => {
             let subject = subject
                 .as_ref()
                 .ok_or_else(|| io::Error::other("measured before prepared"))?;
-            if !(1..=task.paths.len()).contains(threads) {
+            let most = match files {
+                Files::Own | Files::Striped => task.paths.len(),
+                Files::One | Files::Shared => CROWD,
+            };
+            if !(1..=most).contains(threads) {
                 return Err(io::Error::other("one file for each thread, please"));
             }
             measure(subject, task.file_bytes, request)

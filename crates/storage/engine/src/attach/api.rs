@@ -6,9 +6,9 @@ use crate::attach::attach_volume::{
 use crate::attach::pools::find_pools;
 use crate::attach::private::{HASH_SEED, PrivateMemory, agreed_superblock, found_of};
 use crate::requests::*;
-use crate::session::lock;
 use crate::session::map::Session;
 use crate::session::volume::{Origin, Volume};
+use crate::session::{lock, robust_list};
 use crate::space::placement::place_nodes;
 use egeria_media::Pool;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,7 @@ impl Volume {
     ) -> Result<Arc<Volume>, VolumeError> {
         options.faults.prepare()?;
         lock::prepare();
+        robust_list::prepare();
         let found = find_pools(pool)?;
         let mut here = ATTACHED_HERE.lock().map_err(|_| {
             failure(
@@ -72,6 +73,7 @@ impl Volume {
         options: &AttachOptions,
     ) -> Result<Arc<Volume>, VolumeError> {
         lock::prepare();
+        robust_list::prepare();
         let superblock = agreed_superblock(pools)?;
         let geometry = geometry_of(&superblock);
         let layout = layout_of(&geometry);

@@ -10,9 +10,9 @@ use crate::log::staging::Staged;
 use crate::session::Stamps;
 use crate::session::index::has_pairs;
 use crate::session::inode::Locked;
-use crate::session::layout::LOADED;
 use crate::session::path_mode::PathMode;
-use crate::session::slots::count;
+use crate::session::seqlock::WriteSection;
+use crate::session::slots::{Me, count};
 use crate::session::volume::FileReference;
 use crate::space::Placing;
 use crate::space::free_space::Need;
@@ -20,6 +20,7 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use egeria_media::emulation::AccessKind;
 use egeria_media::{BlockNumber, CallerSource, PoolIndex};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Writing<'_> {
@@ -32,26 +33,58 @@ impl Writing<'_> {
         source: CallerSource<'_>,
         rules: WriteRules,
         mode: PathMode,
-    ) -> Option<Outcome<usize>> {
-        let usual = offset.is_multiple_of(BLOCK as u64)
-            && self.volume.path_mode() == mode
-            && !self.volume.is_read_only()
-            && !has_pairs(file.inode().root.load(Ordering::Relaxed))
-            && file.inode().state.load(Ordering::Acquire) == LOADED;
-        if !usual {
+    ) -> Option<usize> {
+        if !self.is_usual_overwrite(file, offset, source, mode) {
             return None;
         }
         let locked = self.volume.lock(file.ino.0).ok()?;
         let me = locked.me;
-        let outcome = self.overwrite_locked(&locked, offset, source, rules);
+        let written = self.overwrite_locked(&locked, offset, source, rules);
         drop(locked);
-        if let Some(Ok(bytes)) = outcome {
-            self.volume
-                .note_use(me, file, bytes as u64, AccessKind::Write);
-        }
-        outcome
+        written?;
+        self.volume
+            .note_use(me, file, BLOCK as u64, AccessKind::Write);
+        Some(BLOCK)
     }
 
+    /// As [`Writing::overwrite_block`], by a process that bypasses the kernel, if the inode's lock is free. Cannot panic.
+    #[inline(always)]
+    pub(crate) fn overwrite_block_at_once(
+        self,
+        me: Me<'_>,
+        file: FileReference,
+        offset: u64,
+        source: CallerSource<'_>,
+    ) -> Option<usize> {
+        if !self.is_usual_overwrite(file, offset, source, PathMode::NORMAL) {
+            return None;
+        }
+        let locked = self.volume.lock_at_once(me, &file)?;
+        let written = self.overwrite_locked(locked.locked(), offset, source, WriteRules::DIRECT);
+        locked.unlock();
+        written?;
+        self.volume
+            .note_use(me, file, BLOCK as u64, AccessKind::Write);
+        Some(BLOCK)
+    }
+
+    #[inline(always)]
+    fn is_usual_overwrite(
+        self,
+        file: FileReference,
+        offset: u64,
+        source: CallerSource<'_>,
+        mode: PathMode,
+    ) -> bool {
+        source.bytes() == BLOCK
+            && offset.is_multiple_of(BLOCK as u64)
+            && self.volume.path_mode() == mode
+            && !self.volume.is_read_only()
+            && !has_pairs(file.inode().root.load(Ordering::Relaxed))
+    }
+
+    /// Overwrite a block of a locked file; `None`: the ordinary path is to do it. All that is
+    /// called here is inlined, and the operation has no guard, so that what they consist of stays in registers.
     #[inline(always)]
     fn overwrite_locked(
         self,
@@ -59,18 +92,18 @@ impl Writing<'_> {
         offset: u64,
         source: CallerSource<'_>,
         rules: WriteRules,
-    ) -> Option<Outcome<usize>> {
+    ) -> Option<()> {
         let inode = locked.inode;
         let file_block = offset / BLOCK as u64;
         let root = inode.root.load(Ordering::Relaxed);
-        let slot = locked.index().slot_in_low_tree(root, file_block)?;
+        let (slot, before) = locked.index().slots_in_low_tree(root, file_block)?;
         // The one load that misses the caches: needed only after the commit, so prefetched now.
         prefetch(slot);
         let size_bytes = locked.size_bytes();
         let cached = rules.direct && inode.kernel_cached.load(Ordering::Acquire) != 0;
         let usual = !cached
-            && offset + BLOCK as u64 <= size_bytes
-            && locked.kind() == FileKind::Regular
+            && offset.saturating_add(BLOCK as u64) <= size_bytes
+            && locked.is_regular()
             && !Log::of(self.volume).is_compaction_due(locked);
         if !usual {
             return None;
@@ -79,17 +112,13 @@ impl Writing<'_> {
         if !staged.has_line() {
             return None;
         }
-        let me = locked.me;
-        let mut operation = Operation::new(self.volume, me);
-        let prefer = Placing::of(self.volume)
-            .placement(me, inode)
-            .pool_for(locked.ino, file_block);
-        let taken = operation
-            .take(locked.ino, file_block, 1, prefer, Need::Ordinary)
-            .ok()?;
-        let pool = self.volume.pool(taken.pool).ok()?;
+        let (me, ino) = (locked.me, locked.ino);
         let time_ns = Stamps::of(self.volume).stamp_ns(inode);
-        let entry = Entry::Write(WriteEntry {
+        let here = self.volume.pool_here(me);
+        let prefer = Placing::of(self.volume).pool_for_block(me, (ino, inode), file_block, here);
+        let mut operation = ManuallyDrop::new(Operation::new(self.volume, me));
+        let (taken, place) = operation.take_at_hand(ino, file_block, prefer)?;
+        let entry = WriteEntry {
             file_block,
             count: 1,
             pool: taken.pool,
@@ -98,58 +127,173 @@ impl Writing<'_> {
             unwritten: false,
             touches_mtime: true,
             sums: &[],
-        });
-        // Before the copy: the checksum loads again what is stored here. A load that spans several stores waits until
-        // all earlier stores are in the caches.
-        if let Err(errno) = staged.store(self.volume, &entry, 1, time_ns) {
-            return Some(Err(errno));
-        }
-        let before = file_block.checked_sub(1);
-        let before = before.and_then(|block| locked.index().slot_in_low_tree(root, block));
+        };
         let in_order = before.is_some_and(|slot| is_followed_by(slot, taken.pool, taken.block));
+        let stored = staged.store_write(self.volume, &entry, time_ns).is_ok()
+            && self.copy_block(taken, source, in_order);
+        let direct = if stored {
+            rules.begin_commit(inode)
+        } else {
+            Err(Errno(libc::EIO))
+        };
+        let Ok(direct) = direct else {
+            operation.abandon_from(0);
+            return None;
+        };
+        operation.commit_one(&staged).ok()?;
+        // As in `apply_commit` and `apply_mapping`; the slot's word cannot change while we hold the lock.
+        let changing = WriteSection::begin(inode);
+        let generation = inode.next_word_generation();
+        let new = BlockWord::new(taken.pool, taken.block, false, generation);
+        let old = BlockWord(slot.load(Ordering::Relaxed));
+        if old.is_mapped() {
+            operation.replace(ino, file_block, old.pool(), old.block());
+        } else {
+            count(&inode.blocks, 1);
+        }
+        slot.store(new.0, Ordering::Release);
+        inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
+        inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+        inode.note_logged_time(time_ns);
+        Log::of(self.volume).end_apply(inode, &staged, changing);
+        drop(direct);
+        operation.finish_at_hand(place);
+        let pool = taken.pool.0 as usize % MAX_POOLS;
+        count(&me.slot.counters.written_bytes[pool], BLOCK as u64);
+        if here != pool {
+            count(&me.slot.counters.remote_bytes[pool], BLOCK as u64);
+        }
+        Some(())
+    }
+
+    /// Copy a block from the caller; false when it cannot be read, or the medium fails.
+    #[inline(always)]
+    fn copy_block(self, taken: Extent, source: CallerSource<'_>, in_order: bool) -> bool {
+        let Ok(pool) = self.volume.pool(taken.pool) else {
+            return false;
+        };
         let copied = if in_order {
             pool.copy_in_order(taken.block.offset(), source)
         } else {
             pool.copy_in(taken.block.offset(), source)
         };
-        if let Err(fault) = copied {
-            return Some(Err(Errno::from(fault)));
-        }
-        let mut change = || {
-            let _direct = rules.begin_commit(inode)?;
-            operation.commit(&[&staged])?;
-            Log::of(self.volume).apply_commit(locked, &staged, || {
-                // As in `apply_mapping`; the slot's word cannot change while we hold the lock.
-                let generation = inode.next_word_generation();
-                let new = BlockWord::new(taken.pool, taken.block, false, generation);
-                let old = BlockWord(slot.load(Ordering::Relaxed));
-                if old.is_mapped() {
-                    operation.replace(locked.ino, file_block, old.pool(), old.block());
-                } else {
-                    count(&inode.blocks, 1);
-                }
-                slot.store(new.0, Ordering::Release);
-                inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
-                inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
-                inode.note_logged_time(time_ns);
-                Ok(())
-            })
-        };
-        if let Err(errno) = change() {
-            return Some(Err(errno));
-        }
-        operation.finish();
-        let pool = taken.pool.0 as usize % MAX_POOLS;
-        count(&me.slot.counters.written_bytes[pool], BLOCK as u64);
-        if self.volume.pool_here(me) != pool {
-            count(&me.slot.counters.remote_bytes[pool], BLOCK as u64);
-        }
-        Some(Ok(BLOCK))
+        copied.is_ok()
     }
 }
 
 /// Whether the block that an index word names lies directly before this one.
+#[inline(always)]
 fn is_followed_by(slot: &AtomicU64, pool: PoolIndex, block: BlockNumber) -> bool {
     let word = BlockWord(slot.load(Ordering::Relaxed));
     word.is_mapped() && word.pool() == pool && word.block().0 + 1 == block.0
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_volume::{FILE, Stopped, findings, new_volume};
+    use crate::*;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    const BLOCK: u64 = 4096;
+    const BLOCKS: u64 = 64;
+
+    /// A volume with a file of [`BLOCKS`] blocks, and a thread that has free blocks at hand.
+    fn prepared(directory: &tempfile::TempDir) -> (Arc<Volume>, PathBuf, FileReference) {
+        let (volume, path) = new_volume(directory);
+        let made = volume.create(InodeNumber::ROOT, b"file", &FILE);
+        let file = volume.open(made.expect("create").ino, None).expect("open");
+        let filled = volume.write(file, 0, &[1; (BLOCKS * BLOCK) as usize]);
+        filled.expect("write");
+        volume.write(file, 0, &[1; BLOCK as usize]).expect("write");
+        (volume, path, file)
+    }
+
+    fn at_once(volume: &Volume, file: FileReference, block: u64, byte: u8) -> Option<usize> {
+        let bytes = [byte; BLOCK as usize];
+        volume.write_quickly(file, block * BLOCK, bytes[..].into())
+    }
+
+    #[test]
+    fn blocks_are_overwritten_at_once_and_found_again() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, path, file) = prepared(&directory);
+        let free = volume.space(None).free_blocks;
+        let written = || (0..BLOCKS).map(|at| (at * 7 % BLOCKS, at as u8 + 2));
+        let mut quick = 0;
+        for (block, byte) in written() {
+            match at_once(&volume, file, block, byte) {
+                Some(_) => quick += 1,
+                // The page of the log is full.
+                None => drop(volume.write(file, block * BLOCK, &[byte; BLOCK as usize])),
+            }
+        }
+        assert!(quick >= BLOCKS - 2, "{quick}");
+        let mut read = vec![0; BLOCK as usize];
+        let check = |volume: &Volume, file, read: &mut [u8]| {
+            for (block, byte) in written() {
+                let bytes = volume.read(file, block * BLOCK, read);
+                assert_eq!(bytes, Ok(BLOCK as usize));
+                assert!(read.iter().all(|read| *read == byte), "block {block}");
+            }
+        };
+        check(&volume, file, &mut read);
+        let counters = volume.counters();
+        assert_eq!(counters.direct_calls, quick);
+        assert!(
+            free - volume.space(None).free_blocks <= 1,
+            "a page of the log at most"
+        );
+        drop(volume);
+        assert_eq!(findings(&path), []);
+        let options = AttachOptions::default();
+        let volume = Volume::attach(&path, AttachMode::CreateOrJoin, &options).expect("attach");
+        let found = volume.lookup(InodeNumber::ROOT, b"file").expect("lookup");
+        let file = volume.open(found.ino, None).expect("open");
+        check(&volume, file, &mut read);
+    }
+
+    #[test]
+    fn what_is_not_one_whole_block_inside_is_left() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _, file) = prepared(&directory);
+        let write = |at, bytes: &[u8]| volume.write_quickly(file, at, bytes.into());
+        assert_eq!(write(1, &[2; BLOCK as usize]), None);
+        assert_eq!(write(0, &[2; BLOCK as usize - 1]), None);
+        assert_eq!(write(BLOCKS * BLOCK, &[2; BLOCK as usize]), None);
+        assert_eq!(write(u64::MAX - BLOCK + 1, &[2; BLOCK as usize]), None);
+        volume.mark_kernel_cached(file.ino()).expect("mark");
+        assert_eq!(at_once(&volume, file, 3, 2), None, "the kernel has pages");
+        volume.unmark_kernel_cached(file.ino());
+        assert_eq!(at_once(&volume, file, 3, 2), Some(BLOCK as usize));
+    }
+
+    #[test]
+    fn a_lock_that_is_held_is_not_waited_for() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, _, file) = prepared(&directory);
+        let stopped = Stopped::in_child(&volume, |volume| volume.lock(file.ino().0));
+        assert_eq!(at_once(&volume, file, 3, 2), None);
+        stopped.kill();
+        assert_eq!(at_once(&volume, file, 3, 2), None, "its owner died");
+        // The ordinary way recovers it.
+        volume.write(file, 0, &[2; BLOCK as usize]).expect("write");
+        assert_eq!(at_once(&volume, file, 3, 2), Some(BLOCK as usize));
+    }
+
+    #[test]
+    fn bad_memory_takes_no_block() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (volume, path, file) = prepared(&directory);
+        let before = volume.space(None);
+        // SAFETY: nothing is mapped there.
+        let nowhere = unsafe { CallerSource::new(std::ptr::null(), BLOCK as usize) };
+        for _ in 0..100 {
+            assert_eq!(volume.write_quickly(file, 0, nowhere), None);
+        }
+        assert_eq!(volume.space(None).free_blocks, before.free_blocks);
+        assert_eq!(at_once(&volume, file, 3, 2), Some(BLOCK as usize));
+        drop(volume);
+        assert_eq!(findings(&path), []);
+    }
 }

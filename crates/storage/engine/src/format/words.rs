@@ -55,17 +55,17 @@ impl LogPosition {
     }
 }
 
+#[inline(always)]
 fn check_bits(owner: u64, salt: u32, low: u64) -> u64 {
-    let mut bytes = [0u8; 16];
-    super::put_u64(&mut bytes, 0, owner);
-    super::put_u64(&mut bytes, 8, low);
-    (super::checksum::crc32c_append(salt, &bytes) & 0x3ff) as u64
+    (super::checksum::crc32c_words(salt, [owner, low]) & 0x3ff) as u64
 }
 
+#[inline(always)]
 fn seal(owner: u64, salt: u32, low: u64) -> u64 {
     low | (check_bits(owner, salt, low) << CHECKED_BITS)
 }
 
+#[inline(always)]
 fn unseal(owner: u64, salt: u32, word: u64) -> Option<u64> {
     let low = word & CHECKED_MASK;
     (check_bits(owner, salt, low) == word >> CHECKED_BITS).then_some(low)
@@ -91,6 +91,7 @@ pub struct CommitWord {
 
 impl CommitWord {
     /// The word as stored, checked against the inode it belongs to.
+    #[inline]
     pub fn encode(self, ino: u64) -> u64 {
         let low = self.tail.0
             | if self.head_index == 1 { SECOND_HEAD } else { 0 }
@@ -103,6 +104,7 @@ impl CommitWord {
     /// # Errors
     /// `()` when it is no commit word of this inode.
     #[allow(clippy::result_unit_err)]
+    #[inline(always)]
     pub fn decode(word: u64, ino: u64) -> Result<Option<CommitWord>, ()> {
         if word == 0 {
             return Ok(None);

@@ -231,13 +231,24 @@ impl Log<'_> {
             changing.end();
             return Err(errno);
         }
+        self.end_apply(inode, staged, changing);
+        Ok(())
+    }
+
+    /// Staged entries are applied: note the new tail.
+    #[inline(always)]
+    pub(crate) fn end_apply(
+        self,
+        inode: &SessionInode,
+        staged: &crate::log::staging::Staged,
+        changing: WriteSection<'_>,
+    ) {
         let pages = inode.log_pages.load(Ordering::Relaxed) + staged.pages;
         inode.log_pages.store(pages, Ordering::Relaxed);
         inode
             .applied
             .store(staged.committed_word(), Ordering::Release);
         changing.end();
-        Ok(())
     }
 
     /// After a failed apply of one of the inodes changed in one commit: unload them, so that their next users read the

@@ -9,13 +9,12 @@ use egeria_media::PoolIndex;
 
 impl Log<'_> {
     /// Commit one log: everything stored and flushed before becomes durable and visible together.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit_one(self, staged: &Staged) -> Outcome<()> {
         let pair = staged.pair();
         let pool = self.volume.pool(pair.pool)?;
         // Data, entries and links first; only then the tail that makes them valid.
-        pool.fence();
-        pool.commit_u64(pair.at, pair.value)
+        pool.fence_and_commit_u64(pair.at, pair.value)
             .map_err(|_| Errno(libc::EIO))
     }
 
@@ -71,6 +70,15 @@ impl Log<'_> {
 }
 
 impl Operation<'_> {
+    /// As [`Operation::commit`], of one log.
+    #[inline(always)]
+    pub(crate) fn commit_one(&mut self, staged: &Staged) -> Outcome<()> {
+        let outcome = Log::of(self.volume).commit_one(staged);
+        self.keep_from(0);
+        self.count_commit();
+        outcome
+    }
+
     /// Commit the logs that this operation staged. From then on the new runs belong to them, also after an error,
     /// because the word may already be on media: then they are lost until the next session, but never allocated twice.
     pub(crate) fn commit(&mut self, logs: &[&Staged]) -> Outcome<()> {

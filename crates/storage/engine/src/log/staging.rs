@@ -39,6 +39,7 @@ pub(crate) struct Staged {
 impl Staged {
     /// Begin behind the tail of a locked inode. `ENOMEM` when it is unloaded, because a compaction had no memory to
     /// load it again: then its tail is unknown.
+    #[inline(always)]
     pub(crate) fn begin(locked: &Locked<'_>, need: Need) -> Outcome<Staged> {
         if locked.inode.state.load(Ordering::Acquire) != LOADED {
             return Err(Errno(libc::ENOMEM));
@@ -180,7 +181,7 @@ impl Staged {
     }
 
     /// Whether the page the tail is in has room for an entry of one line.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_line(&self) -> bool {
         !self.commit.tail.is_none() && self.commit.tail.line() < PAGE_LINES
     }
@@ -211,6 +212,32 @@ impl Staged {
         Ok(())
     }
 
+    /// Store a write entry without checksums, behind which the page has room.
+    #[inline(always)]
+    pub(crate) fn store_write(
+        &mut self,
+        volume: &Volume,
+        entry: &WriteEntry<'_>,
+        time_ns: i64,
+    ) -> Outcome<()> {
+        let at = self.commit.tail;
+        let line = entry.line(time_ns, self.seal());
+        let pool = volume.pool(at.pool())?;
+        pool.store_line(at.offset(), line).map_err(Errno::from)?;
+        self.commit.tail = at.at_line(at.line() + 1);
+        Ok(())
+    }
+
+    /// Seal of an entry at the tail.
+    #[inline(always)]
+    fn seal(&self) -> EntrySeal {
+        EntrySeal {
+            ino: self.ino,
+            generation: self.generation,
+            position: self.commit.tail,
+        }
+    }
+
     fn store_lines(
         &self,
         volume: &Volume,
@@ -218,12 +245,7 @@ impl Staged {
         bytes: &mut [u8],
         time_ns: i64,
     ) -> Outcome<()> {
-        let seal = EntrySeal {
-            ino: self.ino,
-            generation: self.generation,
-            position: self.commit.tail,
-        };
-        entry.encode(bytes, (bytes.len() / LINE) as u8, time_ns, seal);
+        entry.encode(bytes, (bytes.len() / LINE) as u8, time_ns, self.seal());
         let pool = volume.pool(self.commit.tail.pool())?;
         // Whole lines that are not read soon: past the cache, durable with the commit's first fence.
         pool.copy_in(self.commit.tail.offset(), (&*bytes).into())
@@ -240,6 +262,7 @@ impl Staged {
     }
 
     /// The word that commits, and its place.
+    #[inline(always)]
     pub(crate) fn pair(&self) -> JournalPair {
         let value = self.commit.encode(self.ino);
         self.sealed.set(value);
@@ -251,7 +274,7 @@ impl Staged {
     }
 
     /// The commit word, after the commit.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn committed_word(&self) -> u64 {
         match self.sealed.get() {
             0 => self.commit.encode(self.ino),

@@ -4,18 +4,19 @@ use crate::failure_cause;
 use crate::failure_cause::FailureCause;
 use crate::format::place::LogPlace;
 use crate::format::*;
-use crate::session::inode::Locked;
+use crate::session::inode::{Locked, LockedAtOnce};
 use crate::session::inodes::inode::Record;
 use crate::session::layout::ThreadSlot;
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
-use crate::session::volume::{Reported, Severity, Volume};
-use crate::session::{Locking, Reports, Slots, current, lease_words};
+use crate::session::volume::{FileReference, Reported, Severity, Volume};
+use crate::session::{Locking, Reports, Slots, current, lease_words, robust_list};
 use crate::types::*;
 use egeria_media::emulation::Emulation;
 use egeria_media::{Pool, PoolIndex, PoolOffset};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -197,6 +198,37 @@ impl Volume {
         })
     }
 
+    /// Lock a loaded file for a change if it is free, and there is nothing to do first; `None`: [`Volume::lock`] it.
+    /// For code that cannot panic.
+    #[inline(always)]
+    pub(crate) fn lock_at_once<'a>(
+        &'a self,
+        me: Me<'a>,
+        file: &'a FileReference,
+    ) -> Option<LockedAtOnce<'a>> {
+        let inode = file.inode();
+        let (list, thread) = current::robust_list()?;
+        let taken = robust_list::take(&inode.mutex, list, thread)?;
+        let words = inode.owner.load(Ordering::Relaxed)
+            | lease_words::held(&inode.leases)
+            | inode.layout.load(Ordering::Relaxed);
+        if words != 0 || inode.state.load(Ordering::Acquire) != LOADED {
+            robust_list::give(&inode.mutex, taken);
+            return None;
+        }
+        inode.owner.store(me.owner_word().0, Ordering::Release);
+        let locked = Locked {
+            volume: self,
+            ino: file.ino.0,
+            inode,
+            me,
+        };
+        Some(LockedAtOnce {
+            locked: ManuallyDrop::new(locked),
+            taken,
+        })
+    }
+
     /// Lock an inode as it is in the session; leases stay in force.
     pub(crate) fn lock_as_it_is<'a>(&'a self, me: Me<'a>, ino: u64) -> Outcome<Locked<'a>> {
         let inode = self.inode(ino)?;
@@ -277,12 +309,16 @@ impl Volume {
     }
 
     /// Index of the pool of the node the thread runs on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pool_here(&self, me: Me<'_>) -> usize {
-        let header = self.session.header();
         if self.media.len() == 1 {
             return 0;
         }
+        self.pool_of_node(me)
+    }
+
+    fn pool_of_node(&self, me: Me<'_>) -> usize {
+        let header = self.session.header();
         let pool = if self.path_mode().is_emulated() {
             let node = self.session.emulation().node_of_thread(&me.slot.emulated);
             header.pool_of_node[node % header.pool_of_node.len()].load(Ordering::Relaxed)

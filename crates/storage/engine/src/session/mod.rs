@@ -29,7 +29,7 @@ pub(crate) use data_paths::{access, admission, delegation, path_mode, traffic};
 pub(crate) use inodes::{guess, index, inode, name_table, open_table, opens, write_back_errors};
 pub(crate) use kernel::{lease_words, leases, lookup_references};
 pub use locks::lock;
-pub(crate) use locks::{direct, exclusion, in_place, late, patience, seqlock};
+pub(crate) use locks::{direct, exclusion, in_place, late, patience, robust_list, seqlock};
 pub use shm::{arena, layout, map};
 pub(crate) use shm::{free_list, machine, memory, memory_group, segments, trust};
 pub(crate) use threads::{current, own_callers, owner_word, slot_ownership, slots, walks};

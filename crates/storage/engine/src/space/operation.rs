@@ -6,7 +6,7 @@ use crate::session::layout::{PENDING_EXTENTS, PENDING_LOG, PendingExtent};
 use crate::session::slots::Me;
 use crate::session::volume::Volume;
 use crate::space::Space;
-use crate::space::free_space::Need;
+use crate::space::free_space::{Need, PocketPlace};
 use crate::types::{Errno, Outcome};
 use egeria_media::{BlockNumber, PoolIndex};
 use std::sync::atomic::Ordering;
@@ -22,6 +22,7 @@ pub(crate) struct Operation<'a> {
 
 impl<'a> Operation<'a> {
     /// Begin; a thread has one operation at a time.
+    #[inline(always)]
     pub(crate) fn new(volume: &'a Volume, me: Me<'a>) -> Operation<'a> {
         Operation {
             volume,
@@ -54,6 +55,21 @@ impl<'a> Operation<'a> {
         Ok(extent)
     }
 
+    /// Take a block of this pool that the thread has at hand, and from where; `None`: it has none.
+    #[inline(always)]
+    pub(crate) fn take_at_hand(
+        &mut self,
+        ino: u64,
+        file_block: u64,
+        pool: usize,
+    ) -> Option<(Extent, PocketPlace<'a>)> {
+        let entry = self.me.slot.pending_new.get(self.new)?;
+        let taken = Space::of(self.volume)
+            .take_block_at_hand(self.me, pool, |extent| note(entry, ino, file_block, extent))?;
+        self.new += 1;
+        Some(taken)
+    }
+
     /// Whether another run can be taken, with room to spare for log pages.
     pub(crate) fn has_room(&self) -> bool {
         self.new + 8 < PENDING_EXTENTS
@@ -65,6 +81,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Note a run that this operation replaces, still in the index; call before the index changes.
+    #[inline(always)]
     pub(crate) fn replace(
         &mut self,
         ino: u64,
@@ -111,6 +128,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Free the replaced runs: the index no longer names them.
+    #[inline(always)]
     pub(crate) fn settle_replaced(&mut self) {
         for entry in &self.me.slot.pending_old[..self.old] {
             Space::of(self.volume).put_blocks(self.me, &entry.extent);
@@ -132,6 +150,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Keep the new runs from number `from` on: they belong to a committed log now.
+    #[inline(always)]
     pub(crate) fn keep_from(&mut self, from: usize) {
         for entry in &self.me.slot.pending_new[from..self.new] {
             entry.extent.store(0, Ordering::Release);
@@ -140,6 +159,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Count a commit that was made or tried.
+    #[inline(always)]
     pub(crate) fn count_commit(&mut self) {
         self.commits += 1;
     }
@@ -150,12 +170,24 @@ impl<'a> Operation<'a> {
     }
 
     /// After commit and apply: keep the new runs, free the replaced ones.
+    #[inline(always)]
     pub(crate) fn finish(&mut self) {
         self.keep_from(0);
         self.settle_replaced();
     }
 
+    /// As [`Operation::finish`], of at most one replaced block, which goes to this place if it can.
+    #[inline(always)]
+    pub(crate) fn finish_at_hand(&mut self, place: PocketPlace<'_>) {
+        self.keep_from(0);
+        if let [replaced] = &self.me.slot.pending_old[..self.old] {
+            Space::of(self.volume).put_block_at_hand(self.me, &replaced.extent, place);
+        }
+        self.old = 0;
+    }
+
     /// Give back the new runs from number `from` on.
+    #[inline(always)]
     pub(crate) fn abandon_from(&mut self, from: usize) {
         for entry in &self.me.slot.pending_new[from..self.new] {
             Space::of(self.volume).put_blocks(self.me, &entry.extent);
@@ -178,6 +210,7 @@ pub(crate) fn note_pages(ino: u64, operation: &mut Operation<'_>, pages: &[LogPo
     }
 }
 
+#[inline(always)]
 fn note(entry: &PendingExtent, ino: u64, file_block: u64, extent: Extent) {
     entry.ino.store(ino, Ordering::Relaxed);
     entry.file_block.store(file_block, Ordering::Relaxed);

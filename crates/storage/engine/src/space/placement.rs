@@ -170,6 +170,23 @@ impl<'a> Placing<'a> {
         }
     }
 
+    /// Index of the pool for a block of a file; `here`: that of the node the thread runs on.
+    #[inline(always)]
+    pub(crate) fn pool_for_block(
+        self,
+        me: Me<'_>,
+        (ino, inode): (u64, &SessionInode),
+        file_block: u64,
+        here: usize,
+    ) -> usize {
+        let layout = LayoutWord(inode.layout.load(Ordering::Relaxed));
+        let allocation = &self.volume.session.header().allocation;
+        if layout == LayoutWord::UNSET && allocation.load(Ordering::Relaxed) == 0 {
+            return here;
+        }
+        self.placement(me, inode).pool_for(ino, file_block)
+    }
+
     /// Index of the pool for a new inode and its metadata (spec: write placement, baselines).
     pub(crate) fn pool_for_new_inode(self, me: Me<'_>) -> usize {
         self.pool_by_policy(

@@ -79,6 +79,14 @@ pub const CASES: &[Case] = &[
         prepare: overwrite_edge,
     },
     Case {
+        name: "overwrite of one block",
+        prepare: overwrite_block,
+    },
+    Case {
+        name: "overwrite of one block at once",
+        prepare: overwrite_at_once,
+    },
+    Case {
         name: "append in place",
         prepare: append_in_place,
     },
@@ -404,6 +412,39 @@ fn overwrite_edge(scene: &mut Scene) -> (Act, Verify) {
         Box::new(move |volume| write_in(volume, ino, 2000, &pattern(77, 1500))),
         content(before, after),
     )
+}
+
+/// A block in the middle of a file that has an index of its own, and its new content.
+const BLOCK: u64 = 4096;
+
+fn block_to_overwrite(scene: &mut Scene) -> (InodeNumber, Verify) {
+    let before = pattern(12, 50_000);
+    let ino = scene.file(scene.a, b"f", &before);
+    let mut after = before.clone();
+    after[5 * BLOCK as usize..6 * BLOCK as usize].copy_from_slice(&pattern(88, BLOCK as usize));
+    (ino, content(before, after))
+}
+
+fn overwrite_block(scene: &mut Scene) -> (Act, Verify) {
+    let (ino, verify) = block_to_overwrite(scene);
+    let act = move |volume: &Volume| {
+        write_in(volume, ino, 5 * BLOCK, &pattern(88, BLOCK as usize));
+    };
+    (Box::new(act), verify)
+}
+
+fn overwrite_at_once(scene: &mut Scene) -> (Act, Verify) {
+    let (ino, verify) = block_to_overwrite(scene);
+    let act = move |volume: &Volume| {
+        // The same bytes again: from now on the thread has a slot, and free blocks at hand.
+        write_in(volume, ino, 0, &pattern(12, BLOCK as usize));
+        let (file, bytes) = (volume.open(ino, None).unwrap(), pattern(88, BLOCK as usize));
+        let at_once = volume.write_quickly(file, 5 * BLOCK, bytes[..].into());
+        let written = at_once.map_or_else(|| volume.write(file, 5 * BLOCK, &bytes), Ok);
+        assert_eq!(written, Ok(bytes.len()));
+        volume.close(ino);
+    };
+    (Box::new(act), verify)
 }
 
 fn append_in_place(scene: &mut Scene) -> (Act, Verify) {

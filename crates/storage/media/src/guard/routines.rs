@@ -55,6 +55,35 @@ global_asm!(
     "mov [rdi], rsi",
     "xor eax, eax",
     "ret",
+    // store and non-temporal store of a line: rdi, words in rsi, rdx, rcx, r8 to r11, rax
+    ".p2align 4",
+    ".globl egeria_media_guard_store_line",
+    ".hidden egeria_media_guard_store_line",
+    "egeria_media_guard_store_line:",
+    "mov [rdi], rsi",
+    "mov [rdi + 8], rdx",
+    "mov [rdi + 16], rcx",
+    "mov [rdi + 24], r8",
+    "mov [rdi + 32], r9",
+    "mov [rdi + 40], r10",
+    "mov [rdi + 48], r11",
+    "mov [rdi + 56], rax",
+    "xor eax, eax",
+    "ret",
+    ".p2align 4",
+    ".globl egeria_media_guard_stream_line",
+    ".hidden egeria_media_guard_stream_line",
+    "egeria_media_guard_stream_line:",
+    "movnti [rdi], rsi",
+    "movnti [rdi + 8], rdx",
+    "movnti [rdi + 16], rcx",
+    "movnti [rdi + 24], r8",
+    "movnti [rdi + 32], r9",
+    "movnti [rdi + 40], r10",
+    "movnti [rdi + 48], r11",
+    "movnti [rdi + 56], rax",
+    "xor eax, eax",
+    "ret",
     // non-temporal store(address, value)
     ".p2align 4",
     ".globl egeria_media_guard_stream_word",
@@ -392,6 +421,8 @@ unsafe extern "C" {
     pub(super) fn egeria_media_guard_end_avx();
     pub(crate) fn egeria_media_guard_load(address: *const u8) -> Loaded;
     pub(crate) fn egeria_media_guard_store(address: *mut u8, value: u64) -> usize;
+    fn egeria_media_guard_store_line();
+    fn egeria_media_guard_stream_line();
     pub(crate) fn egeria_media_guard_stream_word(address: *mut u8, value: u64) -> usize;
     pub(crate) fn egeria_media_guard_zero(address: *mut u8, bytes: usize) -> usize;
     pub(crate) fn egeria_media_guard_zero_stream(address: *mut u8, bytes: usize) -> usize;
@@ -476,6 +507,50 @@ unsafe fn call_copy_lightly(copy: Copy, to: *mut u8, from: *const u8, bytes: usi
         );
     }
     fault
+}
+
+/// Calls a routine that stores a line. The words are in registers: words in memory, stored one by one and loaded together,
+/// would be loaded only when they are in the caches.
+macro_rules! call_line {
+    ($routine:ident, $to:expr, $words:expr) => {{
+        let [first, second, third, fourth, fifth, sixth, seventh, last]: [u64; 8] = $words;
+        let fault: usize;
+        // SAFETY: a fault becomes the answer; the routine uses no stack and no registers but these.
+        unsafe {
+            asm!(
+                "call {routine}",
+                routine = sym $routine,
+                inout("rdi") $to => _,
+                inout("rsi") first => _,
+                inout("rdx") second => _,
+                inout("rcx") third => _,
+                inout("r8") fourth => _,
+                inout("r9") fifth => _,
+                inout("r10") sixth => _,
+                inout("r11") seventh => _,
+                inout("rax") last => fault,
+            );
+        }
+        fault
+    }};
+}
+
+/// Stores a line through the caches.
+///
+/// # Safety
+/// The line at `to` may be overwritten.
+#[inline(always)]
+pub(crate) unsafe fn store_line(to: *mut u8, words: [u64; 8]) -> usize {
+    call_line!(egeria_media_guard_store_line, to, words)
+}
+
+/// Stores a line past the caches.
+///
+/// # Safety
+/// As [`store_line`].
+#[inline(always)]
+pub(crate) unsafe fn stream_line(to: *mut u8, words: [u64; 8]) -> usize {
+    call_line!(egeria_media_guard_stream_line, to, words)
 }
 
 /// Chosen once: by the CPU's features, and by measurement where there are several. Vectors beat `rep movsb` below 8

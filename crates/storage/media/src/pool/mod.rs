@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::address::{BLOCK_BYTES, PoolOffset};
+use crate::address::{BLOCK_BYTES, CACHE_LINE_BYTES, PoolOffset};
 use crate::caller::{CallerDestination, CallerSource};
 use crate::error::{AccessFault, MediaError, Result};
 use crate::failures;
@@ -303,7 +303,16 @@ impl Pool {
     #[inline(always)]
     #[track_caller]
     pub fn copy_in(&self, at: PoolOffset, source: CallerSource<'_>) -> Result<(), AccessFault> {
-        self.copy_in_by(at, source, |pool| pool.stream_in(at, source))
+        let bytes = source.bytes();
+        // The first store of a process may assign the protection key to the pool, and with it the hook.
+        if !self.contains(at, bytes as u64) || !self.takes_stores() {
+            return Err(AccessFault::Pool);
+        }
+        if self.is_hooked() {
+            self.copy_in_hooked(at, source, Location::caller())
+        } else {
+            self.stream_in(at, source)
+        }
     }
 
     /// As [`Pool::copy_in`], for a range directly after the last one, as in a sequentially written file: prefetches
@@ -318,27 +327,60 @@ impl Pool {
         at: PoolOffset,
         source: CallerSource<'_>,
     ) -> Result<(), AccessFault> {
-        self.copy_in_by(at, source, |pool| pool.stream_in_order(at, source))
+        let is_usual = self.contains(at, source.bytes() as u64)
+            && self.takes_stores()
+            && !self.is_hooked()
+            && self.goes_through_cache(source.bytes());
+        if is_usual {
+            self.store_in_order(at, source)
+        } else {
+            self.copy_in(at, source)
+        }
     }
 
-    #[inline(always)]
-    #[track_caller]
-    fn copy_in_by(
+    #[cold]
+    #[inline(never)]
+    fn copy_in_hooked(
         &self,
         at: PoolOffset,
         source: CallerSource<'_>,
-        copy: impl FnOnce(&Pool) -> Result<(), AccessFault>,
+        caller: &'static Location<'static>,
     ) -> Result<(), AccessFault> {
         let bytes = source.bytes();
-        // The first store of a process may assign the protection key to the pool, and with it the hook.
-        if !self.contains(at, bytes as u64) || !self.takes_stores() {
+        self.hooked(at, bytes, Some(caller), || self.stream_in(at, source))
+    }
+
+    /// Stores a whole line, given as words; durable after the next [`Pool::fence`] of this thread.
+    ///
+    /// # Errors
+    /// [`AccessFault::Pool`] when there is no such line in the pool, stores are refused or the medium fails.
+    #[inline(always)]
+    #[track_caller]
+    pub fn store_line(&self, at: PoolOffset, words: [u64; 8]) -> Result<(), AccessFault> {
+        let [first, second, third, fourth, fifth, sixth, seventh, last] = words;
+        let is_line = at.0.is_multiple_of(CACHE_LINE_BYTES) && self.contains(at, CACHE_LINE_BYTES);
+        if !is_line || !self.takes_stores() {
             return Err(AccessFault::Pool);
         }
+        let words = || [first, second, third, fourth, fifth, sixth, seventh, last];
         if self.is_hooked() {
-            self.hooked(at, bytes, Some(Location::caller()), || copy(self))
+            // With a copy, so that the words of the usual way stay in registers.
+            self.store_hooked_line(at, words(), Location::caller())
         } else {
-            copy(self)
+            self.stream_line(at, words())
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn store_hooked_line(
+        &self,
+        at: PoolOffset,
+        words: [u64; 8],
+        caller: &'static Location<'static>,
+    ) -> Result<(), AccessFault> {
+        let bytes = CACHE_LINE_BYTES as usize;
+        self.hooked(at, bytes, Some(caller), || self.stream_line(at, words))
     }
 
     /// Stores zeros; durable after the next [`Pool::fence`] of this thread.
@@ -406,11 +448,11 @@ impl Pool {
     }
 
     /// Makes everything this thread flushed before, in any pool, durable.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn fence(&self) {
         // Without a fence, stores of this thread are seen in order; but lines of another pool may be in flight.
-        if self.is_durable || IS_ANY_DURABLE.load(Ordering::Relaxed) {
+        if self.may_wait() {
             routines::store_fence();
         }
         if self.is_hooked() && self.has_hook(RECORDED) {
@@ -423,19 +465,55 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::store_u64`].
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn commit_u64(&self, at: PoolOffset, value: u64) -> Result<()> {
-        self.check_word(at)?;
-        self.check_writable(at)?;
-        if self.is_hooked() {
-            let caller = Some(Location::caller());
-            self.hooked(at, 8, caller, || self.stream_word(at, value))?;
-        } else {
-            self.stream_word(at, value)?;
+        let is_word = self.contains(at, 8) && at.0.is_multiple_of(8);
+        if !is_word || !self.takes_stores() || self.is_hooked() {
+            return self.commit_carefully(at, value);
         }
+        self.stream_word(at, value)?;
         self.fence();
         Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn commit_carefully(&self, at: PoolOffset, value: u64) -> Result<()> {
+        self.check_word(at)?;
+        self.check_writable(at)?;
+        let caller = Some(Location::caller());
+        self.hooked(at, 8, caller, || self.stream_word(at, value))?;
+        self.fence();
+        Ok(())
+    }
+
+    /// Makes everything this thread flushed before durable, in any pool, and then the word: a fence, and
+    /// [`Pool::commit_u64`].
+    ///
+    /// # Errors
+    /// As [`Pool::store_u64`].
+    #[inline(always)]
+    pub fn fence_and_commit_u64(&self, at: PoolOffset, value: u64) -> Result<()> {
+        let is_word = self.contains(at, 8) && at.0.is_multiple_of(8);
+        if is_word && self.takes_stores() && !self.is_hooked() && !self.may_wait() {
+            return self.store_word(at, value);
+        }
+        self.fence_then_commit(at, value)
+    }
+
+    /// Two places for a recorder, so that each of the fences can be left out by itself.
+    #[inline(never)]
+    fn fence_then_commit(&self, at: PoolOffset, value: u64) -> Result<()> {
+        self.fence();
+        self.commit_u64(at, value)
+    }
+
+    /// Whether a fence waits for lines of this pool or another one.
+    #[inline(always)]
+    fn may_wait(&self) -> bool {
+        self.is_durable || IS_ANY_DURABLE.load(Ordering::Relaxed)
     }
 
     pub(crate) fn attachment(&self) -> &Attachment {
@@ -553,7 +631,7 @@ impl Pool {
         at.0 <= self.bytes && bytes <= self.bytes - at.0
     }
 
-    #[inline]
+    #[inline(always)]
     fn check(&self, at: PoolOffset, bytes: u64) -> Result<()> {
         if self.contains(at, bytes) {
             return Ok(());
@@ -565,7 +643,7 @@ impl Pool {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn check_word(&self, at: PoolOffset) -> Result<()> {
         self.check(at, 8)?;
         if at.0.is_multiple_of(8) {
@@ -575,7 +653,7 @@ impl Pool {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn check_writable(&self, at: PoolOffset) -> Result<()> {
         if self.takes_stores() {
             Ok(())

@@ -8,7 +8,7 @@ use crate::guard::routines;
 use super::{MIN_STREAMED_BYTES, Pool};
 
 impl Pool {
-    #[inline]
+    #[inline(always)]
     pub(super) fn store_word(&self, at: PoolOffset, value: u64) -> Result<()> {
         // SAFETY: inside the mapping. x86-64 stores are release, and the call is opaque.
         match unsafe { routines::egeria_media_guard_store(self.address(at), value) } {
@@ -17,7 +17,7 @@ impl Pool {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn stream_word(&self, at: PoolOffset, value: u64) -> Result<()> {
         if !self.is_durable {
             return self.store_word(at, value);
@@ -26,6 +26,24 @@ impl Pool {
         match unsafe { routines::egeria_media_guard_stream_word(self.address(at), value) } {
             0 => Ok(()),
             address => Err(self.fault(at, address)),
+        }
+    }
+
+    /// Store a line, past the caches where it has to reach its medium. The bounds were checked.
+    #[inline(always)]
+    pub(super) fn stream_line(&self, at: PoolOffset, words: [u64; 8]) -> Result<(), AccessFault> {
+        let to = self.address(at);
+        // SAFETY: a line inside the mapping.
+        let fault = unsafe {
+            if self.is_durable {
+                routines::stream_line(to, words)
+            } else {
+                routines::store_line(to, words)
+            }
+        };
+        match fault {
+            0 => Ok(()),
+            address => Err(self.whose(address)),
         }
     }
 
@@ -41,7 +59,7 @@ impl Pool {
     ///
     /// # Safety
     /// `to` lies in the pool, as do the bytes from there on; `from` may be read, as far as it is mapped.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn store(&self, to: *mut u8, from: *const u8, bytes: usize) -> usize {
         if bytes < self.routines.string_store_bytes {
             // SAFETY: by contract.
@@ -51,30 +69,24 @@ impl Pool {
         unsafe { routines::call_copy(self.routines.copy_large, to, from, bytes) }
     }
 
-    /// As `stream_in`, for a range directly after the last one. The bounds were checked.
+    /// Copy through the caches to a range directly after the last one. The bounds were checked.
     #[inline(always)]
-    pub(super) fn stream_in_order(
+    pub(super) fn store_in_order(
         &self,
         at: PoolOffset,
         source: CallerSource<'_>,
     ) -> Result<(), AccessFault> {
-        let bytes = source.bytes();
-        if !self.goes_through_cache(bytes) {
-            return self.stream_in(at, source);
-        }
-        routines::prefetch_lines(self.address(at), bytes);
+        let (to, bytes) = (self.address(at), source.bytes());
+        routines::prefetch_lines(to, bytes);
         // SAFETY: the range was checked; the source may be read, as its maker promised.
-        match unsafe {
-            routines::call_copy(self.routines.copy, self.address(at), source.start(), bytes)
-        } {
+        match unsafe { routines::call_copy(self.routines.copy, to, source.start(), bytes) } {
             0 => Ok(()),
             address => Err(self.whose(address)),
         }
     }
 
-    /// Whole lines bypass the cache; the unaligned head and tail go through it and are flushed. The bounds were
-    /// checked.
-    #[inline]
+    /// Whole lines bypass the cache, except short data in pools without durability. The bounds were checked.
+    #[inline(always)]
     pub(super) fn stream_in(
         &self,
         at: PoolOffset,
@@ -87,6 +99,16 @@ impl Pool {
                 address => Err(self.whose(address)),
             };
         }
+        self.stream_past_cache(at, source)
+    }
+
+    /// The unaligned head and tail go through the cache and are flushed. The bounds were checked.
+    #[inline(never)]
+    fn stream_past_cache(
+        &self,
+        at: PoolOffset,
+        source: CallerSource<'_>,
+    ) -> Result<(), AccessFault> {
         let (head, lines, tail) = split(at, source.bytes());
         let (to, source) = (self.address(at), source.start());
         // SAFETY: the parts make up the range, which is inside the mapping, and the source, which may be read, as

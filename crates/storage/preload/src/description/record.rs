@@ -262,6 +262,15 @@ impl Record {
         self.appends.load(Ordering::Relaxed)
     }
 
+    /// Whether it may be written, and writes go to their offset. Asks nobody: `false` where the kernel would have to say.
+    #[inline(always)]
+    pub fn writes_at_offset(&self) -> bool {
+        self.writable
+            && !self.is_path()
+            && !self.shared.load(Ordering::Relaxed)
+            && !self.appends.load(Ordering::Relaxed)
+    }
+
     /// Size of the file.
     pub fn size_bytes(&self) -> Outcome<u64> {
         self.volume.size_bytes(self.file)

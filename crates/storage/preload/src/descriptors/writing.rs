@@ -19,6 +19,29 @@ fn has_setid_without_capability(record: &Record) -> bool {
     volume.drop_capability(file).is_err() || volume.may_have_privileges(file)
 }
 
+/// Overwrite one block, if it goes the quick way. `None`: nothing was done, or [`write_at`] reports what went wrong.
+#[inline(always)]
+pub fn write_quickly(
+    record: &Record,
+    offset_bytes: u64,
+    buffer: *const u8,
+    bytes: usize,
+) -> Option<usize> {
+    let is_usual = record.writes_at_offset()
+        && !settings::file_size_limited()
+        && !is_beyond(offset_bytes, bytes)
+        && signals::counts_no_writes()
+        && !record.volume().may_have_privileges(record.file());
+    if !is_usual {
+        return None;
+    }
+    // SAFETY: the program gave the address to be read; a bad one is met by the handler installed at attach.
+    let from = unsafe { CallerSource::new(buffer, bytes) };
+    record
+        .volume()
+        .write_quickly(record.file(), offset_bytes, from)
+}
+
 /// Write at an offset.
 #[inline(always)]
 pub fn write_at(

@@ -6,13 +6,30 @@ use crate::description::record::Record;
 use crate::description::reply::Reply;
 use crate::descriptors::offset::{self, Taking};
 use crate::descriptors::{table, writing};
-use crate::serve::{self, serve, serve_cancellable};
+use crate::serve::{self, serve, serve_cancellable, serve_quickly};
 use crate::system::{errno, raw, real};
 use crate::thread;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 
 /// Write at the position, or at the end when the description appends.
 pub(super) fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
+    let at_position = |record: &Record, at: &mut u64| {
+        let done = writing::write_quickly(record, *at, buffer.cast(), bytes)?;
+        *at += done as u64;
+        Some(done)
+    };
+    let quick = |record: &Record| {
+        let done = record.offset.with(|at| at_position(record, at));
+        done.flatten()
+    };
+    match serve_quickly(fd, quick) {
+        Some(done) => done,
+        None => write_carefully(fd, buffer, bytes),
+    }
+}
+
+#[inline(never)]
+fn write_carefully(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
     serve_cancellable(fd, |record| write_body(record, fd, buffer, bytes)).unwrap_or_else(|| {
         if thread::is_inside() {
             // The engine's own are no cancellation points.
@@ -95,6 +112,18 @@ pub(super) fn write_moving(
 
 /// Write at an offset; as in Linux, an appending description appends all the same.
 pub(super) fn pwrite(fd: c_int, buffer: *const c_void, bytes: size_t, offset: off_t) -> ssize_t {
+    let quick = |record: &Record| match u64::try_from(offset) {
+        Ok(offset_bytes) => writing::write_quickly(record, offset_bytes, buffer.cast(), bytes),
+        Err(_) => None,
+    };
+    match serve_quickly(fd, quick) {
+        Some(done) => done,
+        None => pwrite_carefully(fd, buffer, bytes, offset),
+    }
+}
+
+#[inline(never)]
+fn pwrite_carefully(fd: c_int, buffer: *const c_void, bytes: size_t, offset: off_t) -> ssize_t {
     let body = |record: &Record| {
         if !record.is_writable() || is_excessive(bytes) || offset < 0 {
             return Reply::Pass;

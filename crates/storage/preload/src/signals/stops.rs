@@ -38,6 +38,12 @@ pub fn before_write(bytes: usize) {
     }
 }
 
+/// Whether [`before_write`] has nothing to do.
+#[inline(always)]
+pub fn counts_no_writes() -> bool {
+    PAGES.load(Ordering::Relaxed) >= ENOUGH_PAGES || !libc_threads::alone()
+}
+
 #[inline(never)]
 fn count(bytes: usize) {
     if !libc_threads::alone() {

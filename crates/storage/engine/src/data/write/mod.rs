@@ -172,11 +172,8 @@ impl<'v> Writing<'v> {
         {
             return Some(outcome.map(|bytes| (offset, bytes)));
         }
-        if from.bytes() != BLOCK {
-            return None;
-        }
-        let outcome = self.overwrite_block(file, offset, from, rules, mode)?;
-        Some(outcome.map(|bytes| (offset, bytes)))
+        let bytes = self.overwrite_block(file, offset, from, rules, mode)?;
+        Some(Ok((offset, bytes)))
     }
 
     /// Write in one commit, or in several if the data is long or the space is fragmented.

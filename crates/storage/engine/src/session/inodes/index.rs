@@ -123,6 +123,28 @@ impl<'a> Index<'a> {
     /// `None` for other trees.
     #[inline(always)]
     pub(crate) fn slot_in_low_tree(self, root: u64, file_block: u64) -> Option<&'a AtomicU64> {
+        let leaf = self.leaf_in_low_tree(root, file_block)?;
+        Some(&leaf[(file_block % FANOUT) as usize])
+    }
+
+    /// As [`Index::slot_in_low_tree`], with the slot of the block before it if both are on one page.
+    #[inline(always)]
+    pub(crate) fn slots_in_low_tree(
+        self,
+        root: u64,
+        file_block: u64,
+    ) -> Option<(&'a AtomicU64, Option<&'a AtomicU64>)> {
+        let leaf = self.leaf_in_low_tree(root, file_block)?;
+        let at = (file_block % FANOUT) as usize;
+        Some((&leaf[at], at.checked_sub(1).map(|before| &leaf[before])))
+    }
+
+    #[inline(always)]
+    fn leaf_in_low_tree(
+        self,
+        root: u64,
+        file_block: u64,
+    ) -> Option<&'a [AtomicU64; FANOUT as usize]> {
         let (top, height) = decode_root(root)?;
         let leaf = match height {
             1 if file_block < FANOUT => top,
@@ -132,7 +154,7 @@ impl<'a> Index<'a> {
                 .checked_sub(1)?,
             _ => return None,
         };
-        Some(&self.arena.page(leaf)?[(file_block % FANOUT) as usize])
+        self.arena.page(leaf)
     }
 
     /// Word and checksum of a file block, if the index has checksums and reaches there.

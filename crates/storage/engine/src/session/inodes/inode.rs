@@ -8,11 +8,13 @@ use crate::session::index::Index;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure};
 use crate::session::map::Session;
+use crate::session::robust_list::{self, Taken};
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
 use crate::session::volume::Volume;
 use crate::types::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,12 +34,34 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Drop for Locked<'_> {
+    #[inline]
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.forget_half_done();
         }
         self.inode.owner.store(0, Ordering::Release);
         self.inode.mutex.unlock();
+    }
+}
+
+/// An inode locked by [`Volume::lock_at_once`]. It has no guard, which would be kept in memory.
+pub(crate) struct LockedAtOnce<'a> {
+    pub(in crate::session) locked: ManuallyDrop<Locked<'a>>,
+    pub(in crate::session) taken: Taken<'a>,
+}
+
+impl<'a> LockedAtOnce<'a> {
+    /// The inode, until it is unlocked.
+    #[inline(always)]
+    pub(crate) fn locked(&self) -> &Locked<'a> {
+        &self.locked
+    }
+
+    #[inline(always)]
+    pub(crate) fn unlock(self) {
+        let inode = self.locked.inode;
+        inode.owner.store(0, Ordering::Release);
+        robust_list::give(&inode.mutex, self.taken);
     }
 }
 
@@ -161,6 +185,7 @@ impl SessionInode {
     }
 
     /// Commit word in force.
+    #[inline(always)]
     pub(crate) fn commit(&self, ino: u64) -> Outcome<CommitWord> {
         CommitWord::decode(self.applied.load(Ordering::Relaxed), ino)
             .ok()
@@ -195,8 +220,15 @@ impl SessionInode {
 
 impl<'a> Locked<'a> {
     /// What the inode is.
+    #[inline(always)]
     pub(crate) fn kind(&self) -> FileKind {
         FileKind::from_mode(self.inode.mode.load(Ordering::Relaxed)).unwrap_or(FileKind::Regular)
+    }
+
+    /// Whether it is a regular file.
+    #[inline(always)]
+    pub(crate) fn is_regular(&self) -> bool {
+        self.inode.mode.load(Ordering::Relaxed) & libc::S_IFMT == libc::S_IFREG
     }
 
     /// Whether the blocks of this file have checksums.
@@ -219,6 +251,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Where the record of the loaded inode is.
+    #[inline(always)]
     pub(crate) fn record(&self) -> Outcome<(PoolIndex, PoolOffset)> {
         let (pool, _) = inode_place(self.ino).ok_or(Errno(libc::ESTALE))?;
         Ok((
@@ -228,6 +261,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Commit word in force.
+    #[inline(always)]
     pub(crate) fn commit(&self) -> Outcome<CommitWord> {
         self.inode.commit(self.ino)
     }

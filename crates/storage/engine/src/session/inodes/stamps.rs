@@ -16,7 +16,7 @@ const MAX_TICK_NS: i64 = 20_000_000;
 
 impl Stamps<'_> {
     /// Now, ns since the epoch, by the kernel's tick.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn now_ns(self) -> i64 {
         if self.volume.clock_ns.load(Ordering::Relaxed) != 0 {
             return self.volume.clock_ns.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +29,8 @@ impl Stamps<'_> {
             .last_stamp
             .0
             .load(Ordering::Relaxed);
-        if (0..MAX_TICK_NS).contains(&last_ns.saturating_sub(tick_ns)) {
+        // Below 0 is far above the limit.
+        if (last_ns.wrapping_sub(tick_ns) as u64) < MAX_TICK_NS as u64 {
             last_ns
         } else {
             tick_ns
@@ -37,7 +38,7 @@ impl Stamps<'_> {
     }
 
     /// The time of a change of an inode: later than its times that were read. Under its lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn stamp_ns(self, inode: &SessionInode) -> i64 {
         let now_ns = self.now_ns();
         match inode.times_shown.load(Ordering::Relaxed) {

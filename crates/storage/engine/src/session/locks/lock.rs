@@ -49,9 +49,8 @@ unsafe impl Sync for RobustMutex {}
 // SAFETY: it is not bound to the thread that made it, and never moves while it is mapped.
 unsafe impl Send for RobustMutex {}
 
-#[cfg(test)]
 impl RobustMutex {
-    fn new() -> RobustMutex {
+    pub(crate) fn new() -> RobustMutex {
         RobustMutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
     }
 }

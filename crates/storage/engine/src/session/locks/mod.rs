@@ -9,5 +9,6 @@ pub(crate) mod late_work;
 pub mod lock;
 pub(crate) mod patience;
 pub(crate) mod renames;
+pub(crate) mod robust_list;
 pub(crate) mod seqlock;
 pub(crate) mod turn;

@@ -4,6 +4,7 @@
 //! at first and have no destructor, so a signal handler may read them too.
 
 use crate::session::layout::ThreadSlot;
+use crate::session::robust_list::{self, RobustList};
 use std::arch::{asm, global_asm};
 use std::cell::Cell;
 
@@ -14,6 +15,10 @@ pub(crate) struct Current {
     era: Cell<u64>,
     slot: Cell<*const ThreadSlot>,
     index: Cell<usize>,
+    /// The list of the locks that it holds, if locks can be taken without glibc.
+    robust_list: Cell<Option<&'static RobustList>>,
+    /// Its kernel id.
+    thread: Cell<u32>,
 }
 
 global_asm!(
@@ -53,6 +58,14 @@ pub(crate) fn get(era: u64) -> Option<(*const ThreadSlot, usize)> {
     (current.era.get() == era).then(|| (current.slot.get(), current.index.get()))
 }
 
+/// What locks of the thread are taken with, once it has a slot: its list, and its kernel id.
+#[inline(always)]
+pub(crate) fn robust_list() -> Option<(&'static RobustList, u32)> {
+    let current = words();
+    let list = current.robust_list.get()?;
+    Some((list, current.thread.get()))
+}
+
 /// Note the slot for this era.
 pub(crate) fn set(era: u64, slot: &ThreadSlot, index: usize) {
     let current = words();
@@ -61,11 +74,16 @@ pub(crate) fn set(era: u64, slot: &ThreadSlot, index: usize) {
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
     current.slot.set(slot);
     current.index.set(index);
+    current.robust_list.set(robust_list::of_this_thread());
+    let thread = slot.thread_id.load(std::sync::atomic::Ordering::Relaxed);
+    current.thread.set(thread as u32);
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
     current.era.set(era);
 }
 
 /// The thread holds no slot any more.
 pub(crate) fn forget() {
-    words().era.set(0);
+    let current = words();
+    current.era.set(0);
+    current.robust_list.set(None);
 }

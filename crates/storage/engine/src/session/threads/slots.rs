@@ -38,7 +38,7 @@ impl Me<'_> {
     }
 
     /// The owner word of an inode while this thread holds its lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn owner_word(self) -> OwnerWord {
         OwnerWord::new(self.index, self.slot.incarnation.load(Ordering::Relaxed))
     }

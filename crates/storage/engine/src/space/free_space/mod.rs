@@ -5,6 +5,8 @@
 
 mod pockets;
 
+pub(crate) use pockets::PocketPlace;
+
 use crate::failpoint::{Resource, should_fail};
 use crate::format::*;
 use crate::session::late::Late;

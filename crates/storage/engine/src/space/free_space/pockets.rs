@@ -5,6 +5,13 @@ use crate::space::Space;
 
 use super::*;
 
+/// An entry of this thread's pocket, and its pool.
+#[derive(Clone, Copy)]
+pub(crate) struct PocketPlace<'a> {
+    pool: usize,
+    word: &'a AtomicU64,
+}
+
 impl Space<'_> {
     /// Fetch a run of up to `want` blocks of this pool into the pocket; returns the pocket entry.
     fn refill(self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
@@ -139,8 +146,7 @@ impl Space<'_> {
             return Err(Errno(libc::ENOSPC));
         }
         let pools = self.volume.geometry.len();
-        for step in 0..pools {
-            let pool = (prefer + step) % pools;
+        for pool in (prefer..pools).chain(0..prefer.min(pools)) {
             let Some(entry) = self.pocket_entry(me, pool, want, need)? else {
                 continue;
             };
@@ -158,6 +164,35 @@ impl Space<'_> {
             return Ok(taken);
         }
         Err(Errno(libc::ENOSPC))
+    }
+
+    /// Take one block of the shortest run that the pocket has of this pool; `None`: it has none. `record` as in
+    /// [`Space::take_blocks`].
+    #[inline(always)]
+    pub(crate) fn take_block_at_hand<'a>(
+        self,
+        me: Me<'a>,
+        pool: usize,
+        record: impl Fn(Extent),
+    ) -> Option<(Extent, PocketPlace<'a>)> {
+        if should_fail(Resource::Blocks) {
+            return None;
+        }
+        let mut shortest: Option<(&AtomicU64, Extent)> = None;
+        for word in me.slot.pocket.get(pool)? {
+            let held = Extent::decode(word.load(Ordering::Relaxed));
+            if held.count > 0 && shortest.is_none_or(|(_, other)| held.count < other.count) {
+                shortest = Some((word, held));
+            }
+            if held.count == 1 {
+                break;
+            }
+        }
+        let (word, held) = shortest?;
+        let taken = Extent { count: 1, ..held };
+        record(taken);
+        word.store(held.without_first(1).encode(), Ordering::Release);
+        Some((taken, PocketPlace { pool, word }))
     }
 
     #[inline]
@@ -198,8 +233,28 @@ impl Space<'_> {
         }
     }
 
+    /// As [`Space::put_blocks`], of one block. It goes to the place in the pocket that another one was taken from, if that
+    /// is empty now.
+    #[inline(always)]
+    pub(crate) fn put_block_at_hand(self, me: Me<'_>, source: &AtomicU64, place: PocketPlace<'_>) {
+        let freed = source.load(Ordering::Relaxed);
+        let pool = place.pool % MAX_POOLS;
+        let is_usual = place.word.load(Ordering::Relaxed) == 0
+            && Extent::decode(freed).pool.0 as usize == pool
+            && Extent::decode(freed).count == 1
+            && !self.is_tight(pool)
+            && !self.has_shared_blocks();
+        if is_usual {
+            place.word.store(freed, Ordering::Release);
+            source.store(0, Ordering::Release);
+        } else {
+            self.put_blocks(me, source);
+        }
+    }
+
     /// Take ownership of a freed run named by `source` (a pending word): into the pocket when it is
     /// short and space is plentiful, else back to the map.
+    #[inline]
     pub(crate) fn put_blocks(self, me: Me<'_>, source: &AtomicU64) {
         let extent = Extent::decode(source.load(Ordering::Relaxed));
         if extent.count == 0 {
@@ -215,6 +270,11 @@ impl Space<'_> {
                 }
             }
         }
+        self.put_in_map(me, source, extent);
+    }
+
+    #[inline(never)]
+    fn put_in_map(self, me: Me<'_>, source: &AtomicU64, extent: Extent) {
         me.slot.outgoing.store(extent.encode(), Ordering::Release);
         source.store(0, Ordering::Release);
         self.volume.give_back_run(me, extent);
@@ -222,6 +282,7 @@ impl Space<'_> {
 }
 
 /// Add a run to a pocket entry that is empty or adjacent.
+#[inline(always)]
 fn merge(held: Extent, freed: Extent) -> Option<Extent> {
     if held.count == 0 {
         return Some(freed);
