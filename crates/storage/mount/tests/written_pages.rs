@@ -252,7 +252,7 @@ fn written_pages_are_never_stale() {
         return;
     };
     let other = tempfile::tempdir().unwrap();
-    let beside = egeria_mount::spawn(mounted.volume.clone(), other.path(), &options).unwrap();
+    let second = egeria_mount::spawn(mounted.volume.clone(), other.path(), &options).unwrap();
     let mut random = Random(0x5eed_0003);
     // A lease that was recalled often rests for long, so there are many files.
     for file in 0..200 {
@@ -276,12 +276,12 @@ fn written_pages_are_never_stale() {
             shared.compare(&mut random, round);
         }
     }
-    beside.unmount().unwrap();
+    second.unmount().unwrap();
 }
 
 /// Writes on both sides at once, to parts of their own of the same pages.
 #[test]
-fn writes_beside_the_kernel_lose_nothing() {
+fn writes_past_the_kernel_lose_nothing() {
     let options = MountOptions {
         leases: LeaseTiming::AtOnce,
         ..MountOptions::default()
@@ -328,7 +328,6 @@ fn writes_beside_the_kernel_lose_nothing() {
 fn stores_and_writes_through_pages_are_both_there() {
     const BYTES: usize = 10 * PAGE + 1000;
     let Some(served) = Served::new() else { return };
-    // Opened before this process uses the volume: the mount then takes this thread for one of its kernel's alone.
     let file = open_database(&served.path("file"));
     let (ino, engine) = served.engine_file("file");
     assert!(served.volume.is_kernel_cached(engine), "it has no pages");

@@ -10,7 +10,7 @@ use crate::session::data_paths::admission::{
 use crate::session::inodes::descriptions::{MAX_LOOKS, load};
 use crate::session::layout::*;
 use crate::session::path_mode::PathMode;
-use crate::session::slots::{count, pid_namespace};
+use crate::session::slots::count;
 use crate::session::volume::{FileReference, Origin, Reporter, Severity, Volume};
 use crate::session::wait_notes::LongWait;
 use crate::session::{Admitting, Reports, Slots, Uses, Waits};
@@ -18,7 +18,7 @@ use crate::types::*;
 use egeria_media::emulation::Emulation;
 use egeria_media::{Pool, PoolIndex};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -164,20 +164,6 @@ impl Volume {
         let is_other = |process: &ProcessSlot| process.on_behalf.load(Ordering::Relaxed) == 0;
         let inode = self.inode(ino.0);
         inode.is_ok_and(|inode| self.session.is_open_by(ino.0, inode, is_other))
-    }
-
-    /// Whether a thread belongs to a process that uses the volume past the kernel. Processes of another pid namespace are
-    /// taken for its process.
-    pub fn is_of_direct_user(&self, thread_id: u32) -> bool {
-        let direct = |process: &&ProcessSlot| process.on_behalf.load(Ordering::Relaxed) == 0;
-        let is_of = |process: &ProcessSlot| match process.pid.load(Ordering::Acquire) {
-            0 => false,
-            pid if pid == u64::from(thread_id) => true,
-            _ if process.pid_namespace.load(Ordering::Relaxed) != pid_namespace() => true,
-            pid => Path::new(&format!("/proc/{pid}/task/{thread_id}")).exists(),
-        };
-        let processes = self.session.used_processes().iter();
-        processes.filter(direct).any(is_of)
     }
 
     /// Whether a process that is no mount and not this process has the inode open.

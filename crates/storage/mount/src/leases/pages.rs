@@ -83,11 +83,14 @@ impl Leases {
     fn may_page(&self, ino: InodeNumber, writes: bool) -> bool {
         let attributes = self.volume.attributes(ino);
         let may_page = |now: Attributes| {
-            let has_room = self.paged.has_room_for(now.size_bytes);
-            // An empty file has nothing to read. In a file with holes, no request shows whether a mapping was stored
-            // to. So its attributes could not be remembered while it is written through pages.
-            let has_content = now.size_bytes > 0 && !(writes && has_holes(&now));
-            has_room && (has_content || writes && now.size_bytes == 0)
+            let is_of_use = match (now.size_bytes, writes) {
+                // There is nothing to read, unless it is written.
+                (0, writes) => writes,
+                // No request shows whether programs stored into holes. So attributes could not be remembered.
+                (_, true) => !has_holes(&now),
+                (_, false) => true,
+            };
+            is_of_use && self.paged.has_room_for(now.size_bytes)
         };
         attributes.is_ok_and(may_page) && !self.volume.is_open_past_kernel(ino)
     }
@@ -98,11 +101,12 @@ impl Leases {
         let begun = Instant::now();
         loop {
             let mut shard = self.shard(ino);
-            let is_written_beside = shard.has_direct_writers(ino);
+            let is_written_directly = shard.has_direct_writers(ino);
             let lease = shard.leases.entry(ino.0).or_default();
+            let is_dropped = lease.note_read();
             let is_held =
-                lease.note_read() || !lease.is_recalled_just_now() && self.hold(lease, ino, false);
-            if is_held && (lease.is_recalling() || is_written_beside) {
+                is_dropped || !lease.is_recalled_just_now() && self.hold(lease, ino, false);
+            if is_held && (is_dropped || is_written_directly) {
                 self.paged.take(std::mem::take(&mut lease.paged_bytes));
                 lease.pages = Pages::Other;
             }

@@ -19,6 +19,9 @@ use std::sync::atomic::AtomicU64;
 pub(crate) const DIRECT: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
+/// Part of the value of `LD_PRELOAD`.
+const LIBRARY: &[u8] = b"libegeria_preload";
+
 fn may_write(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }
@@ -32,6 +35,13 @@ fn may_use_pages(flags: i32) -> bool {
         libc::O_RDWR => flags & (libc::O_APPEND | libc::O_DIRECT | libc::O_EXCL) == 0,
         _ => false,
     }
+}
+
+/// Whether a thread's program was started with the preload library, as far as this process may know. For such programs
+/// the kernel opens some files, but their writes are to be direct: they are slow on marked files.
+fn has_library(thread_id: u32) -> bool {
+    let environment = std::fs::read(format!("/proc/{thread_id}/environ"));
+    environment.is_ok_and(|all| memchr::memmem::find(&all, LIBRARY).is_some())
 }
 
 fn is_own_user(uid: u32) -> bool {
@@ -62,8 +72,7 @@ impl Adapter {
         mark: &Mark,
     ) -> FopenFlags {
         let writes = may_write(flags);
-        // The kernel opens files for the preload library, too, and marked files are slow there.
-        if !may_use_pages(flags) || writes && self.volume.is_of_direct_user(thread_id) {
+        if !may_use_pages(flags) || writes && has_library(thread_id) {
             return DIRECT;
         }
         match self.leases.grant_pages(ino, writes) {
