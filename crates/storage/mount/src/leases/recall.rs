@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often pages are dropped again because some were read during a recall.
-const MAX_TIMES: u32 = 8;
+const MAX_TIMES: u32 = 32;
 
 /// A recall under way. If it ends in a panic, the process that asked for it asks again.
 struct UnderWay<'a> {

@@ -228,8 +228,11 @@ impl Adapter {
         self.clear_privileges(manner.caller, open.file, || clears)?;
         let size_bytes = self.volume.size_bytes(open.file)?;
         let end_bytes = offset_bytes.saturating_add(data.len() as u64);
-        // Before the write: from now on a change past the kernel drops the pages first.
-        self.leases.cover_pages(open.ino, size_bytes.max(end_bytes));
+        if offset_bytes.div_ceil(PAGE_BYTES) < end_bytes / PAGE_BYTES {
+            // The kernel has the whole pages without having read them. Before the write: from now on a change past the
+            // kernel drops them first.
+            self.leases.cover_pages(open.ino, size_bytes.max(end_bytes));
+        }
         let write = || self.volume.write(open.file, offset_bytes, data);
         let last_page = size_bytes / PAGE_BYTES;
         let has_gap = offset_bytes > size_bytes
