@@ -440,7 +440,9 @@ fn look_around(adapter: &Adapter, stop: &AtomicBool) {
         // Another mount that granted leases may have ended.
         adapter.leases.try_to_begin();
         adapter.kernel.look_after_notifiers();
-        adapter.coherence.watch();
+        adapter
+            .coherence
+            .watch(|ino| adapter.leases.has_leased_pages(ino));
         adapter.failures.log_left_out();
         std::thread::park_timeout(LOOK_AROUND);
     }

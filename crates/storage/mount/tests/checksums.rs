@@ -7,6 +7,7 @@ use common::*;
 use egeria_engine::{InodeNumber, Volume};
 use egeria_harness::fork::Forked;
 use egeria_media::{BlockNumber, PoolIndex};
+use egeria_mount::MountOptions;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
@@ -42,7 +43,12 @@ fn flip(volume: &Volume, path: &Path, file_block: usize) {
 
 /// A mount with a file that has checksums and one damaged block.
 fn damaged() -> Option<(Mounted, File)> {
-    let mount = Mounted::new()?;
+    // Without pages in the kernel, which hide damage that came later.
+    let mount = Mounted::with(&MountOptions {
+        allow_other: true,
+        page_cache_bytes: Some(0),
+        ..MountOptions::default()
+    })?;
     fs::create_dir(mount.path("checked")).unwrap();
     set_xattr(&mount.path("checked"), ATTRIBUTE, b"crc32c", 0).unwrap();
     let path = mount.path("checked/file");

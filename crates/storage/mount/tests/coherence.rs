@@ -28,8 +28,12 @@ struct Shared {
 const BYTES: usize = 65_536;
 
 impl Shared {
+    /// The file is opened directly, so only mappings and the like have pages.
     fn new() -> Option<Shared> {
-        Shared::with(&MountOptions::default())
+        Shared::with(&MountOptions {
+            page_cache_bytes: Some(0),
+            ..MountOptions::default()
+        })
     }
 
     fn with(options: &MountOptions) -> Option<Shared> {

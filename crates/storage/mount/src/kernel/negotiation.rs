@@ -9,13 +9,14 @@ pub(crate) const REQUEST_BYTES: usize = 1 << 20;
 ///
 /// Not `FUSE_ATOMIC_O_TRUNC`: with it the kernel truncates a file when it opens it, and only then notices that it is a
 /// running program.
-const CAPABILITIES: [InitFlags; 8] = [
+///
+/// Not `FUSE_AUTO_INVAL_DATA`: with it the kernel asks for the size at the first `read` after each `write`, and then
+/// drops all pages, because the file has another time. Pages are dropped by notifications instead.
+const CAPABILITIES: [InitFlags; 7] = [
     // A symbolic link never has another target.
     InitFlags::FUSE_CACHE_SYMLINKS,
     // The control call on directories.
     InitFlags::FUSE_HAS_IOCTL_DIR,
-    // The kernel drops pages when `stat` shows another time or size.
-    InitFlags::FUSE_AUTO_INVAL_DATA,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_PARALLEL_DIROPS,
     // The mount clears set-user-id bits itself (module `privilege`).

@@ -8,6 +8,7 @@
 //!    └──────────────── Recalling ◀─────────────┘        also from Idle
 //! ```
 
+use super::given::Given;
 use super::listing::Listing;
 use super::times::{MAX_DOUBLINGS, Rests, UNTIL_CHANGED, UNTIL_REPLACED};
 use egeria_engine::{Attributes, InodeNumber, Recall};
@@ -75,6 +76,8 @@ pub(super) struct Lease {
     pub(super) names: Vec<FileName>,
     /// Pages of the file that the kernel may have read.
     pub(super) pages: Pages,
+    /// Which of them it was given.
+    pub(super) given: Given,
     /// Bytes counted for these pages.
     pub(super) paged_bytes: u64,
     /// When a look-up was last answered with a name, or with none; of a file, with its name.

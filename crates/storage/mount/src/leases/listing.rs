@@ -32,6 +32,13 @@ impl Listing {
         is_older
     }
 
+    /// The part that is being read must not be kept.
+    pub(super) fn spoil(&mut self) {
+        if let Listing::Part { is_mixed, .. } = self {
+            *is_mixed = true;
+        }
+    }
+
     /// A handle reaches the end. Returns whether the kernel may keep its listing.
     pub(super) fn end(&mut self, reader: u64) -> bool {
         let is_good =

@@ -43,18 +43,23 @@ impl Leases {
         }
     }
 
-    /// A handle is about to read a part of a listing, before it is looked at.
+    /// A handle is about to read a part of a listing, before it is looked at. `is_covered`: a change past the kernel
+    /// drops it.
     pub(crate) fn read_listing(
         &self,
         directory: InodeNumber,
-        handle: u64,
-        is_beginning: bool,
+        (handle, is_beginning): (u64, bool),
+        is_covered: bool,
         kernel: &Kernel,
     ) {
         let is_older = {
             let mut shard = self.shard(directory);
             let lease = shard.leases.entry(directory.0).or_default();
-            lease.listing.read(handle, is_beginning)
+            let is_older = lease.listing.read(handle, is_beginning);
+            if !is_covered {
+                lease.listing.spoil();
+            }
+            is_older
         };
         if is_older {
             kernel.forget_listing(directory);

@@ -19,12 +19,13 @@
 //!    cached owner, and a look-up refreshes that. It asks for everything else when the attributes are gone, also to
 //!    open a file.
 //! 6. The kernel collects listings itself (module `listing`).
-//! 7. Pages are for handles that only read (module `pages`).
+//! 7. Pages are for handles that read, and write through them (module `pages`).
 //!
 //! The threads that recall serve no requests, and a thread that asks for a recall holds no lock. So a recall may wait
 //! for a request, but no request waits for a recall. Notifications that can block in the kernel are sent by separate
 //! processes (module `notifiers`), so that a killed mount ends.
 
+mod given;
 mod lease;
 mod listing;
 mod listings;
@@ -55,8 +56,23 @@ const MAX_NAMES: usize = 4;
 #[derive(Default)]
 struct Shard {
     leases: HashMap<u64, Lease>,
-    /// Number of open handles of the kernel that may change the file.
-    writers: HashMap<u64, u32>,
+    writers: HashMap<u64, Writers>,
+}
+
+/// Number of open handles of the kernel that may change a file.
+#[derive(Default)]
+struct Writers {
+    all: u32,
+    /// Those that write past the page cache.
+    direct: u32,
+}
+
+impl Shard {
+    /// Whether a handle of the kernel may change the file past the page cache.
+    fn has_direct_writers(&self, ino: InodeNumber) -> bool {
+        let writers = self.writers.get(&ino.0);
+        writers.is_some_and(|writers| writers.direct > 0)
+    }
 }
 
 /// Leases of one mount, by inode.

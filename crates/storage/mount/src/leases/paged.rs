@@ -30,7 +30,7 @@ impl Paged {
 
     /// Whether a file of this size may be kept at all.
     pub(super) fn has_room_for(&self, bytes: u64) -> bool {
-        bytes > 0 && bytes <= self.max_bytes / PART_OF_FILE
+        self.max_bytes > 0 && bytes <= self.max_bytes / PART_OF_FILE
     }
 
     /// Count a file's bytes. `is_kept`: whether the pages of an earlier file are still kept.

@@ -1,23 +1,49 @@
 //! Pages of files that the kernel keeps after the last handle is closed.
 //!
-//! A handle that only reads, of a file that has no other open handle, reads through the page cache. It is marked
-//! (module `coherence`) from the beginning: while such handles exist, programs with the preload library go through the
-//! kernel. The last of them removes the mark. The pages stay if all of them were read under the lease. A process that
-//! then wants to change the file has them dropped in the recall of its attributes. Handles that may write are direct.
-//! The kernel drops the pages when it opens one, and no lease on pages is granted while one is open.
+//! A handle that reads, or reads and writes, uses the page cache if no other handle writes the file directly. It is
+//! marked (module `coherence`) from the beginning: while such handles exist, programs with the preload library go
+//! through the kernel. The last of them removes the mark. The pages stay if all of them were read or written under the
+//! lease. A process that then wants to change the file has them dropped in the recall of its attributes. Handles that
+//! only write, or append, are direct. The kernel drops the pages when it opens one, and the pages do not stay as long
+//! as one is open.
+//!
+//! A write through a page is in the page before the mount learns of it. So the lease comes before the write reaches the
+//! engine. A later change by another process then waits for a recall, which drops the page.
 
 use super::Leases;
-use super::lease::Pages;
+use super::given::Given;
+use super::lease::{Lease, Pages};
 use super::times::{LOOK_AGAIN, UNTIL_PAGES_LEFT};
-use egeria_engine::InodeNumber;
+use egeria_engine::{Attributes, InodeNumber};
+use std::ops::Range;
 use std::time::Instant;
 
+const BLOCK_BYTES: u64 = 4096;
+
+/// Whether a part of the file has no blocks.
+fn has_holes(attributes: &Attributes) -> bool {
+    attributes.blocks * BLOCK_BYTES < attributes.size_bytes
+}
+
+/// How many bytes more to count for the pages of a file that grew, so that each write of many is not counted by itself.
+fn growth_to_count(counted_bytes: u64, file_bytes: u64) -> u64 {
+    match counted_bytes {
+        // Its pages are about to be dropped.
+        0 => 0,
+        counted if counted >= file_bytes => 0,
+        counted => file_bytes + file_bytes / 2 - counted,
+    }
+}
+
 impl Leases {
-    /// A handle that may change the file is about to be opened.
-    pub(crate) fn begin_writing(&self, ino: InodeNumber) {
+    /// A handle that may change the file is about to be opened, past the page cache or not.
+    pub(crate) fn begin_writing(&self, ino: InodeNumber, is_direct: bool) {
         let mut shard = self.shard(ino);
-        *shard.writers.entry(ino.0).or_insert(0) += 1;
-        if let Some(lease) = shard.leases.get_mut(&ino.0)
+        let writers = shard.writers.entry(ino.0).or_default();
+        writers.all += 1;
+        writers.direct += u32::from(is_direct);
+        if is_direct
+            && let Some(lease) = shard.leases.get_mut(&ino.0)
             && lease.pages == Pages::Leased
         {
             self.paged.take(std::mem::take(&mut lease.paged_bytes));
@@ -26,11 +52,12 @@ impl Leases {
     }
 
     /// A handle that may change the file was closed.
-    pub(crate) fn end_writing(&self, ino: InodeNumber) {
+    pub(crate) fn end_writing(&self, ino: InodeNumber, is_direct: bool) {
         let mut shard = self.shard(ino);
         if let Some(writers) = shard.writers.get_mut(&ino.0) {
-            *writers -= 1;
-            if *writers == 0 {
+            writers.all -= 1;
+            writers.direct -= u32::from(is_direct);
+            if writers.all == 0 {
                 shard.writers.remove(&ino.0);
             }
         }
@@ -41,49 +68,63 @@ impl Leases {
         self.shard(ino).writers.contains_key(&ino.0)
     }
 
-    /// Whether a handle that only reads may use the page cache, and whether the pages from before are still valid.
-    pub(crate) fn grant_pages(&self, ino: InodeNumber) -> Option<bool> {
-        if self.has_no_names || !self.may_page(ino) {
+    /// Whether a handle may use the page cache, and whether the pages from before are still valid.
+    pub(crate) fn grant_pages(&self, ino: InodeNumber, writes: bool) -> Option<bool> {
+        if self.has_no_names || !self.may_page(ino, writes) {
             return None;
         }
         self.grant_attributes(ino)?;
         let shard = self.shard(ino);
         let lease = shard.leases.get(&ino.0)?;
-        let is_granted = lease.is_granted() && !shard.writers.contains_key(&ino.0);
+        let is_granted = lease.is_granted() && !shard.has_direct_writers(ino);
         is_granted.then_some(lease.pages == Pages::Leased)
     }
 
-    fn may_page(&self, ino: InodeNumber) -> bool {
+    fn may_page(&self, ino: InodeNumber, writes: bool) -> bool {
         let attributes = self.volume.attributes(ino);
-        attributes.is_ok_and(|now| self.paged.has_room_for(now.size_bytes))
-            && !self.volume.is_open_past_kernel(ino)
+        let may_page = |now: Attributes| {
+            let is_of_use = match (now.size_bytes, writes) {
+                // There is nothing to read, unless it is written.
+                (0, writes) => writes,
+                // No request shows whether programs stored into holes. So attributes could not be remembered.
+                (_, true) => !has_holes(&now),
+                (_, false) => true,
+            };
+            is_of_use && self.paged.has_room_for(now.size_bytes)
+        };
+        attributes.is_ok_and(may_page) && !self.volume.is_open_past_kernel(ino)
     }
 
-    /// Pages are about to be read for a handle from `grant_pages`. They get a lease, also without rest; a recall under
-    /// way drops them.
+    /// Pages are about to be read for a handle from `grant_pages`, or were written by it. They get a lease, also
+    /// without rest; a recall under way drops them.
     pub(crate) fn cover_pages(&self, ino: InodeNumber, file_bytes: u64) {
         let begun = Instant::now();
         loop {
             let mut shard = self.shard(ino);
-            if shard.writers.contains_key(&ino.0) {
-                break;
-            }
+            let is_written_directly = shard.has_direct_writers(ino);
             let lease = shard.leases.entry(ino.0).or_default();
-            if lease.note_read() {
+            let is_dropped = lease.note_read();
+            let is_held =
+                is_dropped || !lease.is_recalled_just_now() && self.hold(lease, ino, false);
+            if is_held && (is_dropped || is_written_directly) {
                 self.paged.take(std::mem::take(&mut lease.paged_bytes));
                 lease.pages = Pages::Other;
+            }
+            if is_held && lease.pages == Pages::Other {
                 return;
             }
-            if lease.pages == Pages::Other {
-                return;
-            }
-            if !lease.is_recalled_just_now() && self.hold(lease, ino, false) {
+            if is_held {
                 let is_new = lease.pages == Pages::None;
                 lease.pages = Pages::Leased;
-                if is_new {
-                    lease.paged_bytes = file_bytes;
+                let more_bytes = if is_new {
+                    file_bytes
+                } else {
+                    growth_to_count(lease.paged_bytes, file_bytes)
+                };
+                if more_bytes > 0 {
+                    lease.paged_bytes += more_bytes;
                     drop(shard);
-                    self.count_pages(ino, file_bytes);
+                    self.count_pages(ino, more_bytes);
                 }
                 return;
             }
@@ -94,6 +135,36 @@ impl Leases {
             std::thread::sleep(LOOK_AGAIN);
         }
         self.note_other_pages(ino);
+        // Nothing makes a change past the kernel drop them, so they are dropped as soon as they were used.
+        self.volume.ask_for_recall_of(ino);
+    }
+
+    /// These pages are about to be read for the kernel.
+    pub(crate) fn note_given(&self, ino: InodeNumber, pages: Range<u64>) {
+        if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
+            lease.given.add(pages.start, pages.end);
+        }
+    }
+
+    /// Whether the kernel may have read the page, and so programs may have stored into it.
+    pub(crate) fn may_have_page(&self, ino: InodeNumber, page: u64) -> bool {
+        let shard = self.shard(ino);
+        let lease = shard.leases.get(&ino.0);
+        lease.is_some_and(|lease| lease.given.contains(page))
+    }
+
+    /// The page is about to be dropped.
+    pub(crate) fn forget_page(&self, ino: InodeNumber, page: u64) {
+        if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
+            lease.given.remove(page);
+        }
+    }
+
+    /// All pages are about to be dropped.
+    pub(crate) fn forget_all_pages(&self, ino: InodeNumber) {
+        if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
+            lease.given = Given::default();
+        }
     }
 
     /// Pages are about to be read for another handle, or without a lease.
@@ -108,7 +179,7 @@ impl Leases {
     /// A marked handle was closed. Returns whether pages may stay; if not, all must be dropped.
     pub(crate) fn may_keep_pages(&self, ino: InodeNumber) -> bool {
         let mut shard = self.shard(ino);
-        let is_written = shard.writers.contains_key(&ino.0);
+        let is_written = shard.has_direct_writers(ino);
         let Some(lease) = shard.leases.get_mut(&ino.0) else {
             return false;
         };
@@ -124,7 +195,20 @@ impl Leases {
         may_keep
     }
 
-    fn has_leased_pages(&self, ino: InodeNumber) -> bool {
+    /// The kernel wrote to the file through pages. So its attributes may be remembered again at once, as after other
+    /// changes by the kernel.
+    pub(crate) fn wrote_through(&self, ino: InodeNumber) {
+        let is_granted = |lease: &Lease| lease.is_granted();
+        if self.shard(ino).leases.get(&ino.0).is_some_and(is_granted) {
+            return;
+        }
+        if let Ok(now) = self.volume.attributes(ino) {
+            self.note_change_by_kernel(ino, now.ctime_ns);
+        }
+    }
+
+    /// Whether a lease covers all pages that the kernel has of the file, so that changes past the kernel drop them.
+    pub(crate) fn has_leased_pages(&self, ino: InodeNumber) -> bool {
         let shard = self.shard(ino);
         let lease = shard.leases.get(&ino.0);
         lease.is_some_and(|lease| lease.pages == Pages::Leased)

@@ -1,8 +1,9 @@
 //! Recalls: make the kernel drop cached data before another process changes it.
 
 use super::Leases;
+use super::given::Given;
 use super::lease::Pages;
-use super::times::{LOOK_AGAIN, TAKEN_IN, UNTIL_MADE};
+use super::times::{LOOK_AGAIN, TAKEN_IN, UNTIL_MADE, UNTIL_SENT};
 use crate::kernel::notify::{Forgetting, Kernel, Name};
 use egeria_engine::{DirectoryEntry, FileKind, InodeNumber, Recall};
 use std::collections::HashSet;
@@ -10,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often pages are dropped again because some were read during a recall.
-const MAX_TIMES: u32 = 8;
+const MAX_TIMES: u32 = 32;
 
 /// A recall under way. If it ends in a panic, the process that asked for it asks again.
 struct UnderWay<'a> {
@@ -66,8 +67,15 @@ impl Leases {
     }
 
     /// Make the kernel forget an inode that is about to be changed. `is_known`: whether the kernel knows the inode, or
-    /// will learn of it from an answer on its way.
-    pub(crate) fn recall(&self, recall: Recall, is_known: impl Fn() -> bool, kernel: &Kernel) {
+    /// will learn of it from an answer on its way. `has_unsent`: whether an invalidation of earlier changes is still to
+    /// come.
+    pub(crate) fn recall(
+        &self,
+        recall: Recall,
+        is_known: impl Fn() -> bool,
+        has_unsent: impl Fn() -> bool,
+        kernel: &Kernel,
+    ) {
         let ino = recall.ino;
         if !self.begin_recall(recall) {
             return;
@@ -88,9 +96,17 @@ impl Leases {
             while !forget() && is_known() && begun.elapsed() < UNTIL_MADE {
                 std::thread::sleep(LOOK_AGAIN);
             }
+            while has_unsent() && begun.elapsed() < UNTIL_SENT {
+                std::thread::sleep(LOOK_AGAIN);
+            }
             times += 1;
             // Processes that read pages again and again do not delay a change without limit: their handles are marked.
-            if self.end_recall(recall, is_known(), is_directory || times < MAX_TIMES) {
+            let for_readers = is_directory || times < MAX_TIMES;
+            if self.end_recall(recall, is_known(), for_readers) {
+                if !for_readers {
+                    // Pages that were read just before the end have no lease. Later ones have another.
+                    kernel.forget_pages(ino, 0, 0);
+                }
                 return;
             }
         }
@@ -157,6 +173,7 @@ impl Leases {
             return false;
         };
         self.paged.take(std::mem::take(&mut lease.paged_bytes));
+        lease.given = Given::default();
         std::mem::take(&mut lease.pages) != Pages::None
     }
 

@@ -9,7 +9,8 @@
 //! | [`UNTIL_TAKEN_IN`] | 20 ms | the kernel processes an answer about a name that it had already without a lock | a name is expired once more, and then taken for unknown |
 //! | [`TAKEN_IN`] | 100 ms | Linux 6.19 does not wait for look-ups in a directory before it drops a name | a name is dropped once more, and then taken for unknown |
 //! | [`UNTIL_MADE`] | 2 s | the kernel is just creating the inode, on a thread that may be preempted | the recall ends; the kernel's answer is not covered by a lease |
-//! | [`UNTIL_PAGES_LEFT`] | 1 ms | another process is changing the file | the pages are read without a lease |
+//! | [`UNTIL_SENT`] | 20 ms | invalidations are sent one after the other, and may wait for pages | a `read` at that moment may see the size from before the change |
+//! | [`UNTIL_PAGES_LEFT`] | 10 ms | another process is changing the file | the pages are read without a lease, and dropped right after |
 //! | [`UNTIL_LISTING_LEFT`] | 4 ms | another process is changing the directory | the listing is not kept |
 //! | [`NAME`], [`FILE`], [`DIRECTORY`], [`ROOT`] | 1 h, 10 min, 10 s, 1 s | validity of cached answers; a notification ends it earlier | the kernel asks again |
 
@@ -33,8 +34,10 @@ pub(super) const UNTIL_TAKEN_IN: Duration = Duration::from_millis(20);
 pub(super) const TAKEN_IN: Duration = Duration::from_millis(100);
 /// How long to wait for an inode that the kernel is just creating: as long as one of its threads may be preempted.
 pub(super) const UNTIL_MADE: Duration = Duration::from_secs(2);
+/// How long a recall waits for invalidations of earlier changes. One of another inode may wait before them.
+pub(super) const UNTIL_SENT: Duration = Duration::from_millis(20);
 /// How long to wait for a process that changes a file before its pages are read.
-pub(super) const UNTIL_PAGES_LEFT: Duration = Duration::from_millis(1);
+pub(super) const UNTIL_PAGES_LEFT: Duration = Duration::from_millis(10);
 /// How long to wait for a process that changes a directory before it is listed.
 pub(super) const UNTIL_LISTING_LEFT: Duration = Duration::from_millis(4);
 /// How often a waiting thread looks again.

@@ -56,6 +56,12 @@ impl Adapter {
             clears: self.clears(caller, &held, change)?,
             ..*change
         };
+        if let Some(size_bytes) = change.size_bytes
+            && self.volume.size_bytes(held.file)? != size_bytes
+        {
+            // The kernel does that when it gets the answer.
+            self.leases.forget_all_pages(ino);
+        }
         let changed = self.set_beside(&held, change);
         self.changed(ino);
         let (changed, keeping) = changed?;

@@ -8,9 +8,10 @@ use crate::state::merge::{Keeping, Merge};
 use crate::state::open_files::OpenFile;
 use crate::state::privilege::Caller;
 use egeria_engine::{AllocateMode, Errno, FileReference, InodeNumber, Outcome, within_patience};
-use fuser::WriteFlags;
+use fuser::{ReplyWrite, WriteFlags};
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Most bytes one COPY_FILE_RANGE copies before it answers; the caller asks again.
@@ -18,6 +19,20 @@ const COPY_BYTES: u64 = 64 << 20;
 
 /// How long a write waits for its inode while the kernel gets no pages because of it.
 const ALONE_PATIENCE: Duration = Duration::from_millis(5);
+
+const PAGE_BYTES: u64 = 4096;
+
+/// How long the answer to a write through pages waits for the gap before it. The kernel has the page of the gap locked
+/// if the data begins in it and the kernel has dropped it since it was given.
+const GAP_PATIENCE: Duration = Duration::from_millis(200);
+
+/// Call what is still to be called.
+fn give<F: FnOnce()>(answer: &Mutex<Option<F>>) {
+    let answer = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(answer) = answer {
+        answer();
+    }
+}
 
 thread_local! {
     /// Data on its way from a pool to the kernel.
@@ -39,6 +54,8 @@ pub(crate) struct WriteManner {
 pub(crate) struct Changed {
     open: Arc<OpenFile>,
     range: Range,
+    /// The range is one that was skipped by a write through pages.
+    is_gap: bool,
     /// Dropped after the announcement.
     _keeping: Vec<Keeping>,
 }
@@ -55,6 +72,7 @@ impl Changed {
         Changed {
             open,
             range,
+            is_gap: false,
             _keeping: keeping,
         }
     }
@@ -91,21 +109,31 @@ impl Adapter {
             if buffer.len() < bytes {
                 buffer.resize(bytes, 0);
             }
-            let read = self.read_into(handle, offset_bytes, &mut buffer[..bytes], for_pages)?;
-            Ok(answer(&buffer[..read]))
+            let (read, stores) =
+                self.read_into(handle, offset_bytes, &mut buffer[..bytes], for_pages)?;
+            let answered = answer(&buffer[..read]);
+            if let Some(ino) = stores {
+                self.leases.changed_by_kernel(ino, &self.kernel);
+            }
+            Ok(answered)
         })
     }
 
+    /// Returns the bytes read, and the inode if its attributes are to be forgotten after the answer.
+    ///
+    /// The kernel takes the size of the file from an answer that is shorter than what it asked for, unless it is
+    /// notified in the meantime.
     fn read_into(
         &self,
         handle: u64,
         offset_bytes: u64,
         buffer: &mut [u8],
         for_pages: bool,
-    ) -> Outcome<usize> {
+    ) -> Outcome<(usize, Option<InodeNumber>)> {
         let open = self.files.get(handle)?;
         if !for_pages {
-            return self.volume.read(open.file, offset_bytes, buffer);
+            let read = self.volume.read(open.file, offset_bytes, buffer)?;
+            return Ok((read, None));
         }
         self.coherence.mark(open.ino, &open.mark)?;
         if open.keeps_pages {
@@ -114,12 +142,21 @@ impl Adapter {
         } else {
             self.leases.note_other_pages(open.ino)
         }
-        self.note_given(&open, offset_bytes, buffer.len());
+        let end_bytes = offset_bytes.saturating_add(buffer.len() as u64);
+        let pages = offset_bytes / PAGE_BYTES..end_bytes.div_ceil(PAGE_BYTES);
+        self.leases.note_given(open.ino, pages);
+        let is_stored_to = self.note_given(&open, offset_bytes, buffer.len());
         let merge = self.coherence.merge(open.ino);
         let pages = merge.map(|merge| merge.begin_read(offset_bytes, buffer.len()));
         let read = self.volume.read(open.file, offset_bytes, buffer)?;
         Merge::end_read(pages.unwrap_or_default());
-        Ok(read)
+        if is_stored_to && read < buffer.len() {
+            return Ok((read, Some(open.ino)));
+        }
+        if is_stored_to {
+            self.leases.changed_by_kernel(open.ino, &self.kernel);
+        }
+        Ok((read, None))
     }
 
     /// Write; durable when answered. Write-back of the kernel's own pages needs no invalidation.
@@ -138,10 +175,20 @@ impl Adapter {
                 changed: None,
             });
         }
-        let ((offset_bytes, bytes), keeping) = self.write_now(&open, offset_bytes, data, manner)?;
+        let appends = manner.open_flags & libc::O_APPEND != 0;
+        if open.keeps_pages && !manner.direct && !appends {
+            return self.write_through(open, offset_bytes, data, manner);
+        }
+        let ((landed_bytes, bytes), keeping) = self.write_now(&open, offset_bytes, data, manner)?;
+        // Pages with the data may lie where the kernel took the end to be.
+        if open.keeps_pages {
+            let end_bytes = landed_bytes.saturating_add(bytes as u64);
+            self.leases.cover_pages(open.ino, end_bytes);
+        }
+        let begin = landed_bytes.min(offset_bytes);
         let range = Range {
-            offset_bytes,
-            length_bytes: bytes as u64,
+            offset_bytes: begin,
+            length_bytes: landed_bytes.max(offset_bytes) - begin + bytes as u64,
         };
         let changed = Changed::new(open, range, keeping.into_iter().collect());
         Ok(Written {
@@ -165,6 +212,83 @@ impl Adapter {
                 drop(changed);
                 answer();
             });
+    }
+
+    /// Write what the kernel's pages have already. They are not invalidated: stores through mappings are in the same
+    /// pages. But if there is a gap between the end of file and the data, mappings may have stored into it.
+    fn write_through(
+        &self,
+        open: Arc<OpenFile>,
+        offset_bytes: u64,
+        data: &[u8],
+        manner: WriteManner,
+    ) -> Outcome<Written> {
+        let setid = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
+        let clears = manner.write_flags.contains(setid);
+        self.clear_privileges(manner.caller, open.file, || clears)?;
+        let size_bytes = self.volume.size_bytes(open.file)?;
+        let end_bytes = offset_bytes.saturating_add(data.len() as u64);
+        if offset_bytes.div_ceil(PAGE_BYTES) < end_bytes / PAGE_BYTES {
+            // The kernel has the whole pages without having read them. Before the write: from now on a change past the
+            // kernel drops them first.
+            self.leases.cover_pages(open.ino, size_bytes.max(end_bytes));
+        }
+        let write = || self.volume.write(open.file, offset_bytes, data);
+        let last_page = size_bytes / PAGE_BYTES;
+        let has_gap = offset_bytes > size_bytes
+            && !size_bytes.is_multiple_of(PAGE_BYTES)
+            && self.leases.may_have_page(open.ino, last_page);
+        let (bytes, changed) = if has_gap {
+            let range = || Ok((offset_bytes, 0));
+            let (bytes, keeping) = self.change_beside((open.ino, open.file), range, write)?;
+            self.leases.forget_page(open.ino, last_page);
+            let page_end = (last_page + 1) * PAGE_BYTES;
+            let gap = Range {
+                offset_bytes: size_bytes,
+                length_bytes: page_end.min(offset_bytes) - size_bytes,
+            };
+            let mut changed = Changed::new(open.clone(), gap, keeping.into_iter().collect());
+            changed.is_gap = true;
+            (bytes, Some(changed))
+        } else {
+            (write()?, None)
+        };
+        self.leases.wrote_through(open.ino);
+        Ok(Written { bytes, changed })
+    }
+
+    /// Answer a write after its invalidation if the kernel does not wait for the answer with a page locked.
+    pub(crate) fn answer_written(&self, reply: ReplyWrite, written: Written, is_direct: bool) {
+        let Written { bytes, changed } = written;
+        let answer = move || reply.written(bytes as u32);
+        if is_direct {
+            return self.after_invalidation(changed, answer);
+        }
+        match changed {
+            Some(changed) if changed.is_gap => self.answer_within(GAP_PATIENCE, changed, answer),
+            changed => {
+                answer();
+                self.after_invalidation(changed, || ());
+            }
+        }
+    }
+
+    /// Notify the kernel of a change, then call `answer`; also if that takes longer than this.
+    fn answer_within(
+        &self,
+        patience: Duration,
+        changed: Changed,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        let answer = Arc::new(Mutex::new(Some(answer)));
+        let (done, is_done) = channel();
+        let at_end = answer.clone();
+        self.after_invalidation(Some(changed), move || {
+            give(&at_end);
+            let _ = done.send(());
+        });
+        let _ = is_done.recv_timeout(patience);
+        give(&answer);
     }
 
     /// Returns where the data landed, how much, and the pages kept for the merge. An append lands at the end that the
@@ -256,8 +380,8 @@ impl Adapter {
     }
 
     /// The kernel gets pages of this range. Stores into holes change attributes, and no request reports such stores.
-    /// So the kernel must not cache attributes.
-    fn note_given(&self, open: &OpenFile, offset_bytes: u64, bytes: usize) {
+    /// Returns whether the kernel must be made to forget cached attributes for that.
+    fn note_given(&self, open: &OpenFile, offset_bytes: u64, bytes: usize) -> bool {
         let end = offset_bytes.saturating_add(bytes as u64);
         // Data stored behind the end of file does not count.
         let end = self
@@ -268,9 +392,7 @@ impl Adapter {
             Ok(hole) => hole < end,
             Err(errno) => errno != Errno(libc::ENXIO),
         };
-        if has_hole && self.coherence.note_given_hole(open.ino) {
-            self.leases.changed_by_kernel(open.ino, &self.kernel);
-        }
+        has_hole && self.coherence.note_given_hole(open.ino)
     }
 
     /// `fallocate`. The kernel drops the pages of a hole itself; pages that it read during the change are dropped

@@ -15,14 +15,11 @@ impl Adapter {
     /// rewound. Otherwise a program that renames entries while reading would never finish.
     pub(crate) fn list(&self, handle: u64, cookie: u64, reply: &mut ReplyDirectory) -> Outcome<()> {
         let directory = self.files.get(handle)?;
-        if directory.keeps_listing && !self.leases.cover_listing(directory.ino, cookie == 0) {
-            // The kernel compares modification times before it uses the listing again, so it must not use it for long.
-            // A recall waits for this answer.
-            self.volume.ask_for_recall_of(directory.ino);
-        }
         if directory.keeps_listing {
+            let (ino, is_beginning) = (directory.ino, cookie == 0);
+            let is_covered = self.leases.cover_listing(ino, is_beginning);
             self.leases
-                .read_listing(directory.ino, handle, cookie == 0, &self.kernel);
+                .read_listing(ino, (handle, is_beginning), is_covered, &self.kernel);
         }
         if cookie == 0 {
             let end = self.volume.directory_end(directory.ino)?;

@@ -19,8 +19,29 @@ use std::sync::atomic::AtomicU64;
 pub(crate) const DIRECT: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
+/// Part of the value of `LD_PRELOAD`.
+const LIBRARY: &[u8] = b"libegeria_preload";
+
 fn may_write(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// Whether a handle with these flags may read and write through the page cache. One that only writes has no use for it.
+/// An append lands at the end that the engine knows, and the kernel's pages may begin elsewhere. Temporary files, which
+/// are made with `O_EXCL`, are rarely read again.
+fn may_use_pages(flags: i32) -> bool {
+    match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => true,
+        libc::O_RDWR => flags & (libc::O_APPEND | libc::O_DIRECT | libc::O_EXCL) == 0,
+        _ => false,
+    }
+}
+
+/// Whether a thread's program was started with the preload library, as far as this process may know. For such programs
+/// the kernel opens some files, but their writes are to be direct: they are slow on marked files.
+fn has_library(thread_id: u32) -> bool {
+    let environment = std::fs::read(format!("/proc/{thread_id}/environ"));
+    environment.is_ok_and(|all| memchr::memmem::find(&all, LIBRARY).is_some())
 }
 
 fn is_own_user(uid: u32) -> bool {
@@ -29,21 +50,32 @@ fn is_own_user(uid: u32) -> bool {
 
 impl Adapter {
     /// Open a regular file. Permission is checked already.
-    pub(crate) fn open_file(&self, ino: InodeNumber, flags: i32) -> Outcome<(u64, FopenFlags)> {
+    pub(crate) fn open_file(
+        &self,
+        ino: InodeNumber,
+        flags: i32,
+        asker: Asker,
+    ) -> Outcome<(u64, FopenFlags)> {
         let held = self.known.hold(&self.volume, ino)?;
         let mark = Mark::default();
-        let open_flags = if may_write(flags) {
-            DIRECT
-        } else {
-            self.flags_of_reader(ino, &mark)
-        };
+        let open_flags = self.flags_of_handle(ino, flags, asker, &mark);
         Ok((self.keep_open(held, flags, mark, open_flags), open_flags))
     }
 
-    /// Flags of a handle that only reads: through the page cache, if no other process has the file open. The handle is
-    /// marked before the kernel reads pages.
-    fn flags_of_reader(&self, ino: InodeNumber, mark: &Mark) -> FopenFlags {
-        match self.leases.grant_pages(ino) {
+    /// Flags of a handle: through the page cache, if no process has the file open past it. The handle is marked before
+    /// the kernel has pages.
+    fn flags_of_handle(
+        &self,
+        ino: InodeNumber,
+        flags: i32,
+        Asker(thread_id): Asker,
+        mark: &Mark,
+    ) -> FopenFlags {
+        let writes = may_write(flags);
+        if !may_use_pages(flags) || writes && has_library(thread_id) {
+            return DIRECT;
+        }
+        match self.leases.grant_pages(ino, writes) {
             Some(are_good) if self.coherence.mark(ino, mark).is_ok() => {
                 if are_good {
                     FopenFlags::FOPEN_KEEP_CACHE
@@ -74,7 +106,7 @@ impl Adapter {
         name: &OsStr,
         new: &NewInode,
         (flags, asker): (i32, Asker),
-    ) -> Outcome<(Found, u64)> {
+    ) -> Outcome<(Found, u64, FopenFlags)> {
         if let Some(number) = self.number_to_open(parent, name, new) {
             return self.open_number(number, flags);
         }
@@ -94,8 +126,10 @@ impl Adapter {
         });
         self.volume.close(attributes.ino);
         let (found, held) = made?;
-        let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
-        Ok((found, handle))
+        let mark = Mark::default();
+        let open_flags = self.flags_of_handle(held.ino, flags, asker, &mark);
+        let handle = self.keep_open(held, flags, mark, open_flags);
+        Ok((found, handle, open_flags))
     }
 
     /// The inode of a ticket, which is a name in the root ([`Tickets`](crate::state::tickets::Tickets)).
@@ -129,7 +163,7 @@ impl Adapter {
         &self,
         (ino, generation): (InodeNumber, u32),
         flags: i32,
-    ) -> Outcome<(Found, u64)> {
+    ) -> Outcome<(Found, u64, FopenFlags)> {
         self.volume.open(ino, Some(generation))?;
         let attributes = self.volume.attributes(ino);
         let added = attributes.and_then(|attributes| match attributes.kind() {
@@ -144,7 +178,8 @@ impl Adapter {
         self.volume.close(ino);
         let (held, attributes) = added?;
         let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
-        Ok((Found::once(&self.volume, &attributes), handle))
+        let found = Found::once(&self.volume, &attributes);
+        Ok((found, handle, DIRECT))
     }
 
     /// The kernel let go of an open directory.
@@ -173,7 +208,7 @@ impl Adapter {
             self.volume.description_free(slot);
         }
         if open.writes {
-            self.leases.end_writing(open.ino);
+            self.leases.end_writing(open.ino, !open.keeps_pages);
         }
         let keeps_pages = || open.keeps_pages && self.leases.may_keep_pages(open.ino);
         self.coherence.retire(open.ino, &open.mark, keeps_pages);
@@ -181,8 +216,9 @@ impl Adapter {
 
     fn keep_open(&self, held: Held<'_>, flags: i32, mark: Mark, open_flags: FopenFlags) -> u64 {
         let writes = may_write(flags);
+        let keeps_pages = open_flags != DIRECT;
         if writes {
-            self.leases.begin_writing(held.ino);
+            self.leases.begin_writing(held.ino, !keeps_pages);
             if self.coherence.has_given_holes(held.ino) {
                 // The handle may store into holes of the file.
                 self.leases.changed_by_kernel(held.ino, &self.kernel);
@@ -194,7 +230,7 @@ impl Adapter {
             slot: self.volume.description_allocate(),
             mark,
             writes,
-            keeps_pages: open_flags != DIRECT,
+            keeps_pages,
             end_cookie: AtomicU64::new(u64::MAX),
             keeps_listing: false,
         })

@@ -60,16 +60,21 @@ impl Filesystem for Requests {
         );
     }
 
-    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
         let asker = Asker(request.pid());
+        // With a handle the kernel itself wants the size, which stores do not change.
+        let stored_to = handle.is_none().then_some(inode(ino));
         self.serve_after_stores(
             Operation::of(RequestKind::Getattr, ino),
-            inode(ino),
+            stored_to,
             move |adapter| adapter.attributes(inode(ino), asker),
-            |_, outcome| match outcome {
-                Ok((attributes, validity)) => reply.attr(&validity, &attributes),
-                Err(error) => reply.error(errno(error)),
-            },
+            |_, outcome| answer_shown(reply, outcome),
         );
     }
 
@@ -112,10 +117,7 @@ impl Filesystem for Requests {
         self.serve_or_wait(
             Operation::of(RequestKind::Readlink, ino),
             move |adapter| adapter.symlink_target(inode(ino)),
-            |_, outcome| match outcome {
-                Ok(target) => reply.data(&target),
-                Err(error) => reply.error(errno(error)),
-            },
+            |_, outcome| answer_data(reply, outcome),
         );
     }
 
@@ -223,10 +225,11 @@ impl Filesystem for Requests {
         );
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let asker = Asker(request.pid());
         self.serve_or_wait(
             Operation::of(RequestKind::Open, ino),
-            move |adapter| adapter.open_file(inode(ino), flags.0),
+            move |adapter| adapter.open_file(inode(ino), flags.0, asker),
             |_, outcome| answer_open(reply, outcome),
         );
     }
@@ -292,10 +295,7 @@ impl Filesystem for Requests {
                             || adapter.read(handle.0, offset_bytes, size_bytes, for_pages, copy);
                         adapter.volume.for_caller(caller, read)
                     },
-                    |_, outcome| match outcome {
-                        Ok(data) => reply.data(&data),
-                        Err(error) => reply.error(errno(error)),
-                    },
+                    |_, outcome| answer_data(reply, outcome),
                 ),
                 _ => {}
             }
@@ -328,13 +328,7 @@ impl Filesystem for Requests {
                 }
                 reply.error(errno(error));
             }
-            Ok(Written { bytes, changed }) if manner.direct => {
-                adapter.after_invalidation(changed, move || reply.written(bytes as u32));
-            }
-            Ok(Written { bytes, changed }) => {
-                reply.written(bytes as u32);
-                adapter.after_invalidation(changed, || ());
-            }
+            Ok(written) => adapter.answer_written(reply, written, manner.direct),
         };
         let caller = request.pid();
         self.serve(operation, |adapter| {
@@ -552,7 +546,7 @@ impl Filesystem for Requests {
     ) {
         self.serve_after_stores(
             Operation::of(RequestKind::Lseek, ino),
-            inode(ino),
+            Some(inode(ino)),
             move |adapter| adapter.seek(handle.0, offset, whence),
             |_, outcome| match outcome {
                 Ok(found) => reply.offset(found),

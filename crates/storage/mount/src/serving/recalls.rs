@@ -98,6 +98,9 @@ fn serve(shared: &Arc<Shared>) {
             let _ = add_thread(shared);
         }
         let is_known = || adapter.known.is_known(recall.ino);
-        adapter.leases.recall(recall, is_known, &adapter.kernel);
+        let has_unsent = || adapter.coherence.has_unsent(recall.ino);
+        adapter
+            .leases
+            .recall(recall, is_known, has_unsent, &adapter.kernel);
     }
 }

@@ -1,16 +1,17 @@
 //! Requests: served at once, or on a thread that may wait, and answered.
 
 use crate::operations::names::{Found, LookedUp};
-use crate::operations::open::DIRECT;
 use crate::replies::convert::{self, NO_TIME, errno};
 use crate::replies::failures::Operation;
 use crate::serving::waiting;
 use crate::state::adapter::Adapter;
 use egeria_engine::{InodeNumber, Outcome};
 use fuser::{
-    FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen,
+    FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyEntry,
+    ReplyOpen,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The engine as fuser wants it.
 pub(crate) struct Requests(pub(crate) Arc<Adapter>);
@@ -30,18 +31,18 @@ impl Requests {
             .watch(&adapter.volume, operation, || body(adapter));
     }
 
-    /// Serve one request about the content of a file. If programs may have stored through mappings, the kernel writes
-    /// its pages back first.
+    /// Serve one request about the content of a file. If programs may have stored to it through mappings, the kernel
+    /// writes its pages back first. `None`: stores do not matter.
     pub(crate) fn serve_after_stores<T: 'static>(
         &self,
         operation: Operation,
-        ino: InodeNumber,
+        ino: Option<InodeNumber>,
         work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
         answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
     ) {
-        if !self.0.may_have_stores(ino) {
+        let Some(ino) = ino.filter(|ino| self.0.may_have_stores(*ino)) else {
             return self.serve_or_wait(operation, work, answer);
-        }
+        };
         self.serve(operation, |_| {
             // Write-back may wait for the holder of the inode, and no serving thread may block on it.
             let work = move |adapter: &Adapter| {
@@ -73,6 +74,13 @@ pub(crate) fn answer_empty(reply: ReplyEmpty, outcome: Outcome<()>) {
     }
 }
 
+pub(crate) fn answer_data(reply: ReplyData, outcome: Outcome<Vec<u8>>) {
+    match outcome {
+        Ok(data) => reply.data(&data),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
 pub(crate) fn answer_entry(reply: ReplyEntry, outcome: Outcome<Found>) {
     match outcome {
         Ok(found) => answer_found(reply, &found),
@@ -86,14 +94,14 @@ fn answer_found(reply: ReplyEntry, found: &Found) {
     reply.entry_with_ttls(attribute_validity, name_validity, attributes, generation);
 }
 
-pub(crate) fn answer_created(reply: ReplyCreate, outcome: Outcome<(Found, u64)>) {
+pub(crate) fn answer_created(reply: ReplyCreate, outcome: Outcome<(Found, u64, FopenFlags)>) {
     match outcome {
-        Ok((found, handle)) => {
+        Ok((found, handle, flags)) => {
             let handle = FileHandle(handle);
             // fuser has only one validity for both.
             let validity = found.name_validity.min(found.attribute_validity);
             let (attributes, generation) = (&found.entry.attributes, found.entry.generation);
-            reply.created(&validity, attributes, generation, handle, DIRECT);
+            reply.created(&validity, attributes, generation, handle, flags);
         }
         Err(error) => reply.error(errno(error)),
     }
@@ -105,6 +113,14 @@ pub(crate) fn answer_look_up(reply: ReplyEntry, outcome: Outcome<LookedUp>) {
         Ok(LookedUp::Missing(validity)) => {
             reply.entry(&validity, &convert::NOTHING, Generation(0));
         }
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+/// Attributes, and how long the kernel may cache them.
+pub(crate) fn answer_shown(reply: ReplyAttr, outcome: Outcome<(fuser::FileAttr, Duration)>) {
+    match outcome {
+        Ok((attributes, validity)) => reply.attr(&validity, &attributes),
         Err(error) => reply.error(errno(error)),
     }
 }

@@ -1,8 +1,8 @@
 //! Coherence with the kernel's page cache.
 //!
-//! Every open is direct, so the kernel caches pages of a file only where it must: `mmap`, `sendfile`, programs being
-//! executed. It reads them with READ requests without a lock owner and writes them back with WRITE requests marked so.
-//! The rules:
+//! Opens are direct unless the file has a lease (module `leases`). So the kernel caches pages of other files only where
+//! it must: `mmap`, `sendfile`, programs being executed. It reads them with READ requests without a lock owner and
+//! writes them back with WRITE requests marked so. The rules:
 //!
 //! 1. Before such a request is answered, and when the preload library says that a file will be mapped, the inode is
 //!    marked kernel-cached, once per open handle. From then on preload goes through the kernel, which keeps its own
@@ -124,6 +124,8 @@ pub(crate) struct Coherence {
     marked: Mutex<HashMap<u64, Watched>>,
     /// Writes under way that began before there was a mark, by inode.
     unmarked: Mutex<HashMap<u64, u32>>,
+    /// Invalidations that the kernel has not got yet, by inode.
+    unsent: Arc<Mutex<HashMap<u64, u32>>>,
 }
 
 /// The mark of one open handle, set at most once.
@@ -140,14 +142,16 @@ impl Coherence {
     /// With the queue of the thread that is to run [`send_invalidations`].
     pub(crate) fn new(volume: Arc<Volume>) -> (Self, Invalidations) {
         let (jobs, queue) = channel();
+        let unsent = Arc::new(Mutex::default());
         (
             Coherence {
                 volume,
                 jobs: Mutex::new(jobs),
                 marked: Mutex::default(),
                 unmarked: Mutex::default(),
+                unsent: unsent.clone(),
             },
-            Invalidations(queue),
+            Invalidations { queue, unsent },
         )
     }
 
@@ -275,10 +279,13 @@ impl Coherence {
         }
     }
 
-    /// Invalidate marked inodes that any process changed since the last check.
-    pub(crate) fn watch(&self) {
+    /// Invalidate marked inodes that any process changed since the last check. `is_leased`: changes past the kernel drop
+    /// the pages before they are made.
+    pub(crate) fn watch(&self, is_leased: impl Fn(InodeNumber) -> bool) {
         let inodes: Vec<u64> = locked(&self.marked).keys().copied().collect();
         for ino in inodes {
+            // Asked first: what is changed later is noticed at the next look.
+            let is_leased = is_leased(InodeNumber(ino));
             let now = self.volume.change_number(InodeNumber(ino));
             if now.is_none() {
                 continue;
@@ -290,7 +297,7 @@ impl Coherence {
             let changed = watched.seen != now;
             watched.seen = now;
             drop(marked);
-            if changed {
+            if changed && !is_leased {
                 self.send(InodeNumber(ino), Range::ALL, None);
             }
         }
@@ -301,7 +308,14 @@ impl Coherence {
         let _ = locked(&self.jobs).send(Job::Stop);
     }
 
+    /// Whether the kernel has yet to get an invalidation of the inode. It ignores the answer to a request for
+    /// attributes that an invalidation overtook.
+    pub(crate) fn has_unsent(&self, ino: InodeNumber) -> bool {
+        locked(&self.unsent).contains_key(&ino.0)
+    }
+
     fn send(&self, ino: InodeNumber, range: Range, after: Option<After>) {
+        *locked(&self.unsent).entry(ino.0).or_insert(0) += 1;
         let unsent = locked(&self.jobs)
             .send(Job::Invalidate { ino, range, after })
             .err();
@@ -320,14 +334,30 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What is to be invalidated, in order.
-pub(crate) struct Invalidations(Receiver<Job>);
+pub(crate) struct Invalidations {
+    queue: Receiver<Job>,
+    unsent: Arc<Mutex<HashMap<u64, u32>>>,
+}
+
+impl Invalidations {
+    fn note_sent(&self, ino: InodeNumber) {
+        let mut unsent = locked(&self.unsent);
+        if let Some(count) = unsent.get_mut(&ino.0) {
+            *count -= 1;
+            if *count == 0 {
+                unsent.remove(&ino.0);
+            }
+        }
+    }
+}
 
 /// The invalidating thread.
-pub(crate) fn send_invalidations(queue: Invalidations, kernel: &Kernel, leases: &Leases) {
-    while let Ok(Job::Invalidate { ino, range, after }) = queue.0.recv() {
+pub(crate) fn send_invalidations(jobs: Invalidations, kernel: &Kernel, leases: &Leases) {
+    while let Ok(Job::Invalidate { ino, range, after }) = jobs.queue.recv() {
         let offset = i64::try_from(range.offset_bytes).unwrap_or(i64::MAX);
         let length = i64::try_from(range.length_bytes).unwrap_or(0);
         kernel.forget_pages(ino, offset, length);
+        jobs.note_sent(ino);
         if let Some(after) = after {
             leases.work_for_kernel();
             // Other threads wait for this one, so work that would have to wait for a lock is postponed.

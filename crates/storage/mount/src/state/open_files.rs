@@ -18,7 +18,7 @@ pub(crate) struct OpenFile {
     pub mark: Mark,
     /// It may change the file.
     pub writes: bool,
-    /// Its reads go through the page cache, under a lease.
+    /// Its reads and writes go through the page cache, under a lease.
     pub keeps_pages: bool,
     /// The directory is listed up to this position.
     pub end_cookie: AtomicU64,

@@ -24,6 +24,9 @@ fn serves_until_unmounted_or_killed() {
         auto_unmount: std::env::var("EGERIA_TEST_AUTO").unwrap() == "true",
         threads: threads.parse().unwrap(),
         leases: LeaseTiming::AtOnce,
+        page_cache_bytes: std::env::var("EGERIA_TEST_PAGE_CACHE")
+            .ok()
+            .map(|bytes| bytes.parse().unwrap()),
         ..MountOptions::default()
     };
     let attach = AttachOptions::default();
@@ -37,9 +40,12 @@ pub fn mounted(point: &Path) -> bool {
     mounts.iter().any(|mount| mount.directory == point)
 }
 
-/// Serve with the options' threads and `auto_unmount`.
+/// Serve with the options' threads, `auto_unmount` and page cache.
 pub fn serve_in_child(place: &Place, options: &MountOptions) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
+    if let Some(bytes) = options.page_cache_bytes {
+        command.env("EGERIA_TEST_PAGE_CACHE", bytes.to_string());
+    }
     let child = command
         .args([
             "--ignored",
