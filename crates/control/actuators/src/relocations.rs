@@ -238,11 +238,7 @@ fn end(shared: &Mutex<Shared>, file: FileKey, count: impl FnOnce(&mut Relocation
 }
 
 /// The next part of a file; `None` when it is done or given up.
-fn go_on(
-    files: &dyn MovableFiles,
-    mut course: Course,
-    shared: &Mutex<Shared>,
-) -> Option<Course> {
+fn go_on(files: &dyn MovableFiles, mut course: Course, shared: &Mutex<Shared>) -> Option<Course> {
     let file = course.job.file;
     let Some(size_bytes) = files.size_bytes(file) else {
         return find_again(course, shared);
