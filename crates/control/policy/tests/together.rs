@@ -8,9 +8,9 @@ use egeria_facts::{
     ThreadKey, Window,
 };
 use egeria_machine::{CpuId, Machine, NodeId};
-use egeria_policy::ProcessKept;
 use egeria_policy::asymsched::{Decision, MemoryAction, NodeMove, PlacementPlan};
 use egeria_policy::planner::{Planner, Settings, System};
+use egeria_policy::{Action, ActionResult, ProcessKept};
 
 /// Only this stage, so that nothing else acts.
 fn planner(machine: &Machine) -> Planner {
@@ -457,40 +457,97 @@ fn threads_are_brought_back_to_memory_on_its_way() {
     assert_eq!(copies(&plans[3]).last().map(|copy| copy.2), Some(1));
 }
 
-/// Programs that get less done after a placement go back to where they were.
+/// Where a program runs after each window that begins on node 1, with its memory on node 0. It gets `work(window, node)`
+/// done per second, with so many accesses per work.
+fn runs(windows: u64, work: impl Fn(u64, u16) -> (f64, f64)) -> Vec<u16> {
+    let machine = plain(2);
+    let mut planner = planner(&machine);
+    let mut node = 1;
+    let mut window = |number: u64| {
+        let (work_s, accesses) = work(number, node);
+        let mut each = process(&machine, 1, &[On(node, 2, &[1.0])], &[1000, 0]);
+        each.nodes[usize::from(node)].accesses_s[0] = work_s * accesses;
+        each.work_s = Some(work_s);
+        let facts = facts(&machine, number, vec![each]);
+        let plan = planner.decide(&machine, &facts).placement;
+        if let Some(step) = plan.moves.first() {
+            node = step.to.0;
+        }
+        if let Some(step) = plan.single.first() {
+            assert_eq!((plan.decision, plan.single.len()), (Decision::TakenBack, 2));
+            node = step.to.0;
+        }
+        node
+    };
+    (0..windows).map(&mut window).collect()
+}
+
 #[test]
 fn a_placement_that_brought_a_loss_is_taken_back() {
-    let machine = plain(2);
     for (after, is_kept) in [(1.1e6, true), (0.5e6, false)] {
-        let mut planner = planner(&machine);
-        let mut node = 1;
-        let mut back = Vec::new();
-        for number in 0..8 {
-            let on = if node == 1 {
-                On(1, 2, &[1e8, 0.0])
-            } else {
-                On(0, 2, &[1e8, 0.0])
-            };
-            let mut each = process(&machine, 1, &[on], &[1000, 0]);
-            each.work_s = Some(if node == 1 { 1e6 } else { after });
-            // Accesses per work stay the same.
-            let scale = each.work_s.unwrap_or_default() / 1e6;
-            each.nodes[usize::from(node)].accesses_s[0] *= scale;
-            let plan = planner
-                .decide(&machine, &facts(&machine, number, vec![each]))
-                .placement;
-            if let Some(step) = plan.moves.first() {
-                node = step.to.0;
-            }
-            if let Some(step) = plan.single.first() {
-                node = step.to.0;
-                back.push((plan.decision.clone(), plan.single.len()));
-            }
-        }
-        assert_eq!(node == 0, is_kept, "{after}");
-        let taken_back = [(Decision::TakenBack, 2)];
-        assert_eq!(back, if is_kept { &[][..] } else { &taken_back });
+        let nodes = runs(8, |_, node| (if node == 1 { 1e6 } else { after }, 100.0));
+        assert_eq!(nodes.last() == Some(&0), is_kept, "{after}: {nodes:?}");
     }
+}
+
+/// With twice as many accesses per work, as of a program that lost its share of a cache.
+#[test]
+fn a_steady_loss_counts_though_the_work_looks_different() {
+    let nodes = |windows: u64, loss: f64, swing: f64| {
+        runs(windows, |number, node| {
+            let swing = 1.0 + swing * (number % 2) as f64;
+            let on_node_0 = (1e6 * (1.0 - loss) * swing, 200.0);
+            if node == 1 { (1e6, 100.0) } else { on_node_0 }
+        })
+    };
+    assert_eq!(nodes(14, 0.2, 0.0).last(), Some(&1), "steady");
+    assert_eq!(nodes(14, 0.2, 0.2).last(), Some(&0), "perhaps other work");
+    assert_eq!(
+        nodes(6, 0.6, 0.2).last(),
+        Some(&1),
+        "so large that it is no other work"
+    );
+}
+
+#[test]
+fn a_placement_that_lost_much_is_not_soon_tried_again() {
+    let times = |after: f64| {
+        let nodes = runs(80, |_, node| (if node == 1 { 1e6 } else { after }, 100.0));
+        let comes = nodes.windows(2).filter(|pair| pair[0] == 1 && pair[1] == 0);
+        comes.count() + usize::from(nodes[0] == 0)
+    };
+    assert_eq!((times(0.1e6), times(0.95e6)), (1, 2));
+}
+
+/// Two groups of threads exchange their memory: what lies on each node stays the same.
+#[test]
+fn memory_that_was_exchanged_has_arrived_when_it_is_judged() {
+    let machine = plain(2);
+    let groups = |near: f64, far: f64| {
+        let mut each = bound(process(&machine, 1, &[], &[1000, 1000]));
+        for (node, rates) in each.nodes.iter_mut().zip([[near, far], [far, near]]) {
+            (node.threads, node.pinned, node.accesses_s) = (2, true, rates.to_vec());
+        }
+        each
+    };
+    let mut planner = planner(&machine);
+    let decide = |planner: &mut Planner, number: u64, each: ProcessAccesses| {
+        let facts = facts(&machine, number, vec![each]);
+        planner.decide(&machine, &facts).placement
+    };
+    let plan = decide(&mut planner, 0, groups(0.0, 1e8));
+    assert_eq!(copies(&plan), [(1, 0, 1, 1000), (1, 1, 0, 1000)]);
+    let later = decide(&mut planner, 1, groups(1e8, 0.0));
+    assert!(matches!(because(&later, 1), ProcessKept::Arriving { .. }));
+    let action = Action::MigrateMemory(plan.memory[0].clone());
+    planner.learn(&[ActionResult {
+        action,
+        expected: None,
+        measured: None,
+        missed: false,
+    }]);
+    let later = decide(&mut planner, 2, groups(1e8, 0.0));
+    assert_eq!(because(&later, 1), ProcessKept::Local);
 }
 
 #[test]

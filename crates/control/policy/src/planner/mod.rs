@@ -134,6 +134,7 @@ impl Planner {
     /// Takes the results of the last decision: an action that brought too little is not ordered again for a while
     /// (stage `feedback`).
     pub fn learn(&mut self, results: &[ActionResult]) {
+        self.together.learn(results);
         if self.settings.stages.feedback {
             self.experiments.learn(results, &self.settings);
         }

@@ -146,13 +146,17 @@ impl Orders {
             return false;
         };
         let verdict = trial.look(basis.facts, |process| self.left_bytes(process).is_some());
-        let (threads, memory) = match verdict {
+        let (threads, memory, lost_windows) = match verdict {
             Verdict::Open => {
                 self.trial = Some(trial);
                 return false;
             }
             Verdict::Kept => return false,
-            Verdict::TakenBack(threads, memory) => (threads, memory),
+            Verdict::TakenBack {
+                threads,
+                memory,
+                lost_windows,
+            } => (threads, memory, lost_windows),
         };
         plan.single = threads;
         for (process, copies) in memory {
@@ -161,8 +165,9 @@ impl Orders {
                 continue;
             };
             let advance_ns = basis.advance_ns(0.0);
+            let least_windows = self.whole_rest(process);
             self.begin(basis, process, &copies, Vec::new(), advance_ns);
-            self.rest(process);
+            self.rest(process, least_windows, lost_windows);
             let moved = plan
                 .single
                 .iter()

@@ -10,7 +10,7 @@ use super::memory::SMALL_BYTES;
 use super::tiers::Tiers;
 use super::trial::Trial;
 use crate::asymsched::NodeMove;
-use crate::measures;
+use crate::{Action, ActionResult, measures};
 
 /// Memory has arrived when no more than one part in this number is left of what was ordered.
 const DONE: u64 = 50;
@@ -20,8 +20,10 @@ const STUCK_WINDOWS: u32 = 30;
 /// After that the process rests for as many windows.
 const STUCK_REST: u32 = 120;
 
-/// Windows for which a process rests whose placement was taken back.
+/// Fewest windows for which a process rests whose placement was taken back.
 const TAKEN_BACK_REST: u32 = 20;
+/// What a placement lost that was taken back may be this part of the time until the next.
+const LOST_SHARE: f64 = 0.02;
 /// Each further placement of a process makes its rest this many times as long.
 const REST_TIMES: u32 = 4;
 /// A rest is at most this number of windows.
@@ -71,6 +73,8 @@ struct Order {
     advance_ns: u64,
     /// The nodes that its threads should run on; empty where that is not said.
     nodes: Vec<NodeId>,
+    /// Whether a node gives memory and gets some: how much lies there does not say how far the order is.
+    exchanges: bool,
     /// Whether threads or memory moved; else it rests because others did.
     changes: bool,
     /// Whether nearly all accesses were local since.
@@ -128,6 +132,7 @@ impl Orders {
     ) {
         nodes.sort_unstable();
         nodes.dedup();
+        let exchanges = is_exchange(copies);
         let copies = leaving(basis, process, copies);
         let last = self.before.remove(&process);
         // Work that changes is followed by threads, as often as it changes; memory follows ever more rarely.
@@ -138,6 +143,7 @@ impl Orders {
         let order = Order {
             left_bytes: all_bytes(&copies),
             copies,
+            exchanges,
             nodes,
             ..Order::new(advance_ns, rest_windows)
         };
@@ -165,15 +171,29 @@ impl Orders {
         copies: &[(NodeId, NodeId, u64)],
         advance_ns: u64,
     ) {
+        let exchanges = is_exchange(copies);
         let copies = leaving(basis, process, copies);
         let last = self.before.remove(&process);
         let rest_windows = last.map_or(basis.settings.rest_windows, |last| last.rest_windows);
         let order = self.by_process.entry(process);
         let order = order.or_insert_with(|| Order::new(advance_ns, rest_windows));
         (order.left_bytes, order.still_windows) = (all_bytes(&copies), 0);
-        order.copies = copies;
+        (order.copies, order.exchanges) = (copies, exchanges);
         order.changes = true;
         order.advance_ns = order.advance_ns.max(advance_ns);
+    }
+
+    /// Takes results: an order that is judged has ended.
+    pub(crate) fn learn(&mut self, results: &[ActionResult]) {
+        for result in results {
+            let Action::MigrateMemory(step) = &result.action else {
+                continue;
+            };
+            let order = self.by_process.get_mut(&step.process);
+            if let Some(order) = order.filter(|order| order.exchanges) {
+                order.copies.clear();
+            }
+        }
     }
 
     /// A window has passed for tiers, too.
@@ -231,10 +251,19 @@ impl Orders {
         moves
     }
 
-    /// A placement was taken back: its processes rest longer.
-    pub(super) fn rest(&mut self, process: ProcessKey) {
+    /// The rest of a process's last placement as a whole.
+    pub(super) fn whole_rest(&self, process: ProcessKey) -> u32 {
+        let order = self.by_process.get(&process);
+        order.map_or(0, |order| order.whole_rest_windows)
+    }
+
+    /// A placement was taken back, which took so much of so many windows: its processes rest longer, and no shorter than
+    /// after that placement.
+    pub(super) fn rest(&mut self, process: ProcessKey, least_windows: u32, lost_windows: f64) {
         if let Some(order) = self.by_process.get_mut(&process) {
-            order.rest_windows = order.rest_windows.max(TAKEN_BACK_REST);
+            let rest_windows = (lost_windows / LOST_SHARE).min(f64::from(LONGEST_REST)) as u32;
+            let rest_windows = rest_windows.max(least_windows).max(TAKEN_BACK_REST);
+            order.rest_windows = order.rest_windows.max(rest_windows);
             order.whole_rest_windows = order.rest_windows;
         }
     }
@@ -286,6 +315,7 @@ impl Order {
             left_bytes: 0,
             advance_ns,
             nodes: Vec::new(),
+            exchanges: false,
             changes: true,
             came_right: false,
             elsewhere_windows: 0,
@@ -358,6 +388,11 @@ fn resident(facts: Option<&ProcessAccesses>, node: NodeId) -> u64 {
     let nodes = facts.into_iter().flat_map(|facts| &facts.nodes);
     let there = nodes.filter(|each| each.node == node);
     there.fold(0, |sum, each| sum.saturating_add(each.resident_bytes))
+}
+
+fn is_exchange(copies: &[(NodeId, NodeId, u64)]) -> bool {
+    let gets = |node: NodeId| copies.iter().any(|(_, to, _)| *to == node);
+    copies.iter().any(|(from, _, _)| gets(*from))
 }
 
 /// What of a process leaves each node.

@@ -24,6 +24,9 @@ const SAME_WORK: f64 = 0.2;
 const LONGEST_WAIT: u32 = 8;
 /// A loss that is judged without windows of the same kind of work.
 const PLAIN_LOSS: f64 = 0.3;
+/// Work is steady if no window since has more of it than another by this part. That it became another kind of work just
+/// when the program was placed is then hardly chance: its accesses took another way through caches.
+const STEADY: f64 = 0.05;
 
 /// What a program got done before, and since memory arrived.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,8 @@ struct Record {
     /// Sum and number of the windows since, and of those of the same kind of work.
     all: (f64, u32),
     same: (f64, u32),
+    /// The least and the most of it in a window since.
+    range: (f64, f64),
 }
 
 /// What memory of a process goes: from, to, bytes.
@@ -56,8 +61,12 @@ pub(super) struct Trial {
 pub(super) enum Verdict {
     Open,
     Kept,
-    /// It goes back: threads, and memory by process.
-    TakenBack(Vec<Move>, Vec<(ProcessKey, Copies)>),
+    /// It goes back: threads, and memory by process. It took so much of so many windows.
+    TakenBack {
+        threads: Vec<Move>,
+        memory: Vec<(ProcessKey, Copies)>,
+        lost_windows: f64,
+    },
 }
 
 impl Trial {
@@ -116,12 +125,15 @@ impl Trial {
         }
         let is_known = |record: &Record| record.same.1 >= JUDGED_WINDOWS;
         let is_complete = self.programs.values().all(is_known);
+        let gain = self.gain();
+        // A large loss of all programs together is no other work of one of them.
+        let is_clear = is_complete || gain < -PLAIN_LOSS;
         if self.settled_windows < JUDGED_WINDOWS
-            || (!is_complete && self.settled_windows < LONGEST_WAIT)
+            || (!is_clear && self.settled_windows < LONGEST_WAIT)
         {
             return Verdict::Open;
         }
-        if self.gain() >= -TOLERATED_LOSS {
+        if gain >= -TOLERATED_LOSS {
             return Verdict::Kept;
         }
         let back = |(key, node): &(ThreadKey, NodeId)| {
@@ -135,7 +147,11 @@ impl Trial {
         };
         let mut moves: Vec<Move> = self.threads.iter().filter_map(back).collect();
         moves.sort_by_key(|step| step.thread);
-        Verdict::TakenBack(moves, std::mem::take(&mut self.copies))
+        Verdict::TakenBack {
+            threads: moves,
+            memory: std::mem::take(&mut self.copies),
+            lost_windows: -gain * f64::from(self.windows),
+        }
     }
 
     /// What programs gained, in a geometric mean over their threads.
@@ -166,23 +182,26 @@ impl Record {
             accesses: accesses_s(facts) / work_s,
             all: (0.0, 0),
             same: (0.0, 0),
+            range: (f64::INFINITY, 0.0),
         };
         Some((facts.process, record))
     }
 
-    /// Its work after, divided by that before: in windows of the same kind of work. Without such windows only a large
-    /// loss counts, because a program that has lost its share of a cache does another kind of work, too.
+    /// Its work after, divided by that before: in windows of the same kind of work. Without such windows it counts if
+    /// work is steady since, else only a large loss does.
     fn ratio(&self) -> Option<f64> {
         let mean = |(sum, count): (f64, u32)| (count > 0).then(|| sum / f64::from(count));
         if let Some(same) = mean(self.same) {
             return Some(same / self.work_s);
         }
         let ratio = mean(self.all)? / self.work_s;
-        (ratio < 1.0 - PLAIN_LOSS).then_some(ratio.max(1e-6))
+        let is_steady = self.all.1 >= LONGEST_WAIT && self.range.1 <= (1.0 + STEADY) * self.range.0;
+        (is_steady || ratio < 1.0 - PLAIN_LOSS).then_some(ratio.max(1e-6))
     }
 
     fn add(&mut self, work_s: f64, accesses: f64) {
         self.all = (self.all.0 + work_s, self.all.1 + 1);
+        self.range = (self.range.0.min(work_s), self.range.1.max(work_s));
         if (accesses - self.accesses).abs() <= SAME_WORK * self.accesses {
             self.same = (self.same.0 + work_s, self.same.1 + 1);
         }
