@@ -38,16 +38,16 @@ Without, those of your own processes, for root those of all users: some and
 their descendants (--pid), those of a control group, or --all, which takes the
 volumes that you mounted as well and follows mounts that come and go. With --pid
 and --cgroup it sees what they read of such volumes and changes no volume. It
-ends by itself when the processes, or for 3 seconds the group, are gone. What they read
-and write of files is counted by the kernel, on any file system, and threads
-follow it (policies rl, cpu, nm, full and all); that needs root, or CAP_BPF and
-CAP_PERFMON. What they access in memory (asymsched, all) is sampled by the
-processor's PMU where it can (PEBS, IBS; root or CAP_PERFMON), else found in the
-page tables, else by page faults; their memory follows them. One steward works
-on a volume at a time, and one on processes; --all leaves volumes to stewards
-that work on them already. Killed, a steward leaves a journal, and
-the next start puts everything back first. Stages of a policy that nothing here
-can act on are named at the start and are off.
+ends by itself when the processes, or for 3 seconds the group, are gone. What
+they read and write of files is counted by the kernel, on any file system, and
+threads follow it (policies rl, cpu, nm, full and all); that needs root, or
+CAP_BPF and CAP_PERFMON. What they access in memory (asymsched, all) is sampled
+by the processor's PMU where it can (PEBS, IBS; root or CAP_PERFMON), else found
+in the page tables, else by page faults; their memory follows them. One steward
+works on a volume at a time, and one on processes; --all leaves volumes to
+stewards that work on them already. Killed, a steward leaves a journal, and the
+next start puts everything back first. Stages of a policy that nothing here can
+act on are named at the start and are off.
 `egeria top` and `egeria explain` show what it does and why.")]
 pub struct Arguments {
     /// Path of any pool of the volume; without one, processes are watched
