@@ -257,8 +257,9 @@ fn changes_something(scene: &Scene, usual: &Outcome, name: &str) -> bool {
 }
 
 /// Settings that no run here shows, and the code that reads them, below `crates/control/policy/src`.
-const READ_BY: [(&str, &str); 12] = [
+const READ_BY: [(&str, &str); 13] = [
     ("stages.bandwidth", "planner/threads.rs"),
+    ("nthread.pm_rule", "nthread/loads.rs"),
     ("nthread.pm_return", "nthread/returns.rs"),
     ("nthread.dimm_write_bytes_s", "nthread/maximum.rs"),
     ("nthread.dimms", "nthread/maximum.rs"),
