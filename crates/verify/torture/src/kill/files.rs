@@ -25,6 +25,10 @@ pub trait Files {
 
     /// Which way the calls go, for reports.
     fn access_path(&self) -> &'static str;
+    /// Whether the kernel may send a write in parts, each to the end of a page.
+    fn splits_writes(&self) -> bool {
+        false
+    }
     /// A new file; `EEXIST` when the name is taken.
     fn create(&self, path: &str) -> Outcome<()>;
     /// Open for reading and writing, or for appending.

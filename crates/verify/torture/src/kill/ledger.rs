@@ -27,6 +27,8 @@ shared_values! {
         pub process: AtomicU64,
         /// [`DONE`], or 0: at work, or gone in the middle of a step.
         pub state: AtomicU64,
+        /// 1: a write may be several requests of the mount.
+        pub splits: AtomicU64,
     }
 
     /// The first page.

@@ -27,6 +27,35 @@ impl Oracle {
         }
     }
 
+    /// What there may be when a step that writes was cut off between two requests: each ends with a page.
+    pub fn parts(&self, worker: u64, number: u64) -> Vec<Oracle> {
+        const PAGE_BYTES: usize = 4096;
+        let Step::Own(Own::Write {
+            name,
+            offset,
+            bytes: count,
+        }) = step(worker, number)
+        else {
+            return Vec::new();
+        };
+        if !self.names.contains_key(&name) {
+            return Vec::new();
+        }
+        let (offset, data) = (offset as usize, bytes(worker, number, count));
+        let first = (offset / PAGE_BYTES + 1) * PAGE_BYTES;
+        let part = |end: usize| {
+            let mut part = self.clone();
+            let file = part.file(name);
+            file.resize(file.len().max(end), 0);
+            file[offset..end].copy_from_slice(&data[..end - offset]);
+            part
+        };
+        (first..offset + count)
+            .step_by(PAGE_BYTES)
+            .map(part)
+            .collect()
+    }
+
     fn file(&mut self, name: u64) -> &mut Vec<u8> {
         let next = self.files.len();
         let index = *self.names.entry(name).or_insert(next);
@@ -150,5 +179,34 @@ impl Oracle {
                 (*name, alias, self.files[*index].as_slice())
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_was_cut_off_ends_with_a_page() {
+        let (mut oracle, mut seen) = (Oracle::default(), 0);
+        for number in 0..400 {
+            for part in oracle.parts(5, number) {
+                let Step::Own(Own::Write { name, offset, .. }) = step(5, number) else {
+                    panic!("step {number} is no write");
+                };
+                let mut whole = oracle.clone();
+                whole.advance(5, number);
+                let (part, whole) = (part.content(name).unwrap(), whole.content(name).unwrap());
+                let before = oracle.content(name).unwrap();
+                let end = (offset as usize..whole.len())
+                    .find(|at| part.get(*at) != whole.get(*at))
+                    .unwrap_or(part.len());
+                assert!(end > offset as usize, "step {number}");
+                assert!(part.len() == before.len() || part.len() % 4096 == 0);
+                seen += 1;
+            }
+            oracle.advance(5, number);
+        }
+        assert!(seen > 10, "{seen}");
     }
 }

@@ -54,6 +54,11 @@ impl Files for Posix {
         }
     }
 
+    /// Through its page cache, before a page that it has not read.
+    fn splits_writes(&self) -> bool {
+        std::env::var_os("LD_PRELOAD").is_none()
+    }
+
     fn create(&self, path: &str) -> Outcome<()> {
         File::create_new(path).map(drop).map_err(errno)
     }

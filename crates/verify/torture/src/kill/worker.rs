@@ -83,6 +83,8 @@ struct Worker<'a, F: Files> {
 pub fn work<F: Files>(files: &F, ledger: &Ledger, id: u64, steps: Range<u64>) -> Ending {
     let page = ledger.page(id);
     page.state.store(0, Ordering::Release);
+    let splits = u64::from(files.splits_writes());
+    page.splits.store(splits, Ordering::Release);
     let mut worker = match Worker::begin(files, id, steps.start) {
         Ok(worker) => worker,
         Err(Gone) => return Ending::Gone,
