@@ -88,7 +88,7 @@ fn assert_same(report: &Report) {
 }
 
 /// In the tests: enough to find what there is, and an end also where all of them hang.
-const ENOUGH: [&str; 6] = ["--programs", "2000", "--seed", "1", "--minutes", "0.25"];
+const ENOUGH: [&str; 6] = ["--programs", "2000", "--seed", "1", "--minutes", "0.15"];
 
 #[test]
 fn programs_have_one_right_answer() {
