@@ -458,7 +458,7 @@ fn threads_are_brought_back_to_memory_on_its_way() {
 }
 
 /// Where a program runs after each window that begins on node 1, with its memory on node 0. It gets `work(window, node)`
-/// done per second, with so many accesses per work.
+/// done per second: the work, and accesses per work.
 fn runs(windows: u64, work: impl Fn(u64, u16) -> (f64, f64)) -> Vec<u16> {
     let machine = plain(2);
     let mut planner = planner(&machine);

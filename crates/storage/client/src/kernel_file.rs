@@ -115,8 +115,8 @@ fn learn_size(file: &OwnedFd) -> Outcome<()> {
         facts.map(|facts| facts.stx_size).map_err(errno)
     };
     for _ in 0..SIZE_TRIES {
-        let told = size(AtFlags::STATX_FORCE_SYNC)?;
-        if size(AtFlags::STATX_DONT_SYNC)? >= told {
+        let asked = size(AtFlags::STATX_FORCE_SYNC)?;
+        if size(AtFlags::STATX_DONT_SYNC)? >= asked {
             break;
         }
     }

@@ -81,8 +81,8 @@ fn lines_of_words_are_stored_whole_and_aligned() {
     for (at, word) in (0..).zip(words) {
         assert_eq!(pool.load_u64(PoolOffset(128 + 8 * at)).unwrap(), word);
     }
-    for beside in [120, 192] {
-        assert_eq!(pool.load_u64(PoolOffset(beside)).unwrap(), 0);
+    for neighbour in [120, 192] {
+        assert_eq!(pool.load_u64(PoolOffset(neighbour)).unwrap(), 0);
     }
     for at in [1, 8, 32, 4 << 20, (4 << 20) - 32, u64::MAX - 63] {
         let stored = pool.store_line(PoolOffset(at), words);

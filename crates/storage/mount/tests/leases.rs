@@ -4,7 +4,7 @@
 mod child;
 mod common;
 use child::Served;
-use common::{Mounted, NOBODY};
+use common::{Mounted, NOBODY, Random};
 use egeria_engine::{
     AttributeChange, Attributes, Errno, InodeNumber, NewInode, RenameMode, Volume,
 };
@@ -48,18 +48,6 @@ fn names_and_attributes_are_asked_for_once() {
     let expected = 210 + 4 * begun.elapsed().as_secs();
     let requests = mounted.volume.counters().mount_requests - before;
     assert!(requests <= expected, "{requests} requests");
-}
-
-/// A numbered sequence without a pattern.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
 }
 
 /// Few names in few directories, so that changes meet.

@@ -4,7 +4,7 @@
 mod child;
 mod common;
 use child::Served;
-use common::{Mounted, allocate, map, open, pattern};
+use common::{Mounted, Random, allocate, map, open, pattern};
 use egeria_engine::{AttributeChange, FileReference, InodeNumber, Volume};
 use egeria_mount::{LeaseTiming, MountOptions};
 use std::fs::{self, File, OpenOptions};
@@ -14,18 +14,6 @@ use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 256;
-
-/// A numbered sequence without a pattern.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 fn open_database(path: &Path) -> File {
     let mut options = OpenOptions::new();

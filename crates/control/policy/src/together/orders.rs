@@ -183,7 +183,7 @@ impl Orders {
         order.advance_ns = order.advance_ns.max(advance_ns);
     }
 
-    /// Takes results: an order that is judged has ended.
+    /// Takes results. An order that is judged has ended, which nothing else shows of an exchange.
     pub(crate) fn learn(&mut self, results: &[ActionResult]) {
         for result in results {
             let Action::MigrateMemory(step) = &result.action else {
@@ -257,8 +257,8 @@ impl Orders {
         order.map_or(0, |order| order.whole_rest_windows)
     }
 
-    /// A placement was taken back, which took so much of so many windows: its processes rest longer, and no shorter than
-    /// after that placement.
+    /// A placement was taken back: its process rests longer the more of its windows that took, and at least for as long as
+    /// that placement was to rest.
     pub(super) fn rest(&mut self, process: ProcessKey, least_windows: u32, lost_windows: f64) {
         if let Some(order) = self.by_process.get_mut(&process) {
             let rest_windows = (lost_windows / LOST_SHARE).min(f64::from(LONGEST_REST)) as u32;

@@ -61,7 +61,7 @@ pub(super) struct Trial {
 pub(super) enum Verdict {
     Open,
     Kept,
-    /// It goes back: threads, and memory by process. It took so much of so many windows.
+    /// It goes back: threads, and memory by process. `lost_windows`: what programs lost, in windows of their work.
     TakenBack {
         threads: Vec<Move>,
         memory: Vec<(ProcessKey, Copies)>,

@@ -10,6 +10,7 @@
 
 mod chain;
 mod features;
+pub(crate) mod lines;
 pub(crate) mod routines;
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};

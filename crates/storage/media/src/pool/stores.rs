@@ -3,7 +3,7 @@
 use crate::address::{CACHE_LINE_BYTES, PoolOffset};
 use crate::caller::CallerSource;
 use crate::error::{AccessFault, Result};
-use crate::guard::routines;
+use crate::guard::{lines, routines};
 
 use super::{MIN_STREAMED_BYTES, Pool};
 
@@ -36,9 +36,9 @@ impl Pool {
         // SAFETY: a line inside the mapping.
         let fault = unsafe {
             if self.is_durable {
-                routines::stream_line(to, words)
+                lines::stream_line(to, words)
             } else {
-                routines::store_line(to, words)
+                lines::store_line(to, words)
             }
         };
         match fault {
@@ -77,7 +77,7 @@ impl Pool {
         source: CallerSource<'_>,
     ) -> Result<(), AccessFault> {
         let (to, bytes) = (self.address(at), source.bytes());
-        routines::prefetch_lines(to, bytes);
+        lines::prefetch_lines(to, bytes);
         // SAFETY: the range was checked; the source may be read, as its maker promised.
         match unsafe { routines::call_copy(self.routines.copy, to, source.start(), bytes) } {
             0 => Ok(()),

@@ -242,3 +242,15 @@ pub fn map(file: &File, bytes: usize, is_writable: bool) -> Mapping {
     mapping.advise(libc::MADV_DONTFORK).unwrap();
     mapping
 }
+
+/// A numbered sequence without a pattern.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}

@@ -262,7 +262,7 @@ impl Record {
         self.appends.load(Ordering::Relaxed)
     }
 
-    /// Whether it may be written, and writes go to their offset. Asks nobody: `false` where the kernel would have to say.
+    /// Whether it may be written, and writes go to their offset. Makes no call: `false` where the kernel would have to say.
     #[inline(always)]
     pub fn writes_at_offset(&self) -> bool {
         self.writable

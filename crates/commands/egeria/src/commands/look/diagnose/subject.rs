@@ -98,7 +98,7 @@ fn command(arguments: &[u8]) -> String {
 }
 
 /// Whether other processes have mapped, too, a tenth or more of what a process has on other nodes than this and may move.
-/// `egeria move` leaves such memory unless it is told not to.
+/// `egeria move` leaves such memory unless `--mapped` is given.
 pub(super) fn is_shared_outside(process_id: u32, node: NodeId) -> bool {
     areas::of(process_id).is_ok_and(|areas| is_much_shared(&areas, node))
 }
