@@ -78,7 +78,14 @@ impl Files for Posix {
     }
 
     fn write_at(&self, file: &File, offset: u64, data: &[u8]) -> Outcome<usize> {
-        FileExt::write_at(file, data, offset).map_err(errno)
+        let written = FileExt::write_at(file, data, offset).map_err(errno)?;
+        if written < data.len() && self.splits_writes() {
+            // A write that the kernel splits is short if the mount dies between two requests. As a program would,
+            // ask for the rest: only a mount that lives makes a short write a fault.
+            let rest = FileExt::write_at(file, &data[written..], offset + written as u64);
+            rest.map_err(errno)?;
+        }
+        Ok(written)
     }
 
     fn read_at(&self, file: &File, offset: u64, data: &mut [u8]) -> Outcome<usize> {
