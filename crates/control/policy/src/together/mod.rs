@@ -103,7 +103,7 @@ impl Orders {
                 self.order(basis, (&scene, &estimate), &found, program, &mut plan);
             }
             if plan.changes() {
-                self.trial = Trial::begin(&scene, basis.facts, &found.state, &plan);
+                self.trial = Trial::begin(&scene, basis.facts, &found.state, &plan, &self.works);
                 plan.decision = decision(&scene, &found, &plan);
                 self.rest_together(basis, &scene, &held, &plan);
             }

@@ -10,6 +10,7 @@ use super::memory::SMALL_BYTES;
 use super::tiers::Tiers;
 use super::trial::Trial;
 use crate::asymsched::NodeMove;
+use crate::swing::Swing;
 use crate::{Action, ActionResult, measures};
 
 /// Memory has arrived when no more than one part in this number is left of what was ordered.
@@ -49,7 +50,12 @@ pub(crate) struct Orders {
     /// The last placement, until it is judged.
     pub(super) trial: Option<Trial>,
     pub(super) tiers: Tiers,
+    /// Of processes with counted work: what they got done in the last window, and how much that differs by chance.
+    pub(super) works: Works,
 }
+
+/// Work per second in the last window, and how much it differs from window to window while nothing is changed.
+pub(super) type Works = BTreeMap<ProcessKey, (f64, Swing)>;
 
 /// The last placement of a process that may be placed again.
 #[derive(Clone, Copy, Debug)]
@@ -270,6 +276,7 @@ impl Orders {
 
     /// A window has passed.
     pub(super) fn pass(&mut self, basis: &Basis<'_>) {
+        self.note_works(&basis.facts.accesses.processes);
         self.before.retain(|_, before| {
             before.since_windows += 1;
             before.since_windows < CALM_WINDOWS
@@ -304,6 +311,20 @@ impl Orders {
             order.look(facts, basis);
             true
         });
+    }
+
+    /// Learns how much the work of processes differs while none is placed.
+    fn note_works(&mut self, processes: &[ProcessAccesses]) {
+        let is_arriving = |order: &Order| !order.copies.is_empty();
+        let is_usual = self.trial.is_none() && !self.by_process.values().any(is_arriving);
+        let counted = processes.iter().filter_map(|each| {
+            let work_s = each.work_s.filter(|work_s| *work_s > 0.0)?;
+            let last = self.works.get(&each.process).copied();
+            let (last_s, mut swing) = last.unwrap_or((work_s, Swing::default()));
+            swing.note(last.filter(|_| is_usual).map(|_| work_s / last_s));
+            Some((each.process, (work_s, swing)))
+        });
+        self.works = counted.collect();
     }
 }
 
