@@ -15,7 +15,7 @@ MEASURING := -p egeria-lab -p egeria-bench -p egeria-preload
 
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test memcheck whole-programs guest placement lint book bench install uninstall python deb package-test tarball tarball-test \
-	container-test python-test clean help test-guest test-memcheck
+	container-test python-test nfs clean help test-guest test-memcheck
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -100,6 +100,10 @@ tarball-test: tarball ## build from the tarball without network
 
 container-test: deb ## build the container image with buildah; try what each capability is for
 	scripts/container-test "$(TARGET)/deb" "$(TARGET)/container-test"
+
+nfs: build ## export volumes by Ganesha and by the kernel's NFS server in QEMU; restart and kill them (some minutes; as root)
+	@scripts/setup --nfs
+	scripts/nfs "$(BUILT)" "$(TARGET)/guest"
 
 python-test: build ## build the Python package and test it with numpy, pandas, pyarrow and zarr (from PyPI)
 	python/run-tests "$(BUILT)/egeria" "$(TARGET)/python-test"
