@@ -1,6 +1,6 @@
 // Checks of a directory that an NFS server exports, in four groups as the Connectathon tests have them, and checks of two views
 // of one directory. Everything that they make is below DIR, and removed again.
-// usage: nfs-checks basic|general|special|lock DIR
+// usage: nfs-checks basic|general|special|lock|downgrade DIR
 //        nfs-checks two DIR OTHER       one directory by two clients, or by a client and on the server
 //        nfs-checks keep DIR GO         keeps files open until GO exists, then uses them
 #define _GNU_SOURCE
@@ -324,6 +324,26 @@ static int lock(int fd, int command, int kind, off_t start, off_t length) {
         holds(waitpid(child, &how, 0) == child && how == 0);                                                                       \
     } while (0)
 
+// A process that opens the file may read what is locked for reading.
+static void shares(const char *at) {
+    in_child({
+        int own = opened(at, O_RDWR);
+        does(lock(own, F_SETLK, F_RDLCK, 0, 0));
+        fails(EAGAIN, lock(own, F_SETLK, F_WRLCK, 100, 1));
+    });
+}
+
+// A lock for writing becomes one for reading.
+static void downgrade(const char *at) {
+    put(at, "locked");
+    int fd = opened(at, O_RDWR);
+    does(lock(fd, F_SETLK, F_WRLCK, 0, 10));
+    does(lock(fd, F_SETLK, F_RDLCK, 0, 0));
+    shares(at);
+    does(close(fd));
+    does(unlink(at));
+}
+
 // Locks by a file in one view, seen by processes that open it in another (or the same).
 static void locks(const char *at, const char *other) {
     put(at, "locked by ranges");
@@ -347,12 +367,9 @@ static void locks(const char *at, const char *other) {
         fails(EAGAIN, lock(own, F_SETLK, F_WRLCK, 3, 2));
         fails(EAGAIN, lock(own, F_SETLK, F_WRLCK, 5, 2));
     });
+    does(lock(fd, F_SETLK, F_UNLCK, 0, 0));
     does(lock(fd, F_SETLK, F_RDLCK, 0, 0));
-    in_child({
-        int own = opened(other, O_RDWR);
-        does(lock(own, F_SETLK, F_RDLCK, 0, 0));
-        fails(EAGAIN, lock(own, F_SETLK, F_WRLCK, 100, 1));
-    });
+    shares(other);
     // A process that waits gets the lock when it is released, and then sees what was written under it.
     does(lock(fd, F_SETLK, F_WRLCK, 0, 0));
     int ready[2], how;
@@ -487,10 +504,11 @@ int main(int count, char **words) {
     else if (count == 3 && !strcmp(part, "general")) general(words[2]);
     else if (count == 3 && !strcmp(part, "special")) special(words[2]);
     else if (count == 3 && !strcmp(part, "lock")) locks(path(words[2], "locked"), path(words[2], "locked"));
+    else if (count == 3 && !strcmp(part, "downgrade")) downgrade(path(words[2], "locked"));
     else if (count == 4 && !strcmp(part, "two")) two(words[2], words[3]);
     else if (count == 4 && !strcmp(part, "keep")) keep(words[2], words[3]);
     else {
-        fprintf(stderr, "usage: nfs-checks basic|general|special|lock DIR, two DIR OTHER, keep DIR GO\n");
+        fprintf(stderr, "usage: nfs-checks basic|general|special|lock|downgrade DIR, two DIR OTHER, keep DIR GO\n");
         return 2;
     }
     printf("nfs-checks: %s: passed\n", part);
