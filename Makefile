@@ -106,6 +106,10 @@ tarball-test: tarball ## build from the tarball without network
 container-test: deb ## build the container image with buildah; try what each capability is for
 	scripts/container-test "$(TARGET)/deb" "$(TARGET)/container-test"
 
+nfs: build ## export volumes by Ganesha and by the kernel's NFS server in QEMU; restart and kill them (some minutes; as root)
+	@scripts/setup --nfs
+	scripts/nfs "$(BUILT)" "$(TARGET)/guest"
+
 python-test: build ## build the Python package and test it with numpy, pandas, pyarrow and zarr (from PyPI)
 	python/run-tests "$(BUILT)/egeria" "$(TARGET)/python-test"
 

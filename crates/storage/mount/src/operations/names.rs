@@ -66,6 +66,9 @@ impl Adapter {
         name: &OsStr,
         asker: Asker,
     ) -> Outcome<LookedUp> {
+        if let Some(found) = self.look_up_for_handle(parent, name, asker) {
+            return found.map(LookedUp::Found);
+        }
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         // Grant before the look-up: a later change is then recalled.
