@@ -6,6 +6,7 @@ use std::time::Duration;
 use egeria_harness::{Error, Result};
 use egeria_scratch::check_room;
 
+use super::fresh;
 use super::options::Selection;
 use super::plan::{self, Case, MAX_THREADS};
 use super::report::{NamesReport, NamesRow};
@@ -22,7 +23,10 @@ const NAME_BYTES: u64 = 8 << 10;
 
 pub(super) fn run(options: &PlacesOptions<'_>, selection: &Selection) -> Result<NamesReport> {
     let most = selection.entries.iter().copied().max().unwrap_or(0);
-    let sensible = selection.entries.is_sorted() && selection.entries.first() > Some(&0);
+    let fresh = selection.fresh.iter().copied().max().unwrap_or(0);
+    let sensible = selection.entries.is_sorted()
+        && selection.entries.first() > Some(&0)
+        && !selection.fresh.contains(&0);
     if options.rounds == 0 || !sensible || !(1..=MAX_THREADS).contains(&selection.threads) {
         return Err(Error::failed(
             "nothing to measure; ask for at least 1 round, 1 name and 1 or 2 threads",
@@ -30,15 +34,23 @@ pub(super) fn run(options: &PlacesOptions<'_>, selection: &Selection) -> Result<
     }
     // Both the library's and the mount's directories are in the pool.
     let pool_bytes = SPARE_BYTES + 2 * (MAX_THREADS * most) as u64 * NAME_BYTES;
-    check_room(&options.memory_directory, pool_bytes, "free some")?;
-    let places = Places::set_up(options, pool_bytes)?;
-    let program = options.find_worker()?;
-    let mut workers = Vec::new();
-    for subject in SUBJECTS {
-        workers.push(start(&program, &places, subject)?);
+    let fresh_bytes = SPARE_BYTES + fresh as u64 * NAME_BYTES;
+    let most_bytes = pool_bytes.max(fresh_bytes);
+    check_room(&options.memory_directory, most_bytes, "free some")?;
+    let mut rows = Vec::new();
+    if !selection.operations.is_empty() {
+        let places = Places::set_up(options, pool_bytes)?;
+        let program = options.find_worker()?;
+        let mut workers = Vec::new();
+        for subject in SUBJECTS {
+            workers.push(start(&program, &places, subject)?);
+        }
+        let cases = plan::cases(&selection.operations, &selection.entries, selection.threads);
+        rows = measure_all(options, selection, &mut workers, &cases)?;
     }
-    let cases = plan::cases(&selection.operations, &selection.entries, selection.threads);
-    let rows = measure_all(options, selection, &mut workers, &cases)?;
+    for entries in &selection.fresh {
+        rows.extend(fresh::measure(options, *entries, fresh_bytes)?);
+    }
     Ok(NamesReport {
         rows,
         rounds: options.rounds,
@@ -88,7 +100,7 @@ fn measure_all(
     Ok(rows)
 }
 
-fn start(program: &Path, places: &Places, subject: Subject) -> Result<Worker> {
+pub(super) fn start(program: &Path, places: &Places, subject: Subject) -> Result<Worker> {
     let mut command = places.command(subject, program);
     command.arg(places.directory(subject));
     let mut worker = Worker::start(&mut command, subject.name(), PATIENCE)?;
