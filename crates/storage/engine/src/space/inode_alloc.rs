@@ -108,6 +108,8 @@ impl<'v> InodeNumbers<'v> {
         let map = self.inode_map(pool);
         let index = self.free_number((pool, part), remembered)?;
         self.make_inode_block(operation, pool, index / INODES_PER_BLOCK)?;
+        let (_, end) = self.part_range(pool, part);
+        self.volume.session.back_inodes_ahead(pool, index, end);
         numbers.next.store(index + 1, Ordering::Relaxed);
         let ino = inode_number(PoolIndex(pool as u8), index);
         let me = operation.me;
