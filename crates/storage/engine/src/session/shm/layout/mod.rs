@@ -494,7 +494,7 @@ pub struct SessionInode {
     pub write_back_errors: AtomicU64,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
-    /// Words of a small file; of a directory: used slots, subdirectories, next cookie.
+    /// Words of a small file; of a directory: used slots, subdirectories, next cookie, living lines.
     pub inline_words: [AtomicU64; INLINE_BLOCKS],
 }
 
