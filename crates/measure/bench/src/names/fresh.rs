@@ -2,9 +2,9 @@
 
 use egeria_harness::{Error, Result};
 
-use super::driver::start;
 use super::plan::{Case, FRESH, Sharing};
 use super::report::NamesRow;
+use super::start::start;
 use super::worker::{Reply, Request};
 use crate::subjects::{Places, PlacesOptions, SUBJECTS, Subject};
 

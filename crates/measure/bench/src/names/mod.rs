@@ -17,6 +17,7 @@ mod fresh;
 mod options;
 pub mod plan;
 mod report;
+mod start;
 pub mod worker;
 
 pub use options::Selection;
