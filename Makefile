@@ -15,7 +15,7 @@ MEASURING := -p egeria-lab -p egeria-bench -p egeria-preload
 
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test memcheck whole-programs guest placement lint book bench install uninstall python deb package-test tarball tarball-test \
-	container-test python-test clean help test-suites test-sources test-guest test-memcheck
+	container-test python-test nfs clean help test-suites test-sources test-guest test-memcheck
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
