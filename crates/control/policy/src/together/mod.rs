@@ -34,6 +34,7 @@ mod steps;
 mod tier_orders;
 mod tiers;
 mod trial;
+mod works;
 
 use egeria_facts::ProcessKey;
 use egeria_machine::NodeId;

@@ -9,8 +9,8 @@ use super::basis::Basis;
 use super::memory::SMALL_BYTES;
 use super::tiers::Tiers;
 use super::trial::Trial;
+use super::works::Works;
 use crate::asymsched::NodeMove;
-use crate::swing::Swing;
 use crate::{Action, ActionResult, measures};
 
 /// Memory has arrived when no more than one part in this number is left of what was ordered.
@@ -53,9 +53,6 @@ pub(crate) struct Orders {
     /// Of processes with counted work: what they got done in the last window, and how much that differs by chance.
     pub(super) works: Works,
 }
-
-/// Work per second in the last window, and how much it differs from window to window while nothing is changed.
-pub(super) type Works = BTreeMap<ProcessKey, (f64, Swing)>;
 
 /// The last placement of a process that may be placed again.
 #[derive(Clone, Copy, Debug)]
@@ -276,7 +273,9 @@ impl Orders {
 
     /// A window has passed.
     pub(super) fn pass(&mut self, basis: &Basis<'_>) {
-        self.note_works(&basis.facts.accesses.processes);
+        let is_arriving = |order: &Order| !order.copies.is_empty();
+        let is_usual = self.trial.is_none() && !self.by_process.values().any(is_arriving);
+        self.works.note(&basis.facts.accesses.processes, is_usual);
         self.before.retain(|_, before| {
             before.since_windows += 1;
             before.since_windows < CALM_WINDOWS
@@ -311,20 +310,6 @@ impl Orders {
             order.look(facts, basis);
             true
         });
-    }
-
-    /// Learns how much the work of processes differs while none is placed.
-    fn note_works(&mut self, processes: &[ProcessAccesses]) {
-        let is_arriving = |order: &Order| !order.copies.is_empty();
-        let is_usual = self.trial.is_none() && !self.by_process.values().any(is_arriving);
-        let counted = processes.iter().filter_map(|each| {
-            let work_s = each.work_s.filter(|work_s| *work_s > 0.0)?;
-            let last = self.works.get(&each.process).copied();
-            let (last_s, mut swing) = last.unwrap_or((work_s, Swing::default()));
-            swing.note(last.filter(|_| is_usual).map(|_| work_s / last_s));
-            Some((each.process, (work_s, swing)))
-        });
-        self.works = counted.collect();
     }
 }
 

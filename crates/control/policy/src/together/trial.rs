@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use egeria_facts::{Facts, ProcessAccesses, ProcessKey, ThreadKey};
 use egeria_machine::NodeId;
 
-use super::orders::Works;
 use super::scene::Scene;
 use super::state::State;
+use super::works::Works;
 use crate::asymsched::PlacementPlan;
 use crate::{Move, Reason};
 
@@ -186,7 +186,7 @@ impl Record {
             threads: threads.sum(),
             work_s,
             accesses: accesses_s(facts) / work_s,
-            chance_ln: (works.get(&facts.process)).map_or(0.0, |(_, swing)| swing.chance_ln()),
+            chance_ln: works.chance_ln(facts.process),
             all: (0.0, 0),
             same: (0.0, 0),
             range: (f64::INFINITY, 0.0),
