@@ -243,7 +243,7 @@ const KNOWN: [&str; 38] = [
     "non_preloaded_reader",
     "creates_as_caller",
     "setid_cleared_on_write",
-    "handles",
+    "handles_outlive_remounts",
     "nlink_fresh",
     "utime_omit",
     "path_max",

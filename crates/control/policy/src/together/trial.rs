@@ -1,5 +1,5 @@
 //! A placement is an experiment: where the work of programs is counted, it is kept if they get as much done as before,
-//! and taken back if they lose more than they do by chance.
+//! and taken back otherwise. Work that differs by chance is compared over more windows.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use egeria_machine::NodeId;
 
 use super::scene::Scene;
 use super::state::State;
-use super::works::Works;
+use super::works::{Done, Works};
 use crate::asymsched::PlacementPlan;
 use crate::{Move, Reason};
 
@@ -19,8 +19,6 @@ const JUDGED_WINDOWS: u32 = 2;
 /// A placement that memory does not complete is judged after this number of windows all the same.
 const PATIENCE: u32 = 40;
 
-/// Two windows of a program are of the same kind of work if its accesses per work differ by less than this part.
-const SAME_WORK: f64 = 0.2;
 /// Windows for which the same kind of work is waited for.
 const LONGEST_WAIT: u32 = 8;
 /// A loss that is judged without windows of the same kind of work.
@@ -33,10 +31,8 @@ const STEADY: f64 = 0.05;
 #[derive(Clone, Copy, Debug)]
 struct Record {
     threads: f64,
-    work_s: f64,
-    /// Accesses per work.
-    accesses: f64,
-    /// By which logarithm its work may differ by chance.
+    before: Done,
+    /// By which logarithm its work may differ between two windows by chance.
     chance_ln: f64,
     /// Sum and number of the windows since, and of those of the same kind of work.
     all: (f64, u32),
@@ -123,9 +119,8 @@ impl Trial {
         self.settled_windows += 1;
         for process in &facts.accesses.processes {
             let record = self.programs.get_mut(&process.process);
-            let work_s = process.work_s.filter(|work_s| *work_s > 0.0);
-            if let Some((record, work_s)) = record.zip(work_s) {
-                record.add(work_s, accesses_s(process) / work_s);
+            if let Some((record, done)) = record.zip(Done::of(process)) {
+                record.add(done);
             }
         }
         let is_known = |record: &Record| record.same.1 >= JUDGED_WINDOWS;
@@ -138,7 +133,11 @@ impl Trial {
         {
             return Verdict::Open;
         }
-        if gain >= -TOLERATED_LOSS.max(chance) {
+        // A loss within chance becomes clearer with further windows.
+        if gain < -TOLERATED_LOSS && gain >= -chance && self.settled_windows < LONGEST_WAIT {
+            return Verdict::Open;
+        }
+        if gain >= -TOLERATED_LOSS {
             return Verdict::Kept;
         }
         let back = |(key, node): &(ThreadKey, NodeId)| {
@@ -180,12 +179,11 @@ impl Trial {
 impl Record {
     /// What a process did before; `None` where its work is not counted.
     fn before(facts: &ProcessAccesses, works: &Works) -> Option<(ProcessKey, Record)> {
-        let work_s = facts.work_s.filter(|work_s| *work_s > 0.0)?;
+        let before = works.before(facts)?;
         let threads = facts.nodes.iter().map(|each| f64::from(each.threads));
         let record = Record {
             threads: threads.sum(),
-            work_s,
-            accesses: accesses_s(facts) / work_s,
+            before,
             chance_ln: works.chance_ln(facts.process),
             all: (0.0, 0),
             same: (0.0, 0),
@@ -199,23 +197,18 @@ impl Record {
     fn ratio(&self) -> Option<f64> {
         let mean = |(sum, count): (f64, u32)| (count > 0).then(|| sum / f64::from(count));
         if let Some(same) = mean(self.same) {
-            return Some(same / self.work_s);
+            return Some(same / self.before.work_s);
         }
-        let ratio = mean(self.all)? / self.work_s;
+        let ratio = mean(self.all)? / self.before.work_s;
         let is_steady = self.all.1 >= LONGEST_WAIT && self.range.1 <= (1.0 + STEADY) * self.range.0;
         (is_steady || ratio < 1.0 - PLAIN_LOSS).then_some(ratio.max(1e-6))
     }
 
-    fn add(&mut self, work_s: f64, accesses: f64) {
-        self.all = (self.all.0 + work_s, self.all.1 + 1);
-        self.range = (self.range.0.min(work_s), self.range.1.max(work_s));
-        if (accesses - self.accesses).abs() <= SAME_WORK * self.accesses {
-            self.same = (self.same.0 + work_s, self.same.1 + 1);
+    fn add(&mut self, done: Done) {
+        self.all = (self.all.0 + done.work_s, self.all.1 + 1);
+        self.range = (self.range.0.min(done.work_s), self.range.1.max(done.work_s));
+        if done.is_like(self.before) {
+            self.same = (self.same.0 + done.work_s, self.same.1 + 1);
         }
     }
-}
-
-fn accesses_s(facts: &ProcessAccesses) -> f64 {
-    let rates = facts.nodes.iter().flat_map(|each| &each.accesses_s);
-    rates.sum()
 }

@@ -72,9 +72,12 @@ cat > lookups.sql <<'END'
 pragma cache_size=10;
 with recursive c(i) as (select 1 union all select i+1 from c where i < 3000) select sum(length(v)) from c join t on t.id = (i * 7919) % 20000 + 1;
 END
+sed s/3000/60000/ lookups.sql > many.sql
 cat > memory.sql <<'END'
 create table t(id integer primary key, v blob);
 with recursive c(i) as (select 1 union all select i+1 from c where i < 30000) insert into t select i, randomblob(400) from c;
+update t set v = randomblob(400);
+update t set v = randomblob(400);
 update t set v = randomblob(400);
 END
 cp memory.sql long.sql
@@ -216,9 +219,14 @@ pub const PROGRAMS: [RealProgram; 25] = [
         "sqlite-cold",
         COLD,
         &SQLITE,
-        "sqlite3 {}/table.db < lookups.sql",
+        "sqlite3 {}/table.db < many.sql",
     ),
-    program("rocksdb-cold", COLD, &ROCKSDB, ROCKSDB_READS),
+    program(
+        "rocksdb-cold",
+        COLD,
+        &ROCKSDB,
+        "db_bench --db={}/db --use_existing_db=1 --benchmarks=readrandom --num=20000 --reads=20000 --cache_size=0 --compression_type=none 2>&1",
+    ),
     program("postgres-cold", COLD, &POSTGRES, "sh single < lookups.sql"),
     program(
         "python-cold",
@@ -237,7 +245,7 @@ pub const PROGRAMS: [RealProgram; 25] = [
         "rocksdb",
         SAME,
         &ROCKSDB,
-        "db_bench --db={}/db --use_existing_db=1 --benchmarks=readrandom --num=20000 --reads=20000 --compression_type=none 2>&1",
+        "db_bench --db={}/db --use_existing_db=1 --benchmarks=readrandom --num=20000 --reads=60000 --compression_type=none 2>&1",
     ),
     program("pgbench", SAME, &POSTGRES, "sh served -S -t 300 -c 2"),
     program("redis", SAME, &REDIS, "sh served -n 6000 -t set,get -q"),
