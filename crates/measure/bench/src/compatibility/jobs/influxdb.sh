@@ -1,0 +1,77 @@
+# program: InfluxDB
+# kind: databases
+# needs: influxd influx_inspect curl
+# debian: influxdb curl
+# checks: influx_inspect verify of all files, counts after a restart
+# survives: every point that was written when the client was answered
+
+version() {
+    influxd version | awk '{ print $2 }'
+}
+
+start() {
+    cat >"$NOTES/settings" <<END
+bind-address = "127.0.0.1:$PORT2"
+reporting-disabled = true
+[meta]
+dir = "$PWD/meta"
+[data]
+dir = "$PWD/data"
+wal-dir = "$PWD/wal"
+[http]
+bind-address = "127.0.0.1:$PORT1"
+log-enabled = false
+END
+    influxd -config "$NOTES/settings" >>"$NOTES/log" 2>&1 &
+    server=$!
+    await 30 curl -sf "http://127.0.0.1:$PORT1/ping"
+}
+
+query() {
+    curl -sf "http://127.0.0.1:$PORT1/query?db=d" -H 'Accept: application/csv' --data-urlencode "q=$1"
+}
+
+points() {
+    query 'select count(x) from m' | awk -F, 'NR == 2 { print $4 }'
+}
+
+begin() {
+    start
+    query 'create database d' >/dev/null
+}
+
+put() {
+    curl -sf "http://127.0.0.1:$PORT1/write?db=d" --data-binary "$1"
+}
+
+work() {
+    begin
+    for part in $(seq 20); do
+        awk -v part="$part" 'BEGIN { for (n = 0; n < 2000; n++) printf "m,host=h%d x=%d %d\n", n % 5, n, 1600000000000000000 + part * 1000000000000 + n * 1000000 }' >"$NOTES/points"
+        put "@$NOTES/points"
+    done
+    end $server
+}
+
+check() {
+    start
+    [ "$(points)" = 40000 ] || fail "points are missing: $(points)"
+    end $server
+    influx_inspect verify -dir "$PWD" >/dev/null
+}
+
+put_next() {
+    put "m x=$1 $((1600000000000000000 + $1))"
+}
+
+load() {
+    begin
+    count_up put_next
+}
+
+survived() {
+    start
+    at_least "$(points)" "$(acknowledged)"
+    end $server
+    influx_inspect verify -dir "$PWD" >/dev/null
+}
