@@ -30,7 +30,11 @@ pub(super) fn missing(jobs: &[Job], tools: &Tools, watch: Watch<'_>) -> Result<(
         let all: BTreeSet<&String> = lacking().flat_map(of).collect();
         all.into_iter().cloned().collect()
     };
-    let debian = packages(|job| &job.debian);
+    let mut debian = packages(|job| &job.debian);
+    let needs_python = lacking().any(|job| !job.pypi.is_empty());
+    if needs_python && !tools.python().join("bin/python3").exists() {
+        debian.push("python3-venv".to_owned());
+    }
     if !debian.is_empty() {
         watch.step(0, 4, "apt-get install")?;
         from_debian(&debian, watch.cancel)?;

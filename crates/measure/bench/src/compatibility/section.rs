@@ -57,7 +57,6 @@ impl<'a> Script<'a> {
         user: User,
     ) -> Result<Script<'a>> {
         let file = ground.notes().join("job.sh");
-        // The shell's own functions of these names would run instead of a missing section.
         let text = format!(
             "{PRELUDE}\n{}\nmkdir -p \"$2\"\ncd \"$2\"\n\"$1\"\n",
             job.text
@@ -122,11 +121,11 @@ impl<'a> Script<'a> {
             .stdout(said.try_clone().map_err(failed)?)
             .stderr(said);
         let mut group = Group::start(&mut command).map_err(failed)?;
-        let by_itself = self.works(&group, limits)?;
+        let by_itself = self.works(&group, limits);
         kill_descendants(self.ground.holder());
         group.finish()?;
         reap(self.ground.holder());
-        let Some(why) = by_itself else {
+        let Some(why) = by_itself? else {
             return Ok(());
         };
         let said = fs::read(&log).unwrap_or_default();

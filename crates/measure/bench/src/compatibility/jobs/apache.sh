@@ -16,6 +16,7 @@ ServerRoot $PWD
 ServerName tried
 Listen 127.0.0.1:$PORT1
 PidFile $PWD/pid
+DefaultRuntimeDir $NOTES
 ErrorLog $PWD/logs/error
 LoadModule mpm_event_module $modules/mod_mpm_event.so
 LoadModule authz_core_module $modules/mod_authz_core.so

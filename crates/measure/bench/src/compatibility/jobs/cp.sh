@@ -11,7 +11,7 @@ version() {
 prepare() {
     copy_tree tree
     seq 300000 | sort -R --random-source=/usr/include/linux/bpf.h >numbers 2>/dev/null || seq 300000 -1 1 >numbers
-    head -c 30000000 /dev/zero | od -v >big
+    head -c 30000000 /dev/urandom >big
 }
 
 work() {

@@ -41,13 +41,13 @@ begin() {
 }
 
 put() {
-    curl -sf "http://127.0.0.1:$PORT1/write?db=d" --data-binary "$1"
+    curl -sf "http://127.0.0.1:$PORT1/write?db=d&precision=s" --data-binary "$1"
 }
 
 work() {
     begin
     for part in $(seq 20); do
-        awk -v part="$part" 'BEGIN { for (n = 0; n < 2000; n++) printf "m,host=h%d x=%d %d\n", n % 5, n, 1600000000000000000 + part * 1000000000000 + n * 1000000 }' >"$NOTES/points"
+        awk -v part="$part" 'BEGIN { for (n = 0; n < 2000; n++) printf "m,host=h%d x=%d %d\n", n % 5, n, 1600000000 + part * 10000 + n }' >"$NOTES/points"
         put "@$NOTES/points"
     done
     end $server
@@ -61,7 +61,7 @@ check() {
 }
 
 put_next() {
-    put "m x=$1 $((1600000000000000000 + $1))"
+    put "m x=$1 $((1600000000 + $1))"
 }
 
 load() {

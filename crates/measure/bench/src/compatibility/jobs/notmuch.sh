@@ -35,10 +35,11 @@ END
     notmuch dump --output=dump
     notmuch compact --quiet
     # mutt sends by a program that keeps the message, and saves a copy into another Maildir.
+    echo 'cat >/dev/null' >"$NOTES/sendmail"
     mkdir -p Sent/new Sent/cur Sent/tmp
     for n in 1 2 3; do
         echo "body $n" | mutt -n -F /dev/null -e "set copy=yes record=$PWD/Sent mbox_type=Maildir" \
-            -e 'set sendmail="/bin/cat"' -s "sent $n" -a "Maildir/cur/7.x"* -- c@d >/dev/null
+            -e "set sendmail='sh $NOTES/sendmail'" -s "sent $n" -a "Maildir/cur/7.x"* -- c@d >/dev/null
     done
 }
 

@@ -15,7 +15,6 @@ prepare() {
     cd packed
     for package in "$TOOLS"/node/node_modules/*/package.json; do
         directory=$(dirname "$package")
-        case $directory in */.*) continue ;; esac
         npm pack --silent --ignore-scripts "$directory" >/dev/null
     done
     cd ..

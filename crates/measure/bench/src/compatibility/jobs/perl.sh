@@ -32,7 +32,7 @@ PERL
 
 check() {
     perl - <<'PERL'
-use strict; use warnings; use DB_File; use Storable qw(lock_retrieve);
+use strict; use warnings; use Fcntl; use DB_File; use Storable qw(lock_retrieve);
 tie(my %tree, 'DB_File', 'tree.db', O_RDONLY, 0644, $DB_BTREE) or die $!;
 tie(my %hash, 'DB_File', 'hash.db', O_RDONLY, 0644, $DB_HASH) or die $!;
 die 'wrong count' unless keys %tree == 6667 && keys %hash == 10000;

@@ -31,15 +31,15 @@ work() {
 check() {
     qemu-img check -q one.qcow2
     qemu-img check -q small.qcow2
-    patterns 'read' | sed '1,30d' | qemu-io -f qcow2 one.qcow2 >"$NOTES/log"
+    patterns read | qemu-io -f qcow2 one.qcow2 >"$NOTES/log"
     ! grep -qi 'verification failed' "$NOTES/log" || fail "a pattern is wrong"
-    qemu-io -f qcow2 -c 'read -P 5 100M 1M' one.qcow2 | grep -vqi 'verification failed'
+    ! qemu-io -f qcow2 -c 'read -P 5 100M 1M' one.qcow2 | grep -qi 'verification failed' || fail "the commit is wrong"
     [ "$(du -k one.raw | cut -f1)" -lt 100000 ] || fail "the raw image is not sparse"
 }
 
 load() {
-    qemu-img create -q -f qcow2 one.qcow2 1G
-    awk 'BEGIN { for (n = 1; ; n++) { printf "write -P %d %dk 8k\nflush\n", n % 250 + 1, n * 137 % 1000000; fflush() } }' |
+    qemu-img create -q -f qcow2 one.qcow2 200G
+    awk 'BEGIN { for (n = 1; ; n++) { printf "write -P %d %dk 8k\nflush\n", n % 250 + 1, n * 137; fflush() } }' |
         qemu-io -f qcow2 -t writeback one.qcow2 | grep --line-buffered '^wrote' >"$NOTES/wrote" &
     await 20 grep -q wrote "$NOTES/wrote"
     acknowledge started
@@ -51,7 +51,7 @@ survived() {
     qemu-img check -q one.qcow2
     # The last write that was answered may not have been flushed.
     last=$(($(wc -l <"$NOTES/wrote") - 1))
-    awk -v last="$last" 'BEGIN { for (n = 1; n <= last && n < 7000; n++) printf "read -P %d %dk 8k\n", n % 250 + 1, n * 137 % 1000000 }' |
+    awk -v last="$last" 'BEGIN { for (n = 1; n <= last; n++) printf "read -P %d %dk 8k\n", n % 250 + 1, n * 137 }' |
         qemu-io -f qcow2 one.qcow2 >"$NOTES/log"
     ! grep -qi 'verification failed' "$NOTES/log" || fail "lost: $(grep -ci 'verification failed' "$NOTES/log") patterns"
 }

@@ -48,6 +48,6 @@ load() {
 }
 
 survived() {
-    echo "reput $INPUT/big $PWD/big" | batch
+    [ "$(wc -c <big)" = 50000000 ] || echo "reput $INPUT/big $PWD/big" | batch
     cmp "$INPUT/big" big
 }

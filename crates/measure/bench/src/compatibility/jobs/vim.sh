@@ -11,8 +11,8 @@ version() {
 
 work() {
     seq 20000 >text
-    vim -Nu NONE -n -es -c 'set backup backupext=.old undofile' -c '%s/7/seven/g' -c wq text
-    vim -Nu NONE -n -es -c 'set undofile' -c '$d' -c 'normal ggOfirst' -c wq text
+    vim -Nu NONE --cmd 'set undofile' -n -es -c 'set backup backupext=.old' -c '%s/7/seven/g' -c wq text
+    vim -Nu NONE --cmd 'set undofile' -n -es -c '$d' -c 'normal ggOfirst' -c wq text
     vim -Nu NONE -n -es -c 'set writebackup backupcopy=yes' -c 'g/8/d' -c 'w! other' -c 'qa!' text
 }
 
@@ -20,7 +20,7 @@ check() {
     (echo first; seq 19999 | sed 's/7/seven/g') | cmp - text
     seq 20000 | cmp - text.old
     grep -v 8 text | cmp - other
-    vim -Nu NONE -n -es -c 'set undofile' -c 'earlier 9f' -c 'w! undone' -c 'qa!' text
+    vim -Nu NONE --cmd 'set undofile' -n -es -c 'earlier 9f' -c 'w! undone' -c 'qa!' text
     seq 20000 | cmp - undone
 }
 
