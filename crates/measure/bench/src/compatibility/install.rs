@@ -81,20 +81,24 @@ fn from_debian(packages: &[String], cancel: Cancel<'_>) -> Result<()> {
         )));
     }
     let _policy = NoServices::begin()?;
-    for arguments in [
-        &["update", "-q"][..],
-        &["install", "-y", "-q", "--no-install-recommends"],
-    ] {
-        let mut command = Command::new("apt-get");
-        command
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive");
-        if arguments[0] == "install" {
-            command.args(packages);
-        }
-        process::run_well(&mut command, LIMIT, cancel)?;
-    }
+    process::run_well(&mut apt("apt-get", &["update", "-q"]), LIMIT, cancel)?;
+    // Not every release has all of them.
+    let is_known = |package: &&String| {
+        let shown = process::run(&mut apt("apt-cache", &["show", package]), LIMIT, cancel);
+        shown.is_ok_and(|finished| finished.status.success())
+    };
+    let known: Vec<&String> = packages.iter().filter(is_known).collect();
+    let install = ["install", "-y", "-q", "--no-install-recommends"];
+    process::run_well(apt("apt-get", &install).args(known), LIMIT, cancel)?;
     Ok(())
+}
+
+fn apt(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    command
 }
 
 /// While it is there, packages start no services.

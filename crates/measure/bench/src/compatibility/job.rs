@@ -1,6 +1,7 @@
 //! Jobs: how a program is used, checked, killed and looked at afterwards, as a shell script.
 //!
-//! A job begins with lines `# KEY: VALUE`. Then come its sections, which are functions of a POSIX shell.
+//! A job begins with lines `# KEY: VALUE`. Then come its sections, which are functions of a POSIX shell. A job that is
+//! `like` another has the sections of that, and may set variables for them.
 
 use std::path::Path;
 
@@ -54,76 +55,78 @@ pub struct Job {
 
 /// The jobs that come with this program, in the order of reports.
 pub fn jobs() -> Vec<Job> {
-    let scripts = scripts![
-        "postgresql",
-        "mariadb",
-        "sqlite",
-        "redis",
-        "etcd",
-        "tarantool",
-        "lmdb",
-        "leveldb",
-        "rocksdb",
-        "duckdb",
-        "h2",
-        "nedb",
-        "berkeleydb",
-        "kyotocabinet",
-        "prometheus",
-        "influxdb",
-        "git",
-        "mercurial",
-        "subversion",
-        "cp",
-        "tar",
-        "zip",
-        "sevenzip",
-        "rsync",
-        "rclone",
-        "restic",
-        "borg",
-        "b3sum",
-        "dpkg",
-        "ffmpeg",
-        "make",
-        "clang",
-        "ccache",
-        "cargo",
-        "go",
-        "npm",
-        "pip",
-        "vim",
-        "nano",
-        "bash",
-        "zsh",
-        "maildrop",
-        "notmuch",
-        "nginx",
-        "apache",
-        "sftp",
-        "samba",
-        "java",
-        "node",
-        "python",
-        "perl",
-        "busybox",
-        "numpy",
-        "h5py",
-        "pyarrow",
-        "polars",
-        "zarr",
-        "buildah",
-        "overlay",
-        "qemu",
-        "inotify",
-        "fio",
-        "dbench",
-        "stress-ng",
-    ];
-    let parsed = scripts.map(|(name, text)| Job::parse(name, text));
+    let parsed = SCRIPTS.iter().map(|(name, text)| Job::parse(name, text));
     // A test parses all of them.
-    parsed.into_iter().filter_map(Result::ok).collect()
+    parsed.filter_map(Result::ok).collect()
 }
+
+const SCRIPTS: &[(&str, &str)] = &scripts![
+    "postgresql",
+    "mariadb",
+    "sqlite",
+    "redis",
+    "valkey",
+    "etcd",
+    "tarantool",
+    "lmdb",
+    "leveldb",
+    "rocksdb",
+    "duckdb",
+    "h2",
+    "nedb",
+    "berkeleydb",
+    "kyotocabinet",
+    "prometheus",
+    "influxdb",
+    "git",
+    "mercurial",
+    "subversion",
+    "cp",
+    "tar",
+    "zip",
+    "sevenzip",
+    "rsync",
+    "rclone",
+    "restic",
+    "borg",
+    "b3sum",
+    "dpkg",
+    "ffmpeg",
+    "make",
+    "clang",
+    "ccache",
+    "cargo",
+    "go",
+    "npm",
+    "pip",
+    "vim",
+    "nano",
+    "bash",
+    "zsh",
+    "maildrop",
+    "notmuch",
+    "nginx",
+    "apache",
+    "sftp",
+    "samba",
+    "java",
+    "node",
+    "python",
+    "perl",
+    "busybox",
+    "numpy",
+    "h5py",
+    "pyarrow",
+    "polars",
+    "zarr",
+    "buildah",
+    "overlay",
+    "qemu",
+    "inotify",
+    "fio",
+    "dbench",
+    "stress-ng",
+];
 
 impl Job {
     /// A job of a user's.
@@ -184,6 +187,11 @@ impl Job {
             "npm" => self.npm = words(),
             "crates" => self.crates = words(),
             "user" => self.needs_root = value == "root",
+            "like" => {
+                let other = SCRIPTS.iter().find(|(name, _)| *name == value);
+                let (_, text) = other.ok_or_else(|| format!("there is no job {value}"))?;
+                self.text.push_str(text);
+            }
             "limit" => {
                 let seconds = value.parse();
                 self.limit_s = seconds.map_err(|_| format!("limit: {value} is no number"))?;

@@ -5,16 +5,18 @@
 # checks: redis-check-aof, redis-check-rdb, the same keys after a restart
 # survives: every key that was set when the client was answered (appendfsync always)
 
+name=${name:-redis}
+
 version() {
-    redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/'
+    $name-server --version | sed 's/.*v=\([^ ]*\).*/\1/'
 }
 
 cli() {
-    redis-cli -s "$NOTES/redis" "$@"
+    $name-cli -s "$NOTES/socket" "$@"
 }
 
 start() {
-    redis-server --port 0 --unixsocket "$NOTES/redis" --save '' --appendonly yes --appendfsync always \
+    $name-server --port 0 --unixsocket "$NOTES/socket" --save '' --appendonly yes --appendfsync always \
         --enable-debug-command yes --dir "$PWD" >>"$NOTES/log" 2>&1 &
     server=$!
     await 20 cli ping
@@ -22,17 +24,17 @@ start() {
 
 work() {
     start
-    redis-benchmark -s "$NOTES/redis" -q -n 10000 -r 5000 -t set,get,lpush,incr,hset >/dev/null
+    $name-benchmark -s "$NOTES/socket" -q -n 10000 -r 5000 -t set,get,lpush,incr,hset >/dev/null
     cli bgrewriteaof >/dev/null
-    await 30 sh -c "redis-cli -s '$NOTES/redis' info persistence | grep -q 'aof_rewrite_in_progress:0'"
+    await 30 sh -c "$name-cli -s '$NOTES/socket' info persistence | grep -q 'aof_rewrite_in_progress:0'"
     cli save >/dev/null
     cli debug digest >"$NOTES/digest"
     end $server
 }
 
 check() {
-    echo y | redis-check-aof --fix appendonlydir/*.manifest >/dev/null
-    redis-check-rdb dump.rdb >/dev/null
+    echo y | $name-check-aof --fix appendonlydir/*.manifest >/dev/null
+    $name-check-rdb dump.rdb >/dev/null
     start
     cli debug digest | cmp - "$NOTES/digest"
     end $server
@@ -54,5 +56,5 @@ survived() {
     for n in $(seq "$last"); do echo "get key$n"; done | cli >"$NOTES/found"
     seq "$last" | cmp - "$NOTES/found" || fail "lost what was acknowledged"
     end $server
-    echo y | redis-check-aof --fix appendonlydir/*.manifest >/dev/null
+    echo y | $name-check-aof --fix appendonlydir/*.manifest >/dev/null
 }
