@@ -86,6 +86,15 @@ impl Scratch {
         Ok(directory)
     }
 
+    /// A new directory of this process, and one of the user's in it.
+    fn directories(&self, name: &str, user: User) -> Result<(PathBuf, PathBuf)> {
+        let own = self.directory(name, User::Same)?;
+        let open = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(&own, open).map_err(|error| self.failed(error))?;
+        let notes = self.directory(&format!("{name}/notes"), user)?;
+        Ok((own, notes))
+    }
+
     fn failed(&self, error: std::io::Error) -> Error {
         let doing = format!("cannot prepare {}", self.directory.path().display());
         Error::io(doing, error, "is the tmpfs full?")
@@ -111,7 +120,9 @@ pub(super) struct Ground {
     place: Place,
     /// Where the job's directories are.
     root: PathBuf,
-    /// A directory on tmpfs, in which everything else is.
+    /// A directory on tmpfs that this process alone writes into: users plant no links there.
+    own: PathBuf,
+    /// A directory of the user's in it.
     notes: PathBuf,
     mounted: Option<Mounted>,
 }
@@ -130,11 +141,12 @@ impl Ground {
             return Ground::tmpfs(scratch, job, "tmpfs", user);
         }
         let name = format!("{}-{}", job.name, place.name());
-        let notes = scratch.directory(&name, user)?;
-        let mounted = Mounted::start(place, scratch, user, &notes, cancel)?;
+        let (own, notes) = scratch.directories(&name, user)?;
+        let mounted = Mounted::start(place, scratch, user, (&own, &notes), cancel)?;
         Ok(Ground {
             place,
             root: mounted.directory.clone(),
+            own,
             notes,
             mounted: Some(mounted),
         })
@@ -145,10 +157,11 @@ impl Ground {
     /// # Errors
     /// When its directory cannot be made.
     pub(super) fn tmpfs(scratch: &Scratch, job: &Job, name: &str, user: User) -> Result<Ground> {
-        let notes = scratch.directory(&format!("{}-{name}", job.name), user)?;
+        let (own, notes) = scratch.directories(&format!("{}-{name}", job.name), user)?;
         Ok(Ground {
             place: Place::Tmpfs,
             root: notes.clone(),
+            own,
             notes,
             mounted: None,
         })
@@ -163,7 +176,12 @@ impl Ground {
         self.root.join(name)
     }
 
-    /// A directory on tmpfs for what does not belong to the job.
+    /// A directory on tmpfs that only this process writes into.
+    pub(super) fn own(&self) -> &Path {
+        &self.own
+    }
+
+    /// A directory of the user's on tmpfs, for what does not belong on the place.
     pub(super) fn notes(&self) -> &Path {
         &self.notes
     }
@@ -190,7 +208,7 @@ impl Ground {
     /// When the mount does not end well, or the volume is damaged.
     pub(super) fn end(mut self, cancel: Cancel<'_>) -> Result<Option<Counts>> {
         let counts = self.mounted.take().map(|mounted| mounted.end(cancel));
-        super::remove(&self.notes);
+        super::remove(&self.own);
         counts.transpose()
     }
 }
@@ -204,6 +222,7 @@ struct Mounted {
     directory: PathBuf,
     egeria: PathBuf,
     user: User,
+    own: PathBuf,
     notes: PathBuf,
     /// What programs are started with; `None`: they use the mount.
     library: Option<PathBuf>,
@@ -226,14 +245,14 @@ impl Mounted {
         place: Place,
         scratch: &Scratch,
         user: User,
-        notes: &Path,
+        (own, notes): (&Path, &Path),
         cancel: Cancel<'_>,
     ) -> Result<Mounted> {
         let pool = format!("0:{}:{POOL_SIZE}", notes.join("pool").display());
         let mut mkfs = command(&scratch.egeria, user, notes);
         process::run_well(mkfs.args(["mkfs", "--pool", &pool]), LIMIT, cancel)?;
         let failed = |error| Error::io("cannot start egeria run", error, "build it again");
-        let said = notes.join("run.log");
+        let said = own.join("run.log");
         let mut run = command(&scratch.egeria, user, notes);
         run.args(["run", "--volume"])
             .arg(notes.join("pool"))
@@ -268,6 +287,7 @@ impl Mounted {
             directory: PathBuf::from(line.trim()),
             egeria: scratch.egeria.clone(),
             user,
+            own: own.to_owned(),
             notes: notes.to_owned(),
             library: (place == Place::Library).then(|| scratch.library.clone()),
         })
@@ -276,7 +296,7 @@ impl Mounted {
     fn end(mut self, cancel: Cancel<'_>) -> Result<Counts> {
         drop(self.input.take());
         let said = || {
-            let said = fs::read_to_string(self.notes.join("run.log"));
+            let said = fs::read_to_string(self.own.join("run.log"));
             last_words(&said.unwrap_or_default())
         };
         match self.group.wait(LIMIT, cancel)? {

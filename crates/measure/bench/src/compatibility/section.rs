@@ -56,7 +56,7 @@ impl<'a> Script<'a> {
         input: &Path,
         user: User,
     ) -> Result<Script<'a>> {
-        let file = ground.notes().join("job.sh");
+        let file = ground.own().join("job.sh");
         let text = format!(
             "{PRELUDE}\n{}\nmkdir -p \"$2\"\ncd \"$2\"\n\"$1\"\n",
             job.text
@@ -112,7 +112,7 @@ impl<'a> Script<'a> {
         directory: &Path,
         limits: Limits<'_>,
     ) -> Result<()> {
-        let log = self.ground.notes().join("load.log");
+        let log = self.ground.own().join("load.log");
         let failed = |error| Error::io("cannot start a load", error, "is the tmpfs full?");
         let said = File::create(&log).map_err(failed)?;
         let mut command = self.command(section, directory, limits)?;
@@ -253,9 +253,9 @@ fn descendants(spared: Option<u32>) -> Vec<Stat> {
     let mut parents = vec![getpid().as_raw_nonzero().get()];
     let mut found = Vec::new();
     while let Some(parent) = parents.pop() {
-        let (children, rest) = others.into_iter().partition(|one| one.ppid == parent);
+        let (children, rest): (Vec<Stat>, Vec<Stat>) =
+            others.into_iter().partition(|one| one.ppid == parent);
         others = rest;
-        let children: Vec<Stat> = children;
         parents.extend(children.iter().map(|child| child.pid));
         found.extend(children);
     }

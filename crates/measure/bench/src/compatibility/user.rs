@@ -1,5 +1,6 @@
 //! The user that programs run as.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -79,7 +80,13 @@ impl OpenDevice {
         }
         separate_mounts()?;
         fs::create_dir(directory)?;
-        mount("none", directory, "tmpfs", MountFlags::NOSUID, None)?;
+        mount(
+            "none",
+            directory,
+            "tmpfs",
+            MountFlags::NOSUID,
+            None::<&CStr>,
+        )?;
         let open = OpenDevice {
             directory: directory.to_owned(),
         };
