@@ -89,7 +89,8 @@ impl Tools {
             self.node().join("node_modules/.bin"),
             self.crates().join("bin"),
         ];
-        let named = job.path.iter().filter_map(|pattern| newest(pattern));
+        let named = job.path.iter();
+        let named = named.filter_map(|pattern| newest(&self.directory.join(pattern)));
         let usual = PATH.iter().map(PathBuf::from);
         std::env::join_paths(named.chain(own).chain(usual)).unwrap_or_default()
     }
@@ -124,9 +125,10 @@ impl Tools {
 }
 
 /// The last directory, by its name, that a pattern with one `*` as a whole component stands for.
-fn newest(pattern: &str) -> Option<PathBuf> {
-    let Some((before, after)) = pattern.split_once("/*/") else {
-        return Some(PathBuf::from(pattern));
+fn newest(pattern: &Path) -> Option<PathBuf> {
+    let text = pattern.to_str()?;
+    let Some((before, after)) = text.split_once("/*/") else {
+        return Some(pattern.to_owned());
     };
     let entries = std::fs::read_dir(before).ok()?.flatten();
     let mut found: Vec<PathBuf> = entries
@@ -148,9 +150,10 @@ mod tests {
             std::fs::create_dir_all(root.path().join(version).join("bin")).unwrap();
         }
         std::fs::create_dir(root.path().join("16")).unwrap();
-        let pattern = format!("{}/*/bin", root.path().display());
+        let pattern = root.path().join("*/bin");
         assert_eq!(newest(&pattern), Some(root.path().join("15/bin")));
-        assert_eq!(newest("/usr/bin"), Some(PathBuf::from("/usr/bin")));
-        assert_eq!(newest("/nonexistent/*/bin"), None);
+        let plain = Path::new("/usr/bin");
+        assert_eq!(newest(plain), Some(plain.to_owned()));
+        assert_eq!(newest(Path::new("/nonexistent/*/bin")), None);
     }
 }

@@ -30,7 +30,14 @@ pub(super) fn missing(jobs: &[Job], tools: &Tools, watch: Watch<'_>) -> Result<(
         let all: BTreeSet<&String> = lacking().flat_map(of).collect();
         all.into_iter().cloned().collect()
     };
-    let mut debian = packages(|job| &job.debian);
+    let lacks_program = |job: &&Job| {
+        let missing = tools.missing(job);
+        missing.iter().any(|need| !need.contains(':'))
+    };
+    let of_programs: BTreeSet<&String> = (lacking().filter(lacks_program))
+        .flat_map(|job| &job.debian)
+        .collect();
+    let mut debian: Vec<String> = of_programs.into_iter().cloned().collect();
     let needs_python = lacking().any(|job| !job.pypi.is_empty());
     if needs_python && !tools.python().join("bin/python3").exists() {
         debian.push("python3-venv".to_owned());

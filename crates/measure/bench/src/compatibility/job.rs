@@ -38,7 +38,7 @@ pub struct Job {
     pub known: String,
     /// Programs, files and modules.
     pub needs: Vec<String>,
-    /// Directories that are looked through before the usual ones; one `*` stands for the newest.
+    /// Directories that are looked through before the usual ones, from that of the tools; one `*` stands for the newest.
     pub path: Vec<String>,
     /// Packages that have what it needs.
     pub debian: Vec<String>,

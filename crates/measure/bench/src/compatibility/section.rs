@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -63,6 +64,7 @@ impl<'a> Script<'a> {
         );
         let failed = |error| Error::io("cannot write a script", error, "is the tmpfs full?");
         fs::write(&file, text).map_err(failed)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).map_err(failed)?;
         Ok(Script {
             job,
             tools,

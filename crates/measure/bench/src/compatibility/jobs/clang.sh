@@ -22,12 +22,12 @@ prepare() {
 cmake_minimum_required(VERSION 3.16)
 project(tried CXX)
 file(GLOB sources CONFIGURE_DEPENDS f*.cpp)
-add_library(all SHARED ${sources})
+add_library(parts SHARED ${sources})
 add_executable(program main.cpp)
-target_link_libraries(program all)
-target_precompile_headers(all PRIVATE <vector> <numeric> <iostream>)
+target_link_libraries(program parts)
+target_precompile_headers(parts PRIVATE <vector> <numeric> <iostream>)
 target_precompile_headers(program PRIVATE <vector> <numeric> <iostream>)
-set_property(TARGET all program PROPERTY INTERPROCEDURAL_OPTIMIZATION TRUE)
+set_property(TARGET parts program PROPERTY INTERPROCEDURAL_OPTIMIZATION TRUE)
 add_link_options(-fuse-ld=lld)
 CMAKE
 }

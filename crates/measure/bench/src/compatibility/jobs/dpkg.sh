@@ -7,7 +7,7 @@
 # survives: its database can be read; after dpkg --configure -a and another try, dpkg --audit finds nothing
 
 version() {
-    dpkg --version | awk 'NR == 1 { print $7 }'
+    command dpkg --version | awk 'NR == 1 { print $7 }'
 }
 
 prepare() {
@@ -17,7 +17,7 @@ prepare() {
         echo "$number" >package/usr/share/tried/number
         printf 'Package: tried\nVersion: %s\nArchitecture: all\nMaintainer: a <a@b>\nDescription: tried\n' "$number" >package/DEBIAN/control
         (cd package && find usr -type f -exec md5sum {} + >DEBIAN/md5sums)
-        dpkg-deb -q --root-owner-group -b package "$number.deb" >/dev/null
+        dpkg-deb --root-owner-group -b package "$number.deb" >/dev/null
         cp -a package/usr/share/tried "tree$number"
         rm -r package
     done

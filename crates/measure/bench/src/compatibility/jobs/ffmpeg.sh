@@ -15,7 +15,7 @@ ffmpeg() {
 work() {
     ffmpeg -f lavfi -i testsrc2=size=320x240:rate=25:duration=4 -c:v ffv1 source.mkv
     ffmpeg -i source.mkv -c:v mpeg4 -q:v 4 -movflags +faststart out.mp4
-    ffmpeg -i source.mkv -c:v huffyuv copy.avi
+    ffmpeg -i source.mkv -c:v utvideo copy.avi
     mkdir frames
     ffmpeg -i source.mkv frames/%04d.bmp
     ffmpeg -i frames/%04d.bmp -c:v ffv1 joined.mkv

@@ -21,7 +21,7 @@ work() {
     git init -q --bare origin.git
     git clone -q origin.git work 2>/dev/null
     cd work
-    for round in 1 2 3; do
+    for round in 1 2; do
         copy_tree "copy$round"
         git add -A
         git commit -qm "round $round"

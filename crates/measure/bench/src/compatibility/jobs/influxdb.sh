@@ -1,8 +1,8 @@
 # program: InfluxDB
 # kind: databases
-# needs: influxd influx_inspect curl
+# needs: influxd curl
 # debian: influxdb curl
-# checks: influx_inspect verify of all files, counts after a restart
+# checks: counts after a restart, and of a backup that is restored under another name
 # survives: every point that was written when the client was answered
 
 version() {
@@ -28,11 +28,11 @@ END
 }
 
 query() {
-    curl -sf "http://127.0.0.1:$PORT1/query?db=d" -H 'Accept: application/csv' --data-urlencode "q=$1"
+    curl -sf "http://127.0.0.1:$PORT1/query?db=${2:-d}" -H 'Accept: application/csv' --data-urlencode "q=$1"
 }
 
 points() {
-    query 'select count(x) from m' | awk -F, 'NR == 2 { print $4 }'
+    query 'select count(x) from m' "$@" | awk -F, 'NR == 2 { print $4 }'
 }
 
 begin() {
@@ -56,8 +56,10 @@ work() {
 check() {
     start
     [ "$(points)" = 40000 ] || fail "points are missing: $(points)"
+    influxd backup -portable -host "127.0.0.1:$PORT2" backup >/dev/null 2>>"$NOTES/log"
+    influxd restore -portable -host "127.0.0.1:$PORT2" -db d -newdb e backup >/dev/null 2>>"$NOTES/log"
+    [ "$(points e)" = "$(points)" ] || fail "the backup has other points"
     end $server
-    influx_inspect verify -dir "$PWD" >/dev/null
 }
 
 put_next() {
@@ -72,6 +74,8 @@ load() {
 survived() {
     start
     at_least "$(points)" "$(acknowledged)"
+    influxd backup -portable -host "127.0.0.1:$PORT2" backup >/dev/null 2>>"$NOTES/log"
+    influxd restore -portable -host "127.0.0.1:$PORT2" -db d -newdb e backup >/dev/null 2>>"$NOTES/log"
+    [ "$(points e)" = "$(points)" ] || fail "the backup has other points"
     end $server
-    influx_inspect verify -dir "$PWD" >/dev/null
 }

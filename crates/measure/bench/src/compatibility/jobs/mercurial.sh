@@ -16,16 +16,14 @@ hg() {
 work() {
     hg init work
     cd work
-    for round in 1 2; do
-        copy_tree "copy$round"
-        hg commit -qAm "round $round"
-        hg mv -q "copy$round" "moved$round"
-        hg commit -qm "moved $round"
-    done
-    hg update -q 1
-    echo line >>copy2.txt
-    hg commit -qAm side
-    hg merge -q -r 3
+    copy_tree copied
+    hg commit -qAm one
+    hg mv -q copied/netfilter moved
+    hg commit -qm two
+    hg update -q 0
+    echo line >>copied/types.h
+    hg commit -qm side
+    hg merge -q -r 1
     hg commit -qm merge
 }
 

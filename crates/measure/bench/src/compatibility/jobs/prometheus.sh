@@ -23,11 +23,11 @@ start() {
 }
 
 prepare() {
-    # Two days of a sample a minute of ten series, in OpenMetrics.
+    # Six hours of a sample every 10 s of ten series, in OpenMetrics.
     now=$(date +%s)
     awk -v end=$((now - 86400)) 'BEGIN { print "# TYPE load gauge"
         for (series = 0; series < 10; series++)
-            for (n = 0; n < 2880; n++) printf "load{s=\"%d\"} %d %d\n", series, n % 97, end - (2880 - n) * 60
+            for (n = 0; n < 2160; n++) printf "load{s=\"%d\"} %d %d\n", series, n % 97, end - (2160 - n) * 10
         print "# EOF" }' >samples
 }
 
@@ -40,7 +40,7 @@ work() {
 check() {
     promtool tsdb analyze data >/dev/null
     start
-    [ "$(ask 'sum(count_over_time(load[30d]))')" = 28800 ] || fail "samples are missing"
+    [ "$(ask 'sum(count_over_time(load[30d]))')" = 21600 ] || fail "samples are missing"
     end $server
 }
 
@@ -57,5 +57,4 @@ survived() {
     noted=$(sed -n "$(acknowledged)p" "$NOTES/acknowledged")
     at_least "$(ask 'count_over_time(up[1d])')" "$noted"
     end $server
-    promtool tsdb analyze data >/dev/null
 }

@@ -17,7 +17,7 @@ verify() {
 }
 
 work() {
-    db_bench --db="$PWD/db" --benchmarks=fillrandom,overwrite,readrandom,compact --num=100000 --value_size=400 \
+    db_bench --db="$PWD/db" --benchmarks=fillrandom,overwrite,readrandom,compact --num=40000 --value_size=400 \
         --compression_type=none --seed=7 --write_buffer_size=4194304 >"$NOTES/log" 2>&1
 }
 

