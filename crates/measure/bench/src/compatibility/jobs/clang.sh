@@ -43,5 +43,5 @@ check() {
     ninja -C build | grep -q 'no work to do' || fail "ninja builds what is up to date"
     sleep 1.1
     touch f7.cpp
-    ninja -C build -n | grep -q 'f7.cpp.o' || fail "ninja does not see the change"
+    ninja -C build -v | grep -q 'f7.cpp' || fail "ninja does not see the change"
 }
