@@ -97,9 +97,12 @@ fn a_program_that_keeps_its_promises_works_on_all_places() {
     let Some(_turn) = turn() else { return };
     let ended = tried(&[("honest", HONEST)]).ok();
     let row = &ended.json()["rows"][0];
-    for place in ["tmpfs", "mount", "library"] {
+    for place in ["tmpfs", "mount"] {
         assert_eq!(row[place], "works", "{ended:?}");
     }
+    // Which way a shell's calls take is not the point here.
+    let library = row["library"].as_str().unwrap();
+    assert!(library.starts_with("works"), "{ended:?}");
     assert_eq!(row["killed"], "survives", "{ended:?}");
     assert!(row["speed_of_tmpfs"]["library"].is_f64(), "{ended:?}");
 }

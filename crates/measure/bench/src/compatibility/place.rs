@@ -15,8 +15,8 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::job::Job;
+use super::options::{CompatibilityOptions, Place};
 use super::user::{OpenDevice, User, is_root};
-use super::{CompatibilityOptions, Place};
 
 /// Size of a job's pool; a file in memory that takes only what is written.
 const POOL_SIZE: &str = "4GiB";
@@ -208,7 +208,7 @@ impl Ground {
     /// When the mount does not end well, or the volume is damaged.
     pub(super) fn end(mut self, cancel: Cancel<'_>) -> Result<Option<Counts>> {
         let counts = self.mounted.take().map(|mounted| mounted.end(cancel));
-        super::remove(&self.own);
+        remove(&self.own);
         counts.transpose()
     }
 }
@@ -347,4 +347,9 @@ fn command(egeria: &Path, user: User, notes: &Path) -> Command {
         .current_dir("/");
     user.apply(&mut command);
     command
+}
+
+/// What stays is removed with the scratch directory.
+pub(super) fn remove(directory: &Path) {
+    let _ = fs::remove_dir_all(directory);
 }

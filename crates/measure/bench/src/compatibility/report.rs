@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::job::Job;
-use super::{Place, Tried};
+use super::options::Place;
 use crate::experiment::{Column, table};
 
 /// What came of a program on a place.
@@ -51,6 +51,17 @@ pub enum Kill {
 pub struct Speed {
     pub mount: Option<f64>,
     pub library: Option<f64>,
+}
+
+/// What came of a job on one place.
+#[derive(Default)]
+pub(super) struct Tried {
+    /// Of `work`.
+    pub(super) seconds: Option<f64>,
+    /// Share of calls that the preload library served itself.
+    pub(super) direct_share: Option<f64>,
+    /// Whether everything acknowledged was there after the kill; `None`: it was not killed.
+    pub(super) survived: Option<bool>,
 }
 
 /// One program.

@@ -12,7 +12,7 @@ use egeria_harness::process::separate_mounts;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
-use super::Job;
+use super::job::Job;
 
 /// The number of `nobody`.
 const NOBODY: u32 = 65_534;

@@ -16,7 +16,8 @@ settings() {
 
 start() {
     settings
-    postgres -D data -p "$PORT1" -k "$PWD" -h '' -c shared_buffers=16MB >>"$NOTES/log" 2>&1 &
+    postgres -D data -p "$PORT1" -k "$PWD" -h '' -c shared_buffers=16MB \
+        -c dynamic_shared_memory_type=mmap >>"$NOTES/log" 2>&1 &
     server=$!
     await 60 psql -c 'select 1'
 }
