@@ -1,6 +1,6 @@
 //! `egeria-lab programs`: unmodified programs on tmpfs, mount and library.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Write the page docs/reference/programs.md here
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Add the rows that an earlier run printed by --json, for programs that are not run now
+    #[arg(long, value_name = "FILE")]
+    rows: Option<PathBuf>,
     /// Directory on tmpfs for pools and files
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     memory: PathBuf,
@@ -90,7 +93,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     if !arguments.on.is_empty() {
         places.retain(|place| arguments.on.contains(place));
     }
-    let report = measured(|watch| {
+    let earlier = arguments.rows.as_deref().map(earlier).transpose()?;
+    let mut report = measured(|watch| {
         compatibility::run(&CompatibilityOptions {
             jobs,
             places,
@@ -103,11 +107,23 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome {
             ..usual
         })
     })?;
+    if let Some(earlier) = earlier {
+        report.complete(earlier);
+    }
     if let Some(path) = &arguments.page {
         output::write_page(path, &compatibility::page(&report))?;
     }
     format.print(&report, CompatibilityReport::table)?;
     verdict(&report)
+}
+
+/// What an earlier run found.
+fn earlier(path: &Path) -> Outcome<CompatibilityReport> {
+    const HINT: &str = "name a file that `egeria-lab programs --json` wrote";
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Failure::io("read", path, &error, HINT))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("{}: {error}; {HINT}", path.display())))
 }
 
 fn chosen(arguments: &Arguments) -> Outcome<Vec<Job>> {

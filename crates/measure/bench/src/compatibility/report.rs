@@ -1,13 +1,13 @@
 //! Rows, and a table of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::job::Job;
+use super::job::{Job, jobs};
 use super::options::Place;
 use crate::experiment::{Column, table};
 
 /// What came of a program on a place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Its work was done and checked, and what was acknowledged survived the kill.
@@ -38,7 +38,7 @@ impl Verdict {
 }
 
 /// What came of a killed program, on all places.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kill {
     /// All that was acknowledged was there.
@@ -47,7 +47,7 @@ pub enum Kill {
 }
 
 /// Time on tmpfs as a share of the time there: 0.5 is half as fast.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Speed {
     pub mount: Option<f64>,
     pub library: Option<f64>,
@@ -65,7 +65,7 @@ pub(super) struct Tried {
 }
 
 /// One program.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProgramRow {
     /// Its name, and its version where it says so.
     pub program: String,
@@ -186,7 +186,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// What `egeria-lab programs` found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CompatibilityReport {
     /// Processor, CPUs and kernel.
     pub host: String,
@@ -196,6 +196,16 @@ pub struct CompatibilityReport {
 }
 
 impl CompatibilityReport {
+    /// Adds the rows of an earlier run for programs that this one left out, in the usual order.
+    pub fn complete(&mut self, earlier: CompatibilityReport) {
+        let is_missing = |row: &ProgramRow| self.rows.iter().all(|own| own.job != row.job);
+        let others: Vec<ProgramRow> = earlier.rows.into_iter().filter(is_missing).collect();
+        self.rows.extend(others);
+        let all = jobs();
+        let place = |row: &ProgramRow| all.iter().position(|job| job.name == row.job);
+        self.rows.sort_by_key(|row| place(row).unwrap_or(all.len()));
+    }
+
     /// For people.
     pub fn table(&self) -> String {
         fn of(verdict: Option<Verdict>) -> String {
@@ -284,6 +294,26 @@ mod tests {
         let mut row = ProgramRow::of(&Job::default());
         row.enter(Place::Library, &tried(1.0, Some(0.1), None), None);
         assert_eq!(row.library, Some(Verdict::WorksThroughTheMount));
+    }
+
+    #[test]
+    fn earlier_rows_fill_gaps_and_replace_nothing() {
+        let row = |name: &str, note: &str| {
+            let mut row = ProgramRow::of(&Job::default());
+            (row.job, row.note) = (name.to_owned(), note.to_owned());
+            row
+        };
+        let report = |rows| CompatibilityReport {
+            host: String::new(),
+            load_s: 1.0,
+            rows,
+        };
+        let mut now = report(vec![row("git", "now")]);
+        now.complete(report(vec![row("git", "before"), row("sqlite", "before")]));
+        let found: Vec<_> = (now.rows.iter())
+            .map(|row| (row.job.as_str(), row.note.as_str()))
+            .collect();
+        assert_eq!(found, [("sqlite", "before"), ("git", "now")]);
     }
 
     #[test]

@@ -25,13 +25,13 @@ work() {
     buildah run --isolation chroot "$container" /bin/busybox sh -c 'echo inside >/made; ln /made /linked'
     buildah config --entrypoint '["/bin/busybox"]' "$container"
     buildah commit -q "$container" tried >/dev/null
-    buildah push -q tried "oci:$PWD/image:tried"
+    buildah push -q tried "docker-archive:$PWD/image.tar:tried:latest"
     buildah rm "$container" >/dev/null
     buildah rmi tried >/dev/null
 }
 
 check() {
-    image=$(buildah pull -q "oci:$PWD/image:tried")
+    image=$(buildah pull -q "docker-archive:$PWD/image.tar")
     container=$(buildah from "$image")
     root=$(buildah mount "$container")
     cmp /bin/busybox "$root/bin/busybox"

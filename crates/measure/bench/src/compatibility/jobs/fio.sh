@@ -13,8 +13,8 @@ work() {
         fio --name=$engine --ioengine=$engine --rw=randwrite --bs=512-64k --size=16m --numjobs=2 --verify=crc32c --verify_fatal=1 \
             --do_verify=1 --iodepth=8 --randseed=7 --fallocate=none --output="$NOTES/log" --end_fsync=1 || fail "$engine: $(tail -n3 "$NOTES/log")"
     done
-    fio --name=shared --filename=shared --ioengine=psync --rw=randrw --bs=4k --size=32m --thread --numjobs=4 --offset_increment=8m \
-        --io_size=8m --verify=xxhash --verify_fatal=1 --direct=1 --output="$NOTES/log"
+    fio --name=shared --filename=shared --ioengine=psync --rw=randrw --bs=4k --size=8m --thread --numjobs=4 --offset_increment=8m \
+        --verify=xxhash --verify_fatal=1 --direct=1 --output="$NOTES/log"
     fio --name=appended --ioengine=sync --rw=write --bs=1000 --size=4m --verify=md5 --file_append=0 --fsync=100 --output="$NOTES/log"
 }
 

@@ -28,7 +28,7 @@ work() {
         git mv "copy$round" "moved$round"
         git commit -qm "moved $round"
     done
-    git checkout -q -b side HEAD~4
+    git checkout -q -b side HEAD~2
     echo line >>moved1/types.h
     git commit -qam side
     git checkout -q -

@@ -3,6 +3,7 @@
 # needs: inotifywait tail
 # debian: inotify-tools coreutils
 # checks: each event of creations, changes, renames and removals by another process; each line of a file that is rotated
+# note: tail does not use inotify on FUSE but looks once a second, so the speed is that of its pauses
 
 version() {
     inotifywait --help | awk 'NR == 1 { print $2 }'

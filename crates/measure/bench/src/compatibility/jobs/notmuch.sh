@@ -11,7 +11,8 @@ version() {
 
 deliver() {
     for n in $(seq "$1" "$2"); do
-        printf 'From: a@b\nTo: c@d\nDate: Thu, 1 Jan 2026 00:00:00 +0000\nSubject: number %s\nMessage-ID: <%s@b>\n\nword%s common\n' "$n" "$n" "$n" >"Maildir/new/$n.x"
+        printf 'From: a@b\nTo: c@d\nDate: Thu, 1 Jan 2026 00:00:00 +0000\nSubject: number %s\nMessage-ID: <%s@b>\n\nword%s common\n' "$n" "$n" "$n" >"Maildir/tmp/$n.x"
+        mv "Maildir/tmp/$n.x" Maildir/new
     done
 }
 
@@ -69,6 +70,6 @@ load() {
 survived() {
     export NOTMUCH_CONFIG="$PWD/settings"
     notmuch new --quiet
-    [ "$(notmuch count '*')" = "$(find Maildir -name '*.x*' | wc -l)" ] || fail "messages cannot be searched"
+    [ "$(notmuch count '*')" = "$(find Maildir/new Maildir/cur -name '*.x*' | wc -l)" ] || fail "messages cannot be searched"
     at_least "$(notmuch count '*')" "$(sed -n "$(acknowledged)p" "$NOTES/acknowledged")"
 }

@@ -62,7 +62,7 @@ load() {
     (while sleep 1; do psql -qc checkpoint; done) &
     # It notes each transaction after its commit.
     pgbench -c 4 -j 2 -T 600 --log --log-prefix="$NOTES/committed" >/dev/null 2>>"$NOTES/log" &
-    await 60 grep -q . "$NOTES"/committed.*
+    await 60 sh -c 'cat "$NOTES"/committed.* | grep -q .'
     acknowledge started
     wait
 }
