@@ -15,7 +15,7 @@ MEASURING := -p egeria-lab -p egeria-bench -p egeria-preload
 
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test memcheck whole-programs guest placement lint book bench install uninstall python deb package-test tarball tarball-test \
-	container-test python-test clean help test-guest test-memcheck
+	container-test python-test nfs clean help test-suites test-sources test-guest test-memcheck
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -32,11 +32,16 @@ demo: ## build what it runs, run real programs on a scratch volume, write target
 test: setup lint ## check format and lints, run all tests, count those that cannot run here
 	@rm -f "$(EGERIA_SKIPS)"
 	$(CARGO) build --workspace --lib --bins --tests --examples
-	$(CARGO) test --workspace --no-fail-fast
-	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target test-guest test-memcheck
+	$(MAKE) --no-print-directory --jobs 3 --keep-going --output-sync=target test-suites test-sources test-guest test-memcheck
 	@$(CARGO) run --quiet --bin egeria-lint -- skips $(if $(KNOWN_SKIPS),--known "$(KNOWN_SKIPS)") "$(EGERIA_SKIPS)"
 
-# Both leave a processor idle and measure no time, so they run at once.
+# Each of these waits much and measures no time, so they run at once. Every test belongs to one of the first two: suites are
+# divided by their first letter, for cargo cannot leave out a suite, and `--package` would build with other features.
+test-suites:
+	$(CARGO) test --workspace --no-fail-fast --test '[!a]*'
+test-sources:
+	$(CARGO) test --workspace --no-fail-fast --lib --bins --examples --test 'a*'
+	$(CARGO) test --workspace --no-fail-fast --doc
 test-guest:
 	scripts/guest --parts short "$(TARGET)/debug" "$(TARGET)/guest"
 test-memcheck:
@@ -100,6 +105,10 @@ tarball-test: tarball ## build from the tarball without network
 
 container-test: deb ## build the container image with buildah; try what each capability is for
 	scripts/container-test "$(TARGET)/deb" "$(TARGET)/container-test"
+
+nfs: build ## export volumes by Ganesha and by the kernel's NFS server in QEMU; restart and kill them (some minutes; as root)
+	@scripts/setup --nfs
+	scripts/nfs "$(BUILT)" "$(TARGET)/guest"
 
 python-test: build ## build the Python package and test it with numpy, pandas, pyarrow and zarr (from PyPI)
 	python/run-tests "$(BUILT)/egeria" "$(TARGET)/python-test"

@@ -46,7 +46,7 @@ fn refuse(error: &Error, command: &Command) -> ExitCode {
     }
 }
 
-/// clap's text in one line: cause, tips, and where help is.
+/// clap's text in one line: cause, the first tip, and where help is.
 fn one_line(text: &str, command: &Command) -> String {
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
     let body = text.split("\n\nUsage:").next().unwrap_or(text);
@@ -59,9 +59,13 @@ fn one_line(text: &str, command: &Command) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    let line = lines.join(" ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
-    format!("{line}; see `{} --help`", command_of(usage, command))
+    let (tips, cause): (Vec<&str>, Vec<&str>) =
+        lines.iter().partition(|line| line.starts_with("tip: "));
+    let cause = cause.join(" ");
+    let cause = cause.strip_prefix("error: ").unwrap_or(&cause);
+    let tip = tips.first().and_then(|tip| tip.strip_prefix("tip: "));
+    let tip = tip.map_or(String::new(), |tip| format!("; {tip}"));
+    format!("{cause}{tip}; see `{} --help`", command_of(usage, command))
 }
 
 /// `egeria mkfs` of `egeria mkfs [OPTIONS] --pool …`; without a usage line, from the typed arguments.

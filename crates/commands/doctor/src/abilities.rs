@@ -64,6 +64,11 @@ pub fn of(facts: &Facts, probes: &Probes) -> Vec<Ability> {
             traffic(facts, probes),
         ),
         ability(
+            "work_of_processes",
+            "steward, trial --pid",
+            work(facts, probes),
+        ),
+        ability(
             "thread_placement",
             "steward, run --policy",
             threads(facts, probes),
@@ -335,6 +340,29 @@ fn traffic(facts: &Facts, probes: &Probes) -> Verdict {
                 format!("threads are summed, and programs outside a volume do not count: {why}");
             (State::Absent, because, None)
         }
+    }
+}
+
+/// Whether a placement can be judged by what programs get done.
+fn work(facts: &Facts, probes: &Probes) -> Verdict {
+    let instead = "placements are judged by where accesses go";
+    match probes.instructions {
+        Sampling::Works => works(
+            "instructions are counted: a placement after which programs get less done is taken back",
+        ),
+        Sampling::NotAllowed => limited(
+            format!("{instead}: this user may not count instructions"),
+            if in_container(facts) {
+                CONTAINER_WITH_BPF
+            } else {
+                "sudo egeria …, or sysctl -w kernel.perf_event_paranoid=2"
+            },
+        ),
+        Sampling::Absent => (
+            State::Absent,
+            format!("{instead}: no PMU here counts instructions"),
+            None,
+        ),
     }
 }
 

@@ -8,7 +8,7 @@ use egeria_machine::Machine;
 use egeria_pages::accesses::Referenced;
 use egeria_pages::accesses::damon::{self, Unusable};
 use egeria_pages::probe;
-use egeria_perf::{Event, EventSampler, MemoryCounters, MemoryEvents, PerfError};
+use egeria_perf::{Event, EventSampler, Instructions, MemoryCounters, MemoryEvents, PerfError};
 
 /// Answers; an error is its number.
 #[derive(Clone, Debug)]
@@ -31,6 +31,8 @@ pub struct Probes {
     /// Sampling accesses by the processor's PMU.
     pub pmu: Sampling,
     pub page_faults: Sampling,
+    /// Counting the instructions of threads.
+    pub instructions: Sampling,
     /// Counting the traffic of memories: what is counted.
     pub traffic: Traffic,
     /// Choosing CPUs (`sched_setaffinity`).
@@ -51,8 +53,8 @@ pub enum Sampling {
 }
 
 impl Sampling {
-    fn of(events: &[Event]) -> Sampling {
-        match EventSampler::check(events) {
+    fn of(asked: Result<(), PerfError>) -> Sampling {
+        match asked {
             Ok(()) => Sampling::Works,
             Err(error) if error.is_of_rights() => Sampling::NotAllowed,
             Err(_) => Sampling::Absent,
@@ -111,8 +113,9 @@ impl Probes {
             memory_policy: probe::memory_policy().map_err(number),
             accesses: Referenced::check().map_err(number),
             damon: damon::check(Path::new("/")),
-            pmu: Sampling::of(&Event::of_pmu(Path::new("/"))),
-            page_faults: Sampling::of(&[Event::page_faults()]),
+            pmu: Sampling::of(EventSampler::check(&Event::of_pmu(Path::new("/")))),
+            page_faults: Sampling::of(EventSampler::check(&[Event::page_faults()])),
+            instructions: Sampling::of(Instructions::check()),
             traffic: Traffic::take(Machine::detect().ok().as_ref()),
             affinity: probe::affinity().map_err(number),
             bpf: egeria_bpf::check().map_err(number),

@@ -27,6 +27,22 @@ fn doctor_says_whether_memories_are_counted_for_all_programs() {
 }
 
 #[test]
+fn doctor_says_how_placements_are_judged() {
+    let machine = Machine::new();
+    let says = |instructions, state, words: &[&str]| {
+        let probes = Probes {
+            instructions,
+            ..root()
+        };
+        machine.says(&probes, "work_of_processes", state, words);
+    };
+    says(Sampling::Works, State::Works, &["is taken back"]);
+    says(Sampling::Absent, State::Absent, &["no PMU here"]);
+    let words = ["may not count", "perf_event_paranoid=2"];
+    says(Sampling::NotAllowed, State::Limited, &words);
+}
+
+#[test]
 fn doctor_says_why_damon_is_not_used() {
     let machine = Machine::new();
     let says = |damon, state, words: &[&str]| {

@@ -31,7 +31,8 @@ fn a_wrong_command_line_is_one_line_and_status_2() {
     // Not a command of that name: a command that begins so follows `--`.
     run(["run", "--bogus"]).refused(2, &["'--bogus'", "egeria run --help"]);
     run(["run", "--bogus", "--", "true"]).refused(2, &["'--bogus'", "egeria run --help"]);
-    run(["trial", "--bogus", "true"]).refused(2, &["'--bogus'", "egeria trial --help"]);
+    let tip = "'--bogus' found; a similar argument exists: '--bound'; see `egeria trial --help`";
+    run(["trial", "--bogus", "true"]).refused(2, &[tip]);
     run(["bench", "datapath"]).refused(2, &["`egeria-lab`"]);
 }
 

@@ -46,6 +46,7 @@ mod reason;
 mod rest;
 mod setting;
 mod subject;
+mod swing;
 pub mod together;
 
 pub use action::{Action, ActionOutcome, ActionRecord, ActionResult};

@@ -27,10 +27,10 @@ fn plain(nodes: usize) -> Machine {
 }
 
 /// Threads of a process on a node, and the accesses of each node's memory by all of them, per second.
-struct On(u16, u32, &'static [f64]);
+struct On<'a>(u16, u32, &'a [f64]);
 
 /// A process that has run for long, with this much memory on each node, MB.
-fn process(machine: &Machine, id: u32, on: &[On], resident_mb: &[u64]) -> ProcessAccesses {
+fn process(machine: &Machine, id: u32, on: &[On<'_>], resident_mb: &[u64]) -> ProcessAccesses {
     let mut facts = ProcessAccesses {
         process: ProcessKey {
             process_id: id,
@@ -460,13 +460,29 @@ fn threads_are_brought_back_to_memory_on_its_way() {
 /// Where a program runs after each window that begins on node 1, with its memory on node 0. It gets `work(window, node)`
 /// done per second: the work, and accesses per work.
 fn runs(windows: u64, work: impl Fn(u64, u16) -> (f64, f64)) -> Vec<u16> {
+    runs_from(0, windows, work)
+}
+
+/// The same, where its memory lies on node 1 before a window.
+fn runs_from(fault: u64, windows: u64, work: impl Fn(u64, u16) -> (f64, f64)) -> Vec<u16> {
     let machine = plain(2);
     let mut planner = planner(&machine);
     let mut node = 1;
     let mut window = |number: u64| {
         let (work_s, accesses) = work(number, node);
-        let mut each = process(&machine, 1, &[On(node, 2, &[1.0])], &[1000, 0]);
-        each.nodes[usize::from(node)].accesses_s[0] = work_s * accesses;
+        let (memory, resident_mb) = if number < fault {
+            (1, [0, 1000])
+        } else {
+            (0, [1000, 0])
+        };
+        let rates = [0, 1].map(|other| {
+            if other == memory {
+                work_s * accesses
+            } else {
+                0.0
+            }
+        });
+        let mut each = process(&machine, 1, &[On(node, 2, &rates)], &resident_mb);
         each.work_s = Some(work_s);
         let facts = facts(&machine, number, vec![each]);
         let plan = planner.decide(&machine, &facts).placement;
@@ -488,6 +504,22 @@ fn a_placement_that_brought_a_loss_is_taken_back() {
         let nodes = runs(8, |_, node| (if node == 1 { 1e6 } else { after }, 100.0));
         assert_eq!(nodes.last() == Some(&0), is_kept, "{after}: {nodes:?}");
     }
+}
+
+#[test]
+fn a_loss_within_chance_is_kept_and_one_beyond_is_not() {
+    let is_kept = |swing: f64, after: f64| {
+        let nodes = runs_from(8, 20, |number, node| {
+            let by_chance = 1.0 + swing * (number % 2) as f64;
+            (if node == 1 { by_chance } else { after } * 1e6, 100.0)
+        });
+        assert_eq!(nodes[..8], [1; 8], "local before the fault");
+        assert!(nodes.contains(&0), "placed after it: {nodes:?}");
+        nodes.last() == Some(&0)
+    };
+    assert!(is_kept(0.2, 0.85), "a loss by chance");
+    assert!(!is_kept(0.2, 0.5), "more than chance");
+    assert!(!is_kept(0.0, 0.85), "steady before");
 }
 
 /// With twice as many accesses per work, as of a program that lost its share of a cache.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use egeria_bench::everyday::{self, Job, Source};
 use egeria_bench::names;
-use egeria_bench::names::plan::{Operation, Sharing, cases};
+use egeria_bench::names::plan::{FRESH, Operation, Sharing, cases};
 use egeria_bench::{Error, PlacesOptions, Progress, Watch};
 use egeria_harness::testing::{memory, nothing_is_left, preload_library, strange_library, turn};
 use tempfile::TempDir;
@@ -23,6 +23,7 @@ fn small_names() -> names::Selection {
     names::Selection {
         measurement_ms: 1,
         entries: vec![10],
+        fresh: vec![100],
         ..names::Selection::all()
     }
 }
@@ -36,8 +37,11 @@ fn every_operation_is_measured_on_every_place() {
     let Some(_turn) = turn() else { return };
     let memory = memory();
     let report = names::run(&options(&memory), &small_names()).unwrap();
-    // One thread, and two in own and shared directories.
-    assert_eq!(report.rows.len(), Operation::ALL.len() * 3);
+    // One thread, and two in own and shared directories; one on fresh volumes.
+    assert_eq!(report.rows.len(), Operation::ALL.len() * 3 + FRESH.len());
+    let fresh = report.rows.iter().filter(|row| row.directory == "fresh");
+    let fresh: Vec<_> = fresh.map(|row| (row.op.as_str(), row.entries)).collect();
+    assert_eq!(fresh, FRESH.map(|operation| (operation.name(), 100)));
     for row in &report.rows {
         let figures = [row.tmpfs_ns, row.run_ns, row.mount_ns, row.loopback_ns];
         assert!(figures.iter().all(|ns| *ns > 0.0), "{row:?}");

@@ -32,6 +32,15 @@ impl Instructions {
         Instructions::begin_with(Selection { pmu, words }, threads)
     }
 
+    /// Whether the instructions of this thread can be counted.
+    ///
+    /// # Errors
+    /// As [`Instructions::begin`].
+    pub fn check() -> Result<()> {
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        Instructions::begin(&[own]).map(drop)
+    }
+
     fn begin_with(selection: Selection, threads: &[u32]) -> Result<Instructions> {
         let mut counters = Vec::new();
         for &thread in threads {

@@ -14,8 +14,9 @@ use reader::crc32c;
 
 // docs/reference/format.md, Constants. Whoever changes one of these changes the format version.
 const _: () = {
-    assert!(FORMAT_VERSION == 4 && OLDEST_FORMAT_VERSION == 2);
+    assert!(FORMAT_VERSION == 5 && OLDEST_FORMAT_VERSION == 2);
     assert!(FIRST_VERSION_WITH_SECRET == 3 && FIRST_VERSION_WITH_LAYOUTS == 4);
+    assert!(FIRST_VERSION_WITH_MOVES == 5);
     assert!(LayoutWord::MAX_STRIPE_BLOCKS == 1 << 18);
     assert!(BLOCK == 4096 && LINE == 64 && PAGE_LINES == 64);
     assert!(MAX_POOLS == 16 && MIN_POOL_BYTES == 8 << 20);
@@ -27,7 +28,7 @@ const _: () = {
     assert!(SESSION_LINE_BLOCK.0 == 4 && JOURNAL_BLOCK.0 == 5);
     assert!(JOURNAL_SLOTS == 4096 && JOURNAL_SLOT_BYTES == 256 && MAX_JOURNAL_PAIRS == 15);
     assert!(INODE_BYTES == 128 && INODES_PER_BLOCK == 32);
-    assert!(COMMIT_WORD_AT == 0 && HEADS_AT == 8 && CERTIFICATE_AT == 64);
+    assert!(COMMIT_WORD_AT == 0 && HEADS_AT == 8 && MOVED_AT == 24 && CERTIFICATE_AT == 64);
     assert!(LOG_PAGE_MAGIC == 0x4547_4c50 && NEXT_PAGE_AT == 32);
     assert!(FileKind::Regular as u8 == 1 && FileKind::Directory as u8 == 2);
     assert!(FileKind::Symlink as u8 == 3 && FileKind::Fifo as u8 == 4);
@@ -147,7 +148,7 @@ fn superblock_bytes() {
     assert_eq!(bytes.len(), 8192);
     assert_eq!(
         hex(&bytes[..56]),
-        "4547455249414653040000000100020030313233343536373839616263646566\
+        "4547455249414653050000000100020030313233343536373839616263646566\
          08070605040302016b6e6f776e20746f207573206f6e6c79"
     );
     assert_eq!(
@@ -269,6 +270,13 @@ fn word_bytes() {
     assert_eq!(CommitWord::decode(0, 18), Ok(None));
     assert_eq!(decode_link(18, 0), Ok(LogPosition::NONE));
     assert_eq!(decode_inode_pointer(2, 0), Ok(None));
+    let moved = reader::seal(b"MOVE", 18, 7);
+    assert_eq!(encode_moved(18, 1000, 1007), Some(moved));
+    assert_eq!(encode_moved(18, 1000, 999), None);
+    assert_eq!(encode_moved(18, 1000, 1000 + (1 << 54)), None);
+    assert_eq!(decode_moved(18, 1000, moved), Ok(Some(1007)));
+    assert_eq!(decode_moved(18, 1000, moved ^ 1), Err(()));
+    assert_eq!(decode_moved(18, 1000, 0), Ok(None));
 }
 
 #[test]
@@ -439,7 +447,7 @@ fn versions_of_superblocks_are_named_or_damage() {
         bytes[8188..].copy_from_slice(&crc.to_le_bytes());
         Superblock::decode(&bytes)
     };
-    for version in [1, 5] {
+    for version in [1, 6] {
         assert_eq!(
             decode(&|bytes| bytes[8] = version),
             Err(SuperblockFault::Version(version.into()))

@@ -5,8 +5,6 @@ use egeria_engine::format::*;
 use egeria_engine::*;
 use egeria_machine::Machine;
 use proptest::prelude::*;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 
 const ROOT: InodeNumber = InodeNumber::ROOT;
@@ -315,41 +313,12 @@ fn a_session_that_stripes_makes_striped_files() {
     assert!(pools.iter().all(|pool| *pool == pools[0]), "{pools:?}");
 }
 
-/// Make the volume one of an older version, as it was before there were layouts.
-fn age(pools: &[impl AsRef<Path>], version: u32) {
-    for pool in pools {
-        let file = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .open(pool)
-            .unwrap();
-        let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        let young = Superblock::decode(&bytes).unwrap();
-        assert_eq!(young.version, FORMAT_VERSION);
-        let secret = if version < FIRST_VERSION_WITH_SECRET {
-            [0; 16]
-        } else {
-            young.secret
-        };
-        let old = Superblock {
-            version,
-            secret,
-            ..young
-        };
-        for copy in SUPERBLOCK_COPIES {
-            file.write_all_at(&old.encode(), copy * BLOCK as u64)
-                .unwrap();
-        }
-    }
-}
-
 /// Older programs, which know no layouts, must be able to read it afterwards.
 #[test]
 fn volumes_of_older_versions_keep_no_layouts() {
     for version in [2, 3] {
         let scratch = Scratch::new(2, 16 << 20);
-        age(&scratch.pools, version);
+        scratch.age(version);
         let striping = AttachOptions {
             allocation: Some(AllocationPolicy::Striped),
             ..AttachOptions::default()

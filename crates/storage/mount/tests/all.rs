@@ -8,6 +8,7 @@ mod client_files;
 mod common;
 mod control;
 mod data;
+mod handles;
 mod names;
 mod permissions;
 mod renames;

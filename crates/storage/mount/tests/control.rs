@@ -125,37 +125,6 @@ fn every_other_ioctl_is_unknown() {
     );
 }
 
-/// `handles`: open by handle is not offered, and refused cleanly.
-#[test]
-fn handles() {
-    let Some(mount) = Mounted::new() else { return };
-    File::create(mount.path("file")).unwrap();
-    #[repr(C)]
-    struct Handle {
-        bytes: u32,
-        kind: i32,
-        place: [u8; 128],
-    }
-    let mut handle = Handle {
-        bytes: 128,
-        kind: 0,
-        place: [0; 128],
-    };
-    let mut mount_id = 0i32;
-    // SAFETY: a handle with the room it claims.
-    let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_name_to_handle_at,
-            libc::AT_FDCWD,
-            c(mount.path("file")).as_ptr(),
-            &mut handle as *mut Handle,
-            &mut mount_id as *mut i32,
-            0,
-        )
-    };
-    assert_eq!((outcome, last_errno()), (-1, libc::EOPNOTSUPP));
-}
-
 #[test]
 fn requests_are_counted() {
     let Some(mount) = Mounted::new() else { return };

@@ -119,6 +119,7 @@ pub fn root() -> Probes {
         damon: Ok(()),
         pmu: Sampling::Works,
         page_faults: Sampling::Works,
+        instructions: Sampling::Works,
         traffic: Traffic::Works("dram (6 PMUs)".to_owned()),
         affinity: Ok(()),
         bpf: Ok(()),

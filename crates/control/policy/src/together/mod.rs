@@ -34,6 +34,7 @@ mod steps;
 mod tier_orders;
 mod tiers;
 mod trial;
+mod works;
 
 use egeria_facts::ProcessKey;
 use egeria_machine::NodeId;
@@ -103,7 +104,7 @@ impl Orders {
                 self.order(basis, (&scene, &estimate), &found, program, &mut plan);
             }
             if plan.changes() {
-                self.trial = Trial::begin(&scene, basis.facts, &found.state, &plan);
+                self.trial = Trial::begin(&scene, basis.facts, &found.state, &plan, &self.works);
                 plan.decision = decision(&scene, &found, &plan);
                 self.rest_together(basis, &scene, &held, &plan);
             }

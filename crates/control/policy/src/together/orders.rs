@@ -9,6 +9,7 @@ use super::basis::Basis;
 use super::memory::SMALL_BYTES;
 use super::tiers::Tiers;
 use super::trial::Trial;
+use super::works::Works;
 use crate::asymsched::NodeMove;
 use crate::{Action, ActionResult, measures};
 
@@ -49,6 +50,8 @@ pub(crate) struct Orders {
     /// The last placement, until it is judged.
     pub(super) trial: Option<Trial>,
     pub(super) tiers: Tiers,
+    /// Of processes with counted work: what they got done in the last window, and how much that differs by chance.
+    pub(super) works: Works,
 }
 
 /// The last placement of a process that may be placed again.
@@ -270,6 +273,9 @@ impl Orders {
 
     /// A window has passed.
     pub(super) fn pass(&mut self, basis: &Basis<'_>) {
+        let is_arriving = |order: &Order| !order.copies.is_empty();
+        let is_usual = self.trial.is_none() && !self.by_process.values().any(is_arriving);
+        self.works.note(&basis.facts.accesses.processes, is_usual);
         self.before.retain(|_, before| {
             before.since_windows += 1;
             before.since_windows < CALM_WINDOWS

@@ -1,5 +1,5 @@
 //! A placement is an experiment: where the work of programs is counted, it is kept if they get as much done as before,
-//! and taken back otherwise.
+//! and taken back if they lose more than they do by chance.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use egeria_machine::NodeId;
 
 use super::scene::Scene;
 use super::state::State;
+use super::works::Works;
 use crate::asymsched::PlacementPlan;
 use crate::{Move, Reason};
 
@@ -35,6 +36,8 @@ struct Record {
     work_s: f64,
     /// Accesses per work.
     accesses: f64,
+    /// By which logarithm its work may differ by chance.
+    chance_ln: f64,
     /// Sum and number of the windows since, and of those of the same kind of work.
     all: (f64, u32),
     same: (f64, u32),
@@ -76,8 +79,10 @@ impl Trial {
         facts: &Facts,
         state: &State,
         plan: &PlacementPlan,
+        works: &Works,
     ) -> Option<Trial> {
-        let programs = facts.accesses.processes.iter().filter_map(Record::before);
+        let programs = facts.accesses.processes.iter();
+        let programs = programs.filter_map(|each| Record::before(each, works));
         let (mut threads, mut copies) = (Vec::new(), Vec::new());
         let id = |node: usize| scene.machine.nodes[node].id;
         for (program, own) in scene.programs.iter().enumerate() {
@@ -125,7 +130,7 @@ impl Trial {
         }
         let is_known = |record: &Record| record.same.1 >= JUDGED_WINDOWS;
         let is_complete = self.programs.values().all(is_known);
-        let gain = self.gain();
+        let (gain, chance) = self.gain();
         // A large loss of all programs together is no other work of one of them.
         let is_clear = is_complete || gain < -PLAIN_LOSS;
         if self.settled_windows < JUDGED_WINDOWS
@@ -133,7 +138,7 @@ impl Trial {
         {
             return Verdict::Open;
         }
-        if gain >= -TOLERATED_LOSS {
+        if gain >= -TOLERATED_LOSS.max(chance) {
             return Verdict::Kept;
         }
         let back = |(key, node): &(ThreadKey, NodeId)| {
@@ -154,32 +159,34 @@ impl Trial {
         }
     }
 
-    /// What programs gained, in a geometric mean over their threads.
-    fn gain(&self) -> f64 {
-        let (mut sum, mut threads) = (0.0, 0.0);
+    /// What programs gained, in a geometric mean over their threads; and what they may lose by chance, as a part.
+    fn gain(&self) -> (f64, f64) {
+        let (mut sum, mut chance, mut threads) = (0.0, 0.0, 0.0);
         for record in self.programs.values() {
             if let Some(ratio) = record.ratio() {
                 sum += record.threads * ratio.ln();
+                chance += record.threads * record.chance_ln;
                 threads += record.threads;
             }
         }
         if threads > 0.0 {
-            (sum / threads).exp_m1()
+            ((sum / threads).exp_m1(), -(-chance / threads).exp_m1())
         } else {
-            0.0
+            (0.0, 0.0)
         }
     }
 }
 
 impl Record {
     /// What a process did before; `None` where its work is not counted.
-    fn before(facts: &ProcessAccesses) -> Option<(ProcessKey, Record)> {
+    fn before(facts: &ProcessAccesses, works: &Works) -> Option<(ProcessKey, Record)> {
         let work_s = facts.work_s.filter(|work_s| *work_s > 0.0)?;
         let threads = facts.nodes.iter().map(|each| f64::from(each.threads));
         let record = Record {
             threads: threads.sum(),
             work_s,
             accesses: accesses_s(facts) / work_s,
+            chance_ln: works.chance_ln(facts.process),
             all: (0.0, 0),
             same: (0.0, 0),
             range: (f64::INFINITY, 0.0),

@@ -1,20 +1,17 @@
 //! The measurement: sets up the places and takes turns.
 
-use std::path::Path;
-use std::time::Duration;
-
 use egeria_harness::{Error, Result};
 use egeria_scratch::check_room;
 
+use super::fresh;
 use super::options::Selection;
 use super::plan::{self, Case, MAX_THREADS};
 use super::report::{NamesReport, NamesRow};
+use super::start::start;
 use super::worker::{Reply, Request};
 use crate::programs::worker::Worker;
-use crate::subjects::{Places, PlacesOptions, SUBJECTS, Subject};
+use crate::subjects::{Places, PlacesOptions, SUBJECTS};
 
-/// How long a worker may take for one request: filling a directory makes 100,000 names.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Room in the pool for whatever a case makes.
 const SPARE_BYTES: u64 = 256 << 20;
 /// Room a file without content takes at most, on any of the places.
@@ -22,7 +19,10 @@ const NAME_BYTES: u64 = 8 << 10;
 
 pub(super) fn run(options: &PlacesOptions<'_>, selection: &Selection) -> Result<NamesReport> {
     let most = selection.entries.iter().copied().max().unwrap_or(0);
-    let sensible = selection.entries.is_sorted() && selection.entries.first() > Some(&0);
+    let fresh = selection.fresh.iter().copied().max().unwrap_or(0);
+    let sensible = selection.entries.is_sorted()
+        && selection.entries.first() > Some(&0)
+        && !selection.fresh.contains(&0);
     if options.rounds == 0 || !sensible || !(1..=MAX_THREADS).contains(&selection.threads) {
         return Err(Error::failed(
             "nothing to measure; ask for at least 1 round, 1 name and 1 or 2 threads",
@@ -30,15 +30,23 @@ pub(super) fn run(options: &PlacesOptions<'_>, selection: &Selection) -> Result<
     }
     // Both the library's and the mount's directories are in the pool.
     let pool_bytes = SPARE_BYTES + 2 * (MAX_THREADS * most) as u64 * NAME_BYTES;
-    check_room(&options.memory_directory, pool_bytes, "free some")?;
-    let places = Places::set_up(options, pool_bytes)?;
-    let program = options.find_worker()?;
-    let mut workers = Vec::new();
-    for subject in SUBJECTS {
-        workers.push(start(&program, &places, subject)?);
+    let fresh_bytes = SPARE_BYTES + fresh as u64 * NAME_BYTES;
+    let most_bytes = pool_bytes.max(fresh_bytes);
+    check_room(&options.memory_directory, most_bytes, "free some")?;
+    let mut rows = Vec::new();
+    if !selection.operations.is_empty() {
+        let places = Places::set_up(options, pool_bytes)?;
+        let program = options.find_worker()?;
+        let mut workers = Vec::new();
+        for subject in SUBJECTS {
+            workers.push(start(&program, &places, subject)?);
+        }
+        let cases = plan::cases(&selection.operations, &selection.entries, selection.threads);
+        rows = measure_all(options, selection, &mut workers, &cases)?;
     }
-    let cases = plan::cases(&selection.operations, &selection.entries, selection.threads);
-    let rows = measure_all(options, selection, &mut workers, &cases)?;
+    for entries in &selection.fresh {
+        rows.extend(fresh::measure(options, *entries, fresh_bytes)?);
+    }
     Ok(NamesReport {
         rows,
         rounds: options.rounds,
@@ -86,29 +94,4 @@ fn measure_all(
     }
     tell(cases.len(), "done")?;
     Ok(rows)
-}
-
-fn start(program: &Path, places: &Places, subject: Subject) -> Result<Worker> {
-    let mut command = places.command(subject, program);
-    command.arg(places.directory(subject));
-    let mut worker = Worker::start(&mut command, subject.name(), PATIENCE)?;
-    worker.ask::<Reply>(&Request::Hello, None)?;
-    let is_loaded = maps(worker.process_id, places.library());
-    if is_loaded != (subject == Subject::Run) {
-        let name = subject.name();
-        return Err(Error::failed(format!(
-            "measuring {name}: the preload library is {}loaded; unset LD_PRELOAD and see /etc/ld.so.preload",
-            if is_loaded { "" } else { "not " }
-        )));
-    }
-    Ok(worker)
-}
-
-/// Whether a process has a library loaded.
-fn maps(process: u32, library: &Path) -> bool {
-    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-    let library = library
-        .canonicalize()
-        .unwrap_or_else(|_| library.to_owned());
-    maps.contains(&*library.to_string_lossy())
 }

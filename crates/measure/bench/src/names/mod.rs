@@ -8,12 +8,16 @@
 //!    10 names, which get 100,000 later.
 //! 3. Each case is measured in rounds, on all four in turn, in an order that rotates with the round. A worker makes
 //!    what calls need in batches and times the calls alone. Threads are pinned.
-//! 4. The figures are medians over the rounds.
+//! 4. For fresh volumes, each place of each round gets a volume, mounts and a worker that did nothing before. The worker
+//!    makes all names in one directory, renames each once, and removes them.
+//! 5. The figures are medians over the rounds.
 
 mod driver;
+mod fresh;
 mod options;
 pub mod plan;
 mod report;
+mod start;
 pub mod worker;
 
 pub use options::Selection;

@@ -13,16 +13,28 @@ pub struct Selection {
     pub entries: Vec<usize>,
     /// Most threads, 1 or 2.
     pub threads: usize,
+    /// Names made, renamed and removed on volumes that were just made; one row of each operation for each number.
+    pub fresh: Vec<usize>,
 }
 
 impl Selection {
-    /// Everything, with directories of 10 and 100,000 names.
+    /// Everything, with directories of 10 and 100,000 names, and 20,000 names on fresh volumes.
     pub fn all() -> Selection {
         Selection {
             measurement_ms: 20,
             operations: Operation::ALL.to_vec(),
             entries: vec![10, 100_000],
             threads: MAX_THREADS,
+            fresh: vec![20_000],
+        }
+    }
+
+    /// Fresh volumes alone, with these numbers of names.
+    pub fn fresh(names: Vec<usize>) -> Selection {
+        Selection {
+            operations: Vec::new(),
+            fresh: names,
+            ..Selection::all()
         }
     }
 
@@ -32,6 +44,7 @@ impl Selection {
             measurement_ms: 10,
             entries: vec![10],
             threads: 1,
+            fresh: Vec::new(),
             ..Selection::all()
         }
     }

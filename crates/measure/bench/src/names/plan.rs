@@ -73,12 +73,17 @@ impl Operation {
     }
 }
 
+/// What is measured on a fresh volume, in this order.
+pub const FRESH: [Operation; 3] = [Operation::Create, Operation::Rename, Operation::Unlink];
+
 /// Whose directory threads work in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
     Own,
     Shared,
+    /// A new directory on a volume that was just made, which grows by every call.
+    Fresh,
 }
 
 impl Sharing {
@@ -87,6 +92,7 @@ impl Sharing {
         match self {
             Sharing::Own => "own",
             Sharing::Shared => "shared",
+            Sharing::Fresh => "fresh",
         }
     }
 }

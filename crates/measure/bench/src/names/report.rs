@@ -5,7 +5,7 @@ use egeria_stats::text::thousands;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::plan::Case;
+use super::plan::{Case, Sharing};
 use crate::colors;
 use crate::experiment::{self, Column, apart, group, over, table, within};
 
@@ -17,9 +17,9 @@ pub struct NamesRow {
     pub op: String,
     /// Threads at once.
     pub threads: usize,
-    /// Whose directory: `own` or `shared`.
+    /// Whose directory: `own`, `shared` or `fresh`.
     pub directory: String,
-    /// Names in each directory.
+    /// Names in each directory; in a fresh one, at its fullest.
     pub entries: usize,
     pub tmpfs_ns: f64,
     /// On the volume, with the preload library.
@@ -78,7 +78,8 @@ impl NamesReport {
         ];
         let words = format!(
             "Time of one call, medians of {} rounds: with the preload library (run), on the mount without it, and on a loopback \
-             over tmpfs through FUSE. Two threads: the time in which one call of either is done. readdir: each name.",
+             over tmpfs through FUSE. Two threads: the time in which one call of either is done. readdir: each name. fresh: \
+             in a directory that grows, on a volume that was just made.",
             self.rounds
         );
         table(columns, &self.rows, &words)
@@ -144,7 +145,9 @@ pub(crate) fn picture(rows: &[NamesRow]) -> Markup {
             ],
         )
     };
-    let rows = rows.iter().filter(|row| row.threads == 1);
+    let fresh = Sharing::Fresh.name();
+    let rows = rows.iter();
+    let rows = rows.filter(|row| row.threads == 1 && row.directory != fresh);
     bars(
         "Names: time of a call, as times that of tmpfs (in brackets; the line). ±: how far rounds lie from the middle",
         rows.map(one).collect(),

@@ -18,6 +18,7 @@ use crate::session::delegation::board::Delegates;
 use crate::session::layout::*;
 use crate::session::machine;
 use crate::session::map::{Session, segment_name};
+use crate::session::name_words::NameWords;
 use crate::session::owner_word::Era;
 use crate::session::segments::{self, FileIdentity, Leftover};
 use crate::session::trust::Owner;
@@ -224,6 +225,7 @@ pub(crate) fn assemble(
 ) -> Arc<Volume> {
     let header = session.header();
     let hash_seed = header.hash_seed.load(Ordering::Acquire);
+    let name_words = NameWords::new(&geometry);
     Arc::new_cyclic(|weak| Volume {
         media,
         geometry,
@@ -241,6 +243,7 @@ pub(crate) fn assemble(
         guesses: crate::session::guess::Guesses::new(),
         walks: Walks::default(),
         hash_seed,
+        name_words,
         tight: Default::default(),
         has_refilled: Default::default(),
         description_hint: AtomicU32::new(0),

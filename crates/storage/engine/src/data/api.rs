@@ -289,6 +289,25 @@ impl Volume {
             .ok_or(Errno(libc::ENXIO))
     }
 
+    /// Whether there is a hole in a range of bytes; what lies behind the end of file is none. Looks at this range
+    /// only, and does not wait for other threads.
+    ///
+    /// # Errors
+    /// `EISDIR` and `EINVAL` for other kinds of inodes; what [every operation](crate::Errno) can fail with.
+    pub fn has_hole(&self, file: FileReference, range: Range<u64>) -> Outcome<bool> {
+        let limit = range.end.div_ceil(BLOCK as u64);
+        let hole = Reserving::of(self).seek(
+            file,
+            range.start,
+            |index, from, end| (from..end.min(limit)).find(|block| !index.load(*block).has_data()),
+            |blocks, from, end| {
+                let hole = blocks.next_hole(from);
+                (hole < end.min(limit)).then_some(hole)
+            },
+        )?;
+        Ok(hole.is_some() && !range.is_empty())
+    }
+
     /// Where the data of a file lies.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The inode record: three mutable words and an immutable certificate with a checksum.
+//! The inode record: four mutable words and an immutable certificate with a checksum.
 
 use super::*;
 use egeria_media::{BlockNumber, PoolIndex};
@@ -11,6 +11,8 @@ pub const INODES_PER_BLOCK: u64 = BLOCK as u64 / INODE_BYTES;
 pub const COMMIT_WORD_AT: u64 = 0;
 /// Offset of head 0; head 1 follows.
 pub const HEADS_AT: u64 = 8;
+/// Offset of the time of the last move, from [`FIRST_VERSION_WITH_MOVES`] on.
+pub const MOVED_AT: u64 = 24;
 /// Offset of the certificate.
 pub const CERTIFICATE_AT: u64 = 64;
 

@@ -121,6 +121,30 @@ impl CommitWord {
     }
 }
 
+const MOVED_SALT: u32 = 0x4d4f_5645;
+
+/// The time of a move (a rename of an inode that is no directory), as a word of the record. `None`: before the birth, or
+/// more than 2^54 ns (208 days) after it.
+#[inline]
+pub fn encode_moved(ino: u64, birth_ns: i64, moved_ns: i64) -> Option<u64> {
+    let age_ns = u64::try_from(moved_ns.checked_sub(birth_ns)?).ok()?;
+    (age_ns <= CHECKED_MASK).then(|| seal(ino, MOVED_SALT, age_ns))
+}
+
+/// The time of a move; `None`: the word is 0, there was none.
+///
+/// # Errors
+/// `()` when the word is damaged.
+#[allow(clippy::result_unit_err)]
+#[inline]
+pub fn decode_moved(ino: u64, birth_ns: i64, word: u64) -> Result<Option<i64>, ()> {
+    if word == 0 {
+        return Ok(None);
+    }
+    let age_ns = unseal(ino, MOVED_SALT, word).ok_or(())?;
+    Ok(Some(birth_ns.saturating_add(age_ns as i64)))
+}
+
 /// A link to a log page (head of a log, next page), sealed for its owner.
 pub fn encode_link(ino: u64, page: LogPosition) -> u64 {
     seal(ino, LINK_SALT, page.at_line(0).0)

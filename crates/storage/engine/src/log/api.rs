@@ -44,6 +44,10 @@ impl Volume {
                 .compact_at_pages
                 .store((2 * pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
         }
+        let ctime_ns = inode.ctime_ns.load(Ordering::Relaxed) as i64;
+        if let Some(moved_ns) = record.moved_ns.filter(|moved_ns| *moved_ns > ctime_ns) {
+            inode.ctime_ns.store(moved_ns as u64, Ordering::Relaxed);
+        }
         if record.commit.orphan {
             // The orphan mark implies this, so that losing the last name needs no log entry.
             inode.nlink.store(0, Ordering::Relaxed);

@@ -18,12 +18,18 @@ impl Log<'_> {
             .map_err(|_| Errno(libc::EIO))
     }
 
-    /// Commit several logs at once through this thread's journal slot.
-    pub(crate) fn commit_all(self, slot: usize, staged: &[&Staged]) -> Outcome<()> {
-        if let [one] = staged {
+    /// Commit several logs, and times of moves, at once through this thread's journal slot.
+    pub(crate) fn commit_all(
+        self,
+        slot: usize,
+        staged: &[&Staged],
+        moves: &[JournalPair],
+    ) -> Outcome<()> {
+        if let ([one], []) = (staged, moves) {
             return self.commit_one(one);
         }
-        let pairs: Vec<JournalPair> = staged.iter().map(|staged| staged.pair()).collect();
+        let logs = staged.iter().map(|staged| staged.pair());
+        let pairs: Vec<JournalPair> = logs.chain(moves.iter().copied()).collect();
         let bytes = encode_journal_pairs(&pairs);
         let at = journal_slot(slot as u64);
         let pool = self.volume.pool(PoolIndex(0))?;
@@ -63,7 +69,7 @@ impl Log<'_> {
         let plausible = pairs.iter().all(|pair| {
             let geometry = self.volume.geometry.get(pair.pool.0 as usize);
             geometry.is_some_and(|geometry| geometry.holds(pair.at.block(), 1))
-                && pair.at.0 % INODE_BYTES == COMMIT_WORD_AT
+                && [COMMIT_WORD_AT, MOVED_AT].contains(&(pair.at.0 % INODE_BYTES))
         });
         plausible.then_some(pairs)
     }
@@ -82,7 +88,16 @@ impl Operation<'_> {
     /// Commit the logs that this operation staged. From then on the new runs belong to them, also after an error,
     /// because the word may already be on media: then they are lost until the next session, but never allocated twice.
     pub(crate) fn commit(&mut self, logs: &[&Staged]) -> Outcome<()> {
-        let outcome = Log::of(self.volume).commit_all(self.me.index, logs);
+        self.commit_with_moves(logs, &[])
+    }
+
+    /// As [`Operation::commit`], together with times of moves.
+    pub(crate) fn commit_with_moves(
+        &mut self,
+        logs: &[&Staged],
+        moves: &[JournalPair],
+    ) -> Outcome<()> {
+        let outcome = Log::of(self.volume).commit_all(self.me.index, logs, moves);
         self.keep_from(0);
         self.count_commit();
         outcome

@@ -21,6 +21,7 @@ const TRIES: usize = 8;
 struct Instant {
     sequence: u64,
     commit: CommitWord,
+    moved_ns: Option<i64>,
     generation: u32,
 }
 
@@ -210,6 +211,9 @@ impl Log<'_> {
         let (mut state, pages) = self.fold_log(ino, begin, State::apply)?;
         let record = self.volume.read_record(ino)?;
         let attributes = &mut state.attributes;
+        attributes.ctime_ns = record.moved_ns.map_or(attributes.ctime_ns, |moved_ns| {
+            attributes.ctime_ns.max(moved_ns)
+        });
         if record.commit.orphan {
             attributes.nlink = 0;
         }
@@ -307,6 +311,7 @@ impl Instant {
         Instant {
             sequence,
             commit: record.commit,
+            moved_ns: record.moved_ns,
             generation: record.certificate.generation,
         }
     }

@@ -16,18 +16,14 @@ use crate::space::striping;
 use crate::types::{Errno, FileKind, Outcome};
 use std::sync::atomic::Ordering;
 
-/// A live entry with its time.
+/// A log is compacted when it is this many times as long as what is alive in it.
+const LOG_PER_LIVING: u64 = 3;
+
+/// A live entry that is not of a name.
 enum Living {
     Run {
         entry: Entry<'static>,
         sums: Vec<u8>,
-    },
-    Name {
-        ino: u64,
-        kind: u8,
-        cookie: u64,
-        name: Vec<u8>,
-        time_ns: i64,
     },
     Xattr {
         name: Vec<u8>,
@@ -44,18 +40,6 @@ impl Living {
     fn entry(&self) -> Entry<'_> {
         match self {
             Living::Run { entry, sums } => entry.with_sums(sums),
-            Living::Name {
-                ino,
-                kind,
-                cookie,
-                name,
-                ..
-            } => Entry::NameAdd {
-                ino: *ino,
-                kind: *kind,
-                cookie: *cookie,
-                name,
-            },
             Living::Xattr { name, value } => Entry::XattrSet { name, value },
             Living::NoXattr { name } => Entry::XattrRemove { name },
             Living::Attributes(state) => Entry::Attributes(*state),
@@ -63,9 +47,97 @@ impl Living {
     }
 }
 
+/// A log that is being written behind the other head.
+struct Rewriting<'o, 'a> {
+    operation: &'o mut Operation<'a>,
+    ino: u64,
+    staged: Staged,
+    /// Pages that are still to come.
+    pages_left: u64,
+    run: Extent,
+    /// Slots of the names written so far, and their new places.
+    moved: Vec<(usize, LogPosition)>,
+}
+
+impl<'o, 'a> Rewriting<'o, 'a> {
+    fn begin(
+        locked: &Locked<'_>,
+        operation: &'o mut Operation<'a>,
+        lines: u64,
+    ) -> Outcome<Rewriting<'o, 'a>> {
+        let old = locked.commit()?;
+        let generation = locked.inode.generation.load(Ordering::Relaxed);
+        let commit = CommitWord {
+            tail: LogPosition::NONE,
+            head_index: 1 - old.head_index,
+            orphan: old.orphan,
+        };
+        Ok(Rewriting {
+            staged: Staged::fresh(operation.volume, locked.ino, generation, commit)?,
+            ino: locked.ino,
+            operation,
+            pages_left: lines.div_ceil(u64::from(PAGE_LINES) - 8),
+            run: Extent::default(),
+            moved: Vec::new(),
+        })
+    }
+
+    /// Write one entry; returns its place.
+    fn add(&mut self, entry: &Entry<'_>, time_ns: i64) -> Outcome<LogPosition> {
+        let volume = self.operation.volume;
+        if !self.staged.fits(entry) {
+            self.staged.pad_page(volume)?;
+            if self.run.count == 0 {
+                self.take_pages()?;
+            }
+            self.add_page()?;
+            self.pages_left = self.pages_left.saturating_sub(1);
+        }
+        let position = self.staged.commit.tail;
+        self.staged.store(volume, entry, entry.lines(), time_ns)?;
+        Ok(position)
+    }
+
+    fn take_pages(&mut self) -> Outcome<()> {
+        if !self.operation.has_room() {
+            return Err(Errno(libc::ENOSPC));
+        }
+        let pool = self.operation.volume.pool_here(self.operation.me);
+        let want = self.pages_left.max(1);
+        self.run = self
+            .operation
+            .take(self.ino, PENDING_LOG, want, pool, Need::Ordinary)?;
+        Ok(())
+    }
+
+    fn add_page(&mut self) -> Outcome<()> {
+        let page = LogPosition::new(self.run.pool, self.run.block, 0);
+        self.staged.add_page(self.operation.volume, page)?;
+        self.run = self.run.without_first(1);
+        Ok(())
+    }
+
+    /// Unused pages stay in the chain as empty ones, so that every page has one owner.
+    fn end(mut self) -> Outcome<(Staged, Vec<(usize, LogPosition)>)> {
+        while self.run.count > 0 {
+            self.staged.pad_page(self.operation.volume)?;
+            self.add_page()?;
+        }
+        Ok((self.staged, self.moved))
+    }
+}
+
 fn due_pages(locked: &Locked<'_>) -> u32 {
     let due = locked.inode.compact_at_pages.load(Ordering::Relaxed);
     due.max(COMPACT_MIN_PAGES)
+}
+
+/// Whether compaction would make a directory's log much shorter. A directory that only grows has no history. Of other
+/// inodes this is not known.
+fn is_mostly_history(locked: &Locked<'_>) -> bool {
+    let pages = u64::from(locked.inode.log_pages.load(Ordering::Relaxed));
+    let lines = pages * u64::from(PAGE_LINES - 1);
+    locked.kind() != FileKind::Directory || lines >= LOG_PER_LIVING * locked.living_lines()
 }
 
 impl Log<'_> {
@@ -84,15 +156,15 @@ impl Log<'_> {
     #[inline]
     pub(crate) fn is_compaction_due(self, locked: &Locked<'_>) -> bool {
         locked.inode.log_pages.load(Ordering::Relaxed) >= due_pages(locked)
+            && is_mostly_history(locked)
     }
 
     /// Rewrite a locked inode's log.
     pub(crate) fn compact(self, locked: &Locked<'_>, operation: &mut Operation<'_>) -> Outcome<()> {
-        let living = self.living_entries(locked)?;
         let old_pages = self.volume.log_pages(locked)?;
         let mark = operation.taken();
-        let staged = match self.write_compacted(locked, operation, &living) {
-            Ok(staged) => staged,
+        let (staged, moved) = match self.write_compacted(locked, operation) {
+            Ok(written) => written,
             Err(errno) => {
                 operation.abandon_from(mark);
                 return Err(errno);
@@ -110,99 +182,61 @@ impl Log<'_> {
         }
         operation.keep_from(mark);
         let inode = locked.inode;
-        // A directory's table names places in the old log until it is loaded again. A reader without the lock would
-        // find no name in the new log until then.
+        // A directory's table names places in the old log until it is changed. If this thread dies before, the next
+        // owner of the lock loads the directory again.
         let is_directory = locked.kind() == FileKind::Directory;
         let changing = is_directory.then(|| WriteSection::begin(inode));
         inode.log_pages.store(staged.pages, Ordering::Relaxed);
-        inode
-            .compact_at_pages
-            .store((3 * staged.pages).max(COMPACT_MIN_PAGES), Ordering::Relaxed);
+        inode.compact_at_pages.store(
+            (LOG_PER_LIVING as u32 * staged.pages).max(COMPACT_MIN_PAGES),
+            Ordering::Relaxed,
+        );
         inode
             .applied
             .store(staged.commit.encode(locked.ino), Ordering::Release);
         if !noted {
             note_pages(locked.ino, operation, &old_pages);
         }
+        if let Some(changing) = changing {
+            NameTable::of(self.volume).follow_compaction(locked, &moved);
+            // Places that walks noted are in the old log.
+            inode.epoch.fetch_add(1, Ordering::AcqRel);
+            changing.end();
+        }
         operation.settle_replaced();
-        let Some(changing) = changing else {
-            return Ok(());
-        };
-        self.volume.unload(locked);
-        let loaded = self.volume.load(locked);
-        changing.end();
-        loaded
+        Ok(())
     }
 
     fn write_compacted(
         self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
-        living: &[Living],
-    ) -> Outcome<Staged> {
-        let old = locked.commit()?;
-        let generation = locked.inode.generation.load(Ordering::Relaxed);
-        let commit = CommitWord {
-            tail: LogPosition::NONE,
-            head_index: 1 - old.head_index,
-            orphan: old.orphan,
-        };
-        let mut staged = Staged::fresh(self.volume, locked.ino, generation, commit)?;
-        let ctime_ns = locked.inode.ctime_ns.load(Ordering::Relaxed) as i64;
-        let lines: usize = living
+    ) -> Outcome<(Staged, Vec<(usize, LogPosition)>)> {
+        let is_directory = locked.kind() == FileKind::Directory;
+        let living = self.living_entries(locked)?;
+        let lines = living
             .iter()
-            .map(|living| living.entry().lines() as usize)
-            .sum();
-        let mut pages_left = lines.div_ceil(PAGE_LINES as usize - 8) as u64;
-        let mut run = Extent::default();
-        for living in living {
-            let entry = living.entry();
-            if !staged.fits(&entry) {
-                staged.pad_page(self.volume)?;
-                if run.count == 0 {
-                    if !operation.has_room() {
-                        return Err(Errno(libc::ENOSPC));
-                    }
-                    run = operation.take(
-                        locked.ino,
-                        PENDING_LOG,
-                        pages_left.max(1),
-                        self.volume.pool_here(operation.me),
-                        Need::Ordinary,
-                    )?;
-                }
-                staged.add_page(self.volume, LogPosition::new(run.pool, run.block, 0))?;
-                run.block.0 += 1;
-                run.count -= 1;
-                pages_left = pages_left.saturating_sub(1);
-            }
-            let time_ns = if let Living::Name { time_ns, .. } = living {
-                *time_ns
-            } else {
-                ctime_ns
-            };
-            staged.store(self.volume, &entry, entry.lines(), time_ns)?;
+            .map(|living| u64::from(living.entry().lines()));
+        let of_names = if is_directory {
+            locked.living_lines()
+        } else {
+            0
+        };
+        let mut rewriting = Rewriting::begin(locked, operation, lines.sum::<u64>() + of_names)?;
+        if is_directory {
+            self.rewrite_names(locked, &mut rewriting)?;
         }
-        self.add_spare_pages(&mut staged, run)?;
-        Ok(staged)
+        let ctime_ns = locked.inode.ctime_ns.load(Ordering::Relaxed) as i64;
+        for living in &living {
+            rewriting.add(&living.entry(), ctime_ns)?;
+        }
+        rewriting.end()
     }
 
-    /// Unused pages stay in the chain as empty ones, so that every page has one owner.
-    fn add_spare_pages(self, staged: &mut Staged, mut run: Extent) -> Outcome<()> {
-        while run.count > 0 {
-            staged.pad_page(self.volume)?;
-            staged.add_page(self.volume, LogPosition::new(run.pool, run.block, 0))?;
-            run.block.0 += 1;
-            run.count -= 1;
-        }
-        Ok(())
-    }
-
+    /// Living entries but names, in the order in which they are written.
     fn living_entries(self, locked: &Locked<'_>) -> Outcome<Vec<Living>> {
         let mut living = Vec::new();
-        if locked.kind() == FileKind::Directory {
-            self.collect_names(locked, &mut living)?;
-        } else {
+        if locked.kind() != FileKind::Directory {
             self.collect_runs(locked, &mut living);
         }
         let mut inborn = inborn_xattrs(&self.volume.read_record(locked.ino)?.certificate);
@@ -221,28 +255,20 @@ impl Log<'_> {
         Ok(living)
     }
 
-    fn collect_names(self, locked: &Locked<'_>, living: &mut Vec<Living>) -> Outcome<()> {
+    /// Copy the entries of living names, in one walk along the old log.
+    fn rewrite_names(self, locked: &Locked<'_>, rewriting: &mut Rewriting<'_, '_>) -> Outcome<()> {
+        let names = NameTable::of(self.volume);
         self.walk_log(
             locked.log_place(),
             locked.commit()?,
             LogPosition::NONE,
             &mut |_| Ok(()),
             &mut |position, entry, time_ns| {
-                if let Entry::NameAdd {
-                    ino,
-                    kind,
-                    cookie,
-                    name,
-                } = *entry
-                    && NameTable::of(self.volume).is_live(locked.inode, position, name)
+                if let Entry::NameAdd { name, .. } = *entry
+                    && let Some(slot) = names.slot_of(locked.inode, position, name)
                 {
-                    living.push(Living::Name {
-                        ino,
-                        kind,
-                        cookie,
-                        name: name.to_vec(),
-                        time_ns,
-                    });
+                    let place = rewriting.add(entry, time_ns)?;
+                    rewriting.moved.push((slot, place));
                 }
                 Ok(())
             },

@@ -8,18 +8,20 @@ use crate::log::name_hash::hash_name;
 use crate::log::{Log, NameTable};
 use crate::session::inode::Locked;
 use crate::session::layout::SessionInode;
-use crate::session::name_table::{NEXT_COOKIE, SUBDIRECTORIES, USED};
+use crate::session::name_table::{LIVING_LINES, NEXT_COOKIE, SUBDIRECTORIES, USED};
+use crate::session::name_words::{NameWords, TOMBSTONE};
 use crate::session::seqlock::WriteSection;
 use crate::types::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) const TOMBSTONE: u64 = 1;
-const TAG_SHIFT: u32 = 51;
-pub(crate) const POSITION_MASK: u64 = (1 << TAG_SHIFT) - 1;
 /// Cookies on media are below this: large enough for all names ever added, and positive in every `off_t`.
 const END_OF_COOKIES: u64 = 1 << 62;
 
 impl NameTable<'_> {
+    fn words(self) -> NameWords {
+        self.volume.name_words
+    }
+
     fn hash(self, name: &[u8]) -> u64 {
         hash_name(self.volume.hash_seed, name)
     }
@@ -48,23 +50,13 @@ impl NameTable<'_> {
         let class = (words * 8 / BLOCK as u64).trailing_zeros();
         let page = arena.allocate(class)?;
         let new = arena.run(page, class).ok_or(Errno(libc::EIO))?;
-        let mut used = 0;
-        let mut bytes = [0u8; BLOCK];
-        for word in self.volume.session.name_table(inode).unwrap_or(&[]) {
-            let word = word.load(Ordering::Relaxed);
-            if word <= TOMBSTONE {
-                continue;
+        let used = match self.fill_table(locked, new) {
+            Ok(used) => used,
+            Err(errno) => {
+                arena.free(page, class);
+                return Err(errno);
             }
-            let (_, entry, _) = Log::of(self.volume).read_entry(
-                locked.log_place(),
-                LogPosition(word & POSITION_MASK),
-                &mut bytes,
-            )?;
-            if let Entry::NameAdd { name, .. } = entry {
-                insert(new, self.hash(name), word & POSITION_MASK);
-                used += 1;
-            }
-        }
+        };
         // Readers without the lock must not take the new content of the old table for names.
         let amid = inode.sequence.load(Ordering::Relaxed) & 1 == 1;
         let changing = (!amid).then(|| WriteSection::begin(inode));
@@ -75,6 +67,35 @@ impl NameTable<'_> {
         }
         self.volume.session.free_name_table(old);
         Ok(())
+    }
+
+    /// Copy the living words to a longer, empty table; returns their number.
+    fn fill_table(self, locked: &Locked<'_>, new: &[AtomicU64]) -> Outcome<u64> {
+        let words = self.words();
+        let mut used = 0;
+        for word in self.volume.session.name_table(locked.inode).unwrap_or(&[]) {
+            let word = word.load(Ordering::Relaxed);
+            if word <= TOMBSTONE {
+                continue;
+            }
+            let start = match words.start_of(word, new.len()) {
+                Some(start) => start,
+                None => words.start(self.hash_in_log(locked, words.position(word))?),
+            };
+            insert(new, start, word);
+            used += 1;
+        }
+        Ok(used)
+    }
+
+    fn hash_in_log(self, locked: &Locked<'_>, position: LogPosition) -> Outcome<u64> {
+        let mut bytes = [0u8; BLOCK];
+        let (_, entry, _) =
+            Log::of(self.volume).read_entry(locked.log_place(), position, &mut bytes)?;
+        match entry {
+            Entry::NameAdd { name, .. } => Ok(self.hash(name)),
+            _ => Err(self.volume.damaged(locked.ino, "a name")),
+        }
     }
 
     /// Find a name in a locked directory.
@@ -93,18 +114,18 @@ impl NameTable<'_> {
         let Some(table) = self.volume.session.name_table(inode) else {
             return Ok(None);
         };
-        let hash = self.hash(name);
+        let (hash, words) = (self.hash(name), self.words());
         // Large enough for any name: clearing a whole block would cost more than reading the entry.
         let mut bytes = [0u8; 8 * LINE];
-        for word in probe(table, hash) {
-            let word = word.load(Ordering::Acquire);
+        for slot in probe(table, words.start(hash)) {
+            let word = table[slot].load(Ordering::Acquire);
             if word == 0 {
                 break;
             }
-            if word == TOMBSTONE || word >> TAG_SHIFT != hash >> TAG_SHIFT {
+            if word == TOMBSTONE || !words.may_be(word, hash) {
                 continue;
             }
-            let position = LogPosition(word & POSITION_MASK);
+            let position = words.position(word);
             let (_, entry, _) = Log::of(self.volume).read_entry(place, position, &mut bytes)?;
             if let Entry::NameAdd {
                 ino,
@@ -156,10 +177,13 @@ impl NameTable<'_> {
                     .session
                     .name_table(inode)
                     .ok_or(Errno(libc::EIO))?;
-                if insert(table, self.hash(name), position.0) {
+                let hash = self.hash(name);
+                let word = self.words().word(hash, position);
+                if insert(table, self.words().start(hash), word) {
                     add(&inode.inline_words[USED], 1);
                 }
                 add(&inode.blocks, 1);
+                add(&inode.inline_words[LIVING_LINES], entry.lines().into());
                 if kind == FileKind::Directory {
                     add(&inode.inline_words[SUBDIRECTORIES], 1);
                 }
@@ -188,18 +212,13 @@ impl NameTable<'_> {
         let Entry::NameAdd { kind, name, .. } = entry else {
             return Err(damaged());
         };
-        let hash = self.hash(name);
-        let table = self
-            .volume
-            .session
-            .name_table(locked.inode)
-            .ok_or_else(damaged)?;
-        let word = probe(table, hash)
-            .take_while(|word| word.load(Ordering::Relaxed) != 0)
-            .find(|word| word.load(Ordering::Relaxed) & POSITION_MASK == added.0)
-            .ok_or_else(damaged)?;
-        word.store(TOMBSTONE, Ordering::Release);
         let inode = locked.inode;
+        let slot = self.slot_of(inode, added, name).ok_or_else(damaged)?;
+        let table = self.volume.session.name_table(inode).ok_or_else(damaged)?;
+        table[slot].store(TOMBSTONE, Ordering::Release);
+        let lines = &inode.inline_words[LIVING_LINES];
+        let left = locked.living_lines().saturating_sub(entry.lines().into());
+        lines.store(left, Ordering::Relaxed);
         inode
             .blocks
             .store(locked.name_count().saturating_sub(1), Ordering::Relaxed);
@@ -215,13 +234,36 @@ impl NameTable<'_> {
 
     /// Whether the name added at this place is still there.
     pub(crate) fn is_live(self, inode: &SessionInode, position: LogPosition, name: &[u8]) -> bool {
-        let Some(table) = self.volume.session.name_table(inode) else {
-            return false;
-        };
-        probe(table, self.hash(name))
-            .map(|word| word.load(Ordering::Acquire))
-            .take_while(|word| *word != 0)
-            .any(|word| word & POSITION_MASK == position.0)
+        self.slot_of(inode, position, name).is_some()
+    }
+
+    /// Where in the table the name added at this place is.
+    pub(crate) fn slot_of(
+        self,
+        inode: &SessionInode,
+        position: LogPosition,
+        name: &[u8],
+    ) -> Option<usize> {
+        let table = self.volume.session.name_table(inode)?;
+        let hash = self.hash(name);
+        let wanted = self.words().word(hash, position);
+        let slots = probe(table, self.words().start(hash));
+        let mut seen = slots.map(|slot| (slot, table[slot].load(Ordering::Acquire)));
+        let found = seen.find(|(_, word)| *word == 0 || *word == wanted);
+        found.filter(|(_, word)| *word != 0).map(|(slot, _)| slot)
+    }
+
+    /// The log of a locked directory was rewritten: let words name the new places. Readers without the lock must notice
+    /// the change.
+    pub(crate) fn follow_compaction(self, locked: &Locked<'_>, moved: &[(usize, LogPosition)]) {
+        let words = self.words();
+        let table = self.volume.session.name_table(locked.inode).unwrap_or(&[]);
+        for (slot, position) in moved {
+            if let Some(slot) = table.get(*slot) {
+                let old = slot.load(Ordering::Relaxed);
+                slot.store(words.word(old, *position), Ordering::Release);
+            }
+        }
     }
 }
 
@@ -232,21 +274,18 @@ fn add(word: &AtomicU64, by: u64) {
     );
 }
 
-/// Words in the probe order of a hash, each once.
-fn probe(table: &[AtomicU64], hash: u64) -> impl Iterator<Item = &AtomicU64> {
+/// Slots in the order of a search, each once.
+fn probe(table: &[AtomicU64], start: usize) -> impl Iterator<Item = usize> {
     let mask = table.len() - 1;
-    (0..table.len()).map(move |step| &table[(hash as usize + step) & mask])
+    (0..table.len()).map(move |step| start.wrapping_add(step) & mask)
 }
 
-/// Insert; true when a never-used word was taken.
-fn insert(table: &[AtomicU64], hash: u64, position: u64) -> bool {
-    for word in probe(table, hash) {
-        let old = word.load(Ordering::Relaxed);
+/// Insert a word; true when a never-used slot was taken.
+fn insert(table: &[AtomicU64], start: usize, word: u64) -> bool {
+    for slot in probe(table, start) {
+        let old = table[slot].load(Ordering::Relaxed);
         if old <= TOMBSTONE {
-            word.store(
-                (hash >> TAG_SHIFT << TAG_SHIFT) | position,
-                Ordering::Release,
-            );
+            table[slot].store(word, Ordering::Release);
             return old == 0;
         }
     }

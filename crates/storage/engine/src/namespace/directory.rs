@@ -4,10 +4,10 @@
 use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::found_names::{CookieRange, Names, kind_of};
-use crate::log::name_table::{POSITION_MASK, TOMBSTONE};
 use crate::log::{Log, NameTable};
 use crate::namespace::Lookups;
 use crate::session::layout::SessionInode;
+use crate::session::name_words::TOMBSTONE;
 use crate::session::walks::Walk;
 use crate::types::*;
 use std::cell::Cell;
@@ -121,7 +121,7 @@ impl Lookups<'_> {
             if word <= TOMBSTONE {
                 continue;
             }
-            let position = LogPosition(word & POSITION_MASK);
+            let position = self.volume.name_words.position(word);
             let (_, entry, _) = Log::of(self.volume).read_entry(place, position, &mut bytes)?;
             let Entry::NameAdd {
                 ino,

@@ -113,9 +113,17 @@ impl Volume {
         self.read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
         let certificate =
             Certificate::decode(&bytes, ino).ok_or_else(|| self.damaged(ino, "certificate"))?;
+        let moved = if self.superblock.version >= FIRST_VERSION_WITH_MOVES {
+            self.load_word(pool, at + MOVED_AT)?
+        } else {
+            0
+        };
+        let moved_ns = decode_moved(ino, certificate.birth_ns, moved)
+            .map_err(|()| self.damaged(ino, "time of a move"))?;
         Ok(Record {
             certificate,
             commit,
+            moved_ns,
         })
     }
 

@@ -26,7 +26,9 @@ pub(crate) mod volume;
 mod waits;
 
 pub(crate) use data_paths::{access, admission, delegation, path_mode, traffic};
-pub(crate) use inodes::{guess, index, inode, name_table, open_table, opens, write_back_errors};
+pub(crate) use inodes::{
+    guess, index, inode, name_table, name_words, open_table, opens, write_back_errors,
+};
 pub(crate) use kernel::{lease_words, leases, lookup_references};
 pub use locks::lock;
 pub(crate) use locks::{direct, exclusion, in_place, late, patience, robust_list, seqlock};

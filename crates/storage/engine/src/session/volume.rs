@@ -7,6 +7,7 @@ use crate::session::guess::Guesses;
 use crate::session::late::{Late, SpaceBusy};
 use crate::session::layout::{SessionInode, WAIT_NOTES};
 use crate::session::map::Session;
+use crate::session::name_words::NameWords;
 use crate::session::open_table::Opens;
 use crate::session::own_callers::OwnCallers;
 use crate::session::segments::{FileIdentity, Leftover};
@@ -81,6 +82,7 @@ pub struct Volume {
     pub(crate) guesses: Guesses,
     pub(crate) walks: Walks,
     pub(crate) hash_seed: u64,
+    pub(crate) name_words: NameWords,
     pub(crate) tight: [AtomicBool; MAX_POOLS],
     /// A thread of this process has filled its pocket with free blocks.
     pub(crate) has_refilled: AtomicBool,

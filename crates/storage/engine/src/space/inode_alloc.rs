@@ -108,6 +108,8 @@ impl<'v> InodeNumbers<'v> {
         let map = self.inode_map(pool);
         let index = self.free_number((pool, part), remembered)?;
         self.make_inode_block(operation, pool, index / INODES_PER_BLOCK)?;
+        let (_, end) = self.part_range(pool, part);
+        self.volume.session.back_inodes_ahead(pool, index, end);
         numbers.next.store(index + 1, Ordering::Relaxed);
         let ino = inode_number(PoolIndex(pool as u8), index);
         let me = operation.me;
@@ -235,6 +237,15 @@ impl<'v> InodeNumbers<'v> {
     pub(crate) fn write_certificate(self, certificate: &Certificate) -> Outcome<()> {
         let (pool, at) = self.volume.record_place(certificate.ino)?;
         let media = self.volume.pool(pool)?;
+        if self.volume.superblock.version >= FIRST_VERSION_WITH_MOVES
+            && self.volume.load_word(pool, at + MOVED_AT)? != 0
+        {
+            // Of an earlier inode with this number. Durable before the commit, like the certificate.
+            media
+                .store_u64(at + MOVED_AT, 0)
+                .map_err(|_| Errno(libc::EIO))?;
+            media.flush(at + MOVED_AT, 8);
+        }
         media
             .write_bytes(at + CERTIFICATE_AT, &certificate.encode())
             .map_err(|_| Errno(libc::EIO))?;

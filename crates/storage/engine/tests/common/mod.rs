@@ -3,8 +3,10 @@
 
 pub mod clock;
 
+use egeria_engine::format::*;
 use egeria_engine::*;
 use egeria_media::recorder::{CrashImages, Recorder};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -53,6 +55,32 @@ impl Scratch {
             Volume::attach(&self.pools[0], AttachMode::CreateOrJoin, options).expect("attach");
         volume.set_reporter(Box::new(|_, line| eprintln!("{line}")));
         volume
+    }
+
+    /// Make the volume one of an older version. Nothing of newer versions may be in it yet.
+    pub fn age(&self, version: u32) {
+        for pool in &self.pools {
+            let file = std::fs::File::options().read(true).write(true).open(pool);
+            let file = file.expect("a pool");
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            file.read_exact_at(&mut bytes, 0).expect("a superblock");
+            let young = Superblock::decode(&bytes).expect("a superblock");
+            assert_eq!(young.version, FORMAT_VERSION);
+            let secret = if version < FIRST_VERSION_WITH_SECRET {
+                [0; 16]
+            } else {
+                young.secret
+            };
+            let old = Superblock {
+                version,
+                secret,
+                ..young
+            };
+            for copy in SUPERBLOCK_COPIES {
+                let written = file.write_all_at(&old.encode(), copy * BLOCK as u64);
+                written.expect("a superblock");
+            }
+        }
     }
 
     /// Check must find nothing.

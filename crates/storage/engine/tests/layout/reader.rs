@@ -101,7 +101,7 @@ impl Reader {
         for (index, pool) in pools.iter().enumerate() {
             assert_eq!(pool[..8192], pool[8192..16384], "two copies");
             assert_eq!(&pool[..8], b"EGERIAFS");
-            assert_eq!(u32_at(pool, 8), 4, "format version");
+            assert_eq!(u32_at(pool, 8), 5, "format version");
             assert_eq!(u16_at(pool, 12), index);
             assert_eq!(u16_at(pool, 14), pools.len());
             assert_eq!(pool[16..32], pools[0][16..32], "volume");
@@ -200,6 +200,11 @@ impl Reader {
         self.walk(ino, &mut inode, head, commit & ((1 << 51) - 1));
         if commit >> 52 & 1 == 1 {
             inode.nlink = 0;
+        }
+        if u64_at(record, 24) != 0 {
+            let age_ns = unseal(b"MOVE", ino, u64_at(record, 24));
+            let moved_ns = birth_ns + age_ns as i64;
+            inode.times_ns[2] = inode.times_ns[2].max(moved_ns);
         }
         Some(inode)
     }

@@ -75,6 +75,21 @@ fn fill(volume: &Volume) {
     volume
         .rename(directory, b"moves", many, b"moved", replace)
         .unwrap();
+    // Files with a log and without, which are changed afterwards or not.
+    let often = make(directory, b"often", &DIRECTORY);
+    for name in [b"one", b"two", b"six"] {
+        let file = make(often, name, &FILE);
+        let touch = || volume.set_attributes(file, &AttributeChange::default());
+        if name == b"two" {
+            touch().unwrap();
+        }
+        volume.rename(often, name, many, name, replace).unwrap();
+        if name == b"six" {
+            touch().unwrap();
+        }
+    }
+    let exchange = RenameMode::Exchange;
+    volume.rename(many, b"one", many, b"two", exchange).unwrap();
     fill_checked(volume, make(ROOT, b"checked", &DIRECTORY));
     fill_striped(volume, make(ROOT, b"striped", &DIRECTORY));
     make(ROOT, b"gone", &FILE);

@@ -240,6 +240,15 @@ impl Harness {
             content.seek_hole(at),
             "hole at {at}"
         );
+        for bytes in [0, 1, BLOCK, 25 * BLOCK] {
+            let end = at.saturating_add(bytes);
+            let is_within = |hole: u64| hole < end.min(size);
+            assert_eq!(
+                errno(self.volume().has_hole(file, at..end)),
+                Ok(content.seek_hole(at).is_ok_and(is_within)),
+                "hole in {bytes} bytes at {at}"
+            );
+        }
     }
 
     pub fn set_attributes(&mut self, operation: &Operation) {

@@ -23,8 +23,8 @@ const CAPABILITIES: [InitFlags; 7] = [
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     // Shared mappings of files that are read and written directly.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-    // `name_to_handle_at` is refused: a handle could not be opened after the kernel forgot the inode.
-    InitFlags::FUSE_NO_EXPORT_SUPPORT,
+    // Handles of files and NFS: the kernel looks up `.` and `..` of inodes that it has forgotten (module `handles`).
+    InitFlags::FUSE_EXPORT_SUPPORT,
 ];
 
 /// Request the capabilities and sizes that the mount is built for; an older kernel does without some.

@@ -26,6 +26,25 @@ impl Asker {
     }
 }
 
+/// The threads that got attributes which may be remembered, since the lease was granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Receivers {
+    #[default]
+    None,
+    One(Asker),
+    Several,
+}
+
+impl Receivers {
+    fn add(&mut self, asker: Asker) {
+        *self = match *self {
+            Receivers::None => Receivers::One(asker),
+            Receivers::One(only) if asker.has_taken_in(only) => *self,
+            _ => Receivers::Several,
+        };
+    }
+}
+
 /// Identifies a grant of a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(pub(super) u64);
@@ -52,6 +71,7 @@ enum State {
         epoch: Epoch,
         /// When attributes were first answered since the grant, and to which thread.
         shown: Option<(Instant, Asker)>,
+        receivers: Receivers,
     },
     /// A process is about to change the inode, and the kernel is made to forget it. Nothing is granted.
     Recalling {
@@ -84,6 +104,8 @@ pub(super) struct Lease {
     pub(super) answered: Option<Instant>,
     /// When the last recall ended, and how many came before it.
     recalled: Option<(Instant, u32)>,
+    /// The thread whose last request here removed a name. The next name that it looks up is likely to go as well.
+    removing: Option<Asker>,
     /// Change time of the inode after the last change by this kernel. If it is still the same, no other process
     /// changed the inode.
     pub(super) changed_by_kernel_ns: Option<i64>,
@@ -155,6 +177,7 @@ impl Lease {
                 cover,
                 epoch: next(),
                 shown: None,
+                receivers: Receivers::None,
             };
         }
         self.epoch_for(false)
@@ -169,7 +192,13 @@ impl Lease {
 
     /// Attributes are about to be answered under this grant. Returns whether the kernel may cache them.
     pub(super) fn show(&mut self, wanted: Epoch, is_new: bool, asker: Asker) -> bool {
-        let State::Granted { epoch, shown, .. } = &mut self.state else {
+        let State::Granted {
+            epoch,
+            shown,
+            receivers,
+            ..
+        } = &mut self.state
+        else {
             return false;
         };
         let is_replaced = match *shown {
@@ -179,7 +208,35 @@ impl Lease {
                 false
             }
         };
-        *epoch == wanted && (is_new || is_replaced)
+        let may_be_remembered = *epoch == wanted && (is_new || is_replaced);
+        if may_be_remembered {
+            receivers.add(asker);
+        }
+        may_be_remembered
+    }
+
+    /// Whether no attributes that may be remembered are on their way while this thread asks: it alone got some.
+    pub(super) fn has_answered_only(&self, asker: Asker) -> bool {
+        match self.state {
+            State::Granted { receivers, .. } => match receivers {
+                Receivers::None => true,
+                Receivers::One(only) => asker.has_taken_in(only),
+                Receivers::Several => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// The kernel changed a name in the directory; `removes`: it removed one.
+    pub(super) fn note_name_change(&mut self, asker: Asker, removes: bool) {
+        self.removing = (removes && asker.0 != 0).then_some(asker);
+    }
+
+    /// Whether the name that this thread looks up is likely to be removed next.
+    pub(super) fn take_removing(&mut self, asker: Asker) -> bool {
+        self.removing
+            .take_if(|removing| *removing == asker)
+            .is_some()
     }
 
     pub(super) fn has_listing(&self) -> bool {
@@ -361,6 +418,39 @@ mod tests {
         assert!(!lease.end_recall(false));
         lease.note_read();
         assert!(lease.end_recall(false), "no longer for readers");
+    }
+
+    #[test]
+    fn answers_on_their_way_are_those_of_other_threads() {
+        let mut lease = granted();
+        assert!(lease.has_answered_only(Asker(1)), "there are none");
+        lease.show(Epoch(1), false, Asker(1));
+        assert!(lease.has_answered_only(Asker(2)), "it is not remembered");
+        assert!(lease.show(Epoch(1), true, Asker(1)));
+        assert!(lease.show(Epoch(1), true, Asker(1)));
+        assert!(lease.has_answered_only(Asker(1)) && !lease.has_answered_only(Asker(2)));
+        assert!(lease.show(Epoch(1), true, Asker(2)));
+        assert!(!lease.has_answered_only(Asker(1)) && !lease.has_answered_only(Asker(2)));
+    }
+
+    #[test]
+    fn a_thread_without_a_number_may_be_any() {
+        let mut lease = granted();
+        assert!(lease.show(Epoch(1), true, Asker(0)));
+        assert!(!lease.has_answered_only(Asker(0)));
+        lease.note_name_change(Asker(0), true);
+        assert!(!lease.take_removing(Asker(0)));
+    }
+
+    #[test]
+    fn one_look_up_after_a_removal_is_of_a_name_to_remove() {
+        let mut lease = Lease::default();
+        lease.note_name_change(Asker(1), true);
+        assert!(!lease.take_removing(Asker(2)));
+        assert!(lease.take_removing(Asker(1)) && !lease.take_removing(Asker(1)));
+        lease.note_name_change(Asker(1), true);
+        lease.note_name_change(Asker(1), false);
+        assert!(!lease.take_removing(Asker(1)));
     }
 
     #[test]

@@ -235,16 +235,43 @@ impl Leases {
     /// The kernel is about to get the answer to its change of the inode. It marks its cached attributes as old, but an
     /// answer from before the change that is still on its way would replace them.
     pub(crate) fn changed_by_kernel(&self, ino: InodeNumber, kernel: &Kernel) {
-        // A change that comes before this notification needs a notification too.
-        let is_to_be_told = match self.shard(ino).leases.get_mut(&ino.0) {
-            Some(lease) if lease.is_granted() || lease.notifying > 0 => {
-                lease.end_grant();
-                lease.notifying += 1;
-                true
-            }
-            _ => false,
+        self.end_grant(ino, |_| true, kernel);
+    }
+
+    /// As `changed_by_kernel`, of a change of names in a directory. The kernel then asks for all attributes, so it needs
+    /// a notification only if answers to other threads are on their way.
+    pub(crate) fn names_changed_by_kernel(
+        &self,
+        directory: InodeNumber,
+        (asker, removes): (Asker, bool),
+        kernel: &Kernel,
+    ) {
+        let are_on_their_way = |lease: &mut Lease| {
+            lease.note_name_change(asker, removes);
+            !lease.has_answered_only(asker)
         };
-        if is_to_be_told {
+        self.end_grant(directory, are_on_their_way, kernel);
+    }
+
+    /// A change by the kernel ends the grant. `are_on_their_way`: whether answers from before the change may come later.
+    fn end_grant(
+        &self,
+        ino: InodeNumber,
+        are_on_their_way: impl FnOnce(&mut Lease) -> bool,
+        kernel: &Kernel,
+    ) {
+        // A change that comes before this notification needs a notification too.
+        let is_to_be_notified = match self.shard(ino).leases.get_mut(&ino.0) {
+            Some(lease) => {
+                let is_needed = are_on_their_way(lease) && lease.is_granted();
+                let is_to_be_notified = is_needed || lease.notifying > 0;
+                lease.end_grant();
+                lease.notifying += u32::from(is_to_be_notified);
+                is_to_be_notified
+            }
+            None => false,
+        };
+        if is_to_be_notified {
             kernel.forget_attributes(ino);
             if let Some(lease) = self.shard(ino).leases.get_mut(&ino.0) {
                 lease.notifying = lease.notifying.saturating_sub(1);
@@ -253,6 +280,14 @@ impl Leases {
         if let Ok(now) = self.volume.attributes(ino) {
             self.note_change_by_kernel(ino, now.ctime_ns);
         }
+    }
+
+    /// Whether a name that this thread looks up in the directory is likely to be removed next. A lease on it would be
+    /// work for nothing.
+    pub(crate) fn is_removing(&self, directory: InodeNumber, asker: Asker) -> bool {
+        let mut shard = self.shard(directory);
+        let lease = shard.leases.get_mut(&directory.0);
+        lease.is_some_and(|lease| lease.take_removing(asker))
     }
 
     /// The kernel made or changed an inode that it knows. So it may get a lease at once.

@@ -382,17 +382,10 @@ impl Adapter {
     /// The kernel gets pages of this range. Stores into holes change attributes, and no request reports such stores.
     /// Returns whether the kernel must be made to forget cached attributes for that.
     fn note_given(&self, open: &OpenFile, offset_bytes: u64, bytes: usize) -> bool {
-        let end = offset_bytes.saturating_add(bytes as u64);
         // Data stored behind the end of file does not count.
-        let end = self
-            .volume
-            .size_bytes(open.file)
-            .map_or(end, |size| size.min(end));
-        let has_hole = match self.volume.seek_hole(open.file, offset_bytes) {
-            Ok(hole) => hole < end,
-            Err(errno) => errno != Errno(libc::ENXIO),
-        };
-        has_hole && self.coherence.note_given_hole(open.ino)
+        let end = offset_bytes.saturating_add(bytes as u64);
+        let has_hole = self.volume.has_hole(open.file, offset_bytes..end);
+        has_hole.unwrap_or(true) && self.coherence.note_given_hole(open.ino)
     }
 
     /// `fallocate`. The kernel drops the pages of a hole itself; pages that it read during the change are dropped

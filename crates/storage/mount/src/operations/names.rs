@@ -66,8 +66,17 @@ impl Adapter {
         name: &OsStr,
         asker: Asker,
     ) -> Outcome<LookedUp> {
+        if let Some(found) = self.look_up_for_handle(parent, name, asker) {
+            return found.map(LookedUp::Found);
+        }
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
+        if self.leases.is_removing(parent.ino, asker)
+            && let Ok(found) = self.volume.lookup(parent.ino, name)
+            && found.kind() != FileKind::Directory
+        {
+            return self.entry(&found).map(LookedUp::Found);
+        }
         // Grant before the look-up: a later change is then recalled.
         let granted = self.leases.grant_names(parent.ino);
         let found = match (self.volume.lookup(parent.ino, name), granted) {
@@ -147,7 +156,7 @@ impl Adapter {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         let made = self.volume.create(parent.ino, name, new);
-        self.changed(parent.ino);
+        self.changed_names(parent.ino, &made, (asker, false));
         self.made(parent.ino, name, &made?, asker)
     }
 
@@ -163,7 +172,7 @@ impl Adapter {
         let target = target.as_os_str().as_bytes();
         let (uid, gid) = (caller.uid, caller.gid);
         let made = self.volume.symlink(parent.ino, name, target, uid, gid);
-        self.changed(parent.ino);
+        self.changed_names(parent.ino, &made, (caller.asker(), false));
         self.made(parent.ino, name, &made?, caller.asker())
     }
 
@@ -186,12 +195,17 @@ impl Adapter {
         self.entry(&linked?)
     }
 
-    pub(crate) fn remove_name(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
+    pub(crate) fn remove_name(
+        &self,
+        parent: InodeNumber,
+        name: &OsStr,
+        asker: Asker,
+    ) -> Outcome<()> {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         let going = self.used_unseen(parent.ino, name);
         let removed = self.volume.unlink(parent.ino, name);
-        self.changed(parent.ino);
+        self.changed_names(parent.ino, &removed, (asker, true));
         removed?;
         if let Some(held) = going {
             self.known.hold_until_forgotten(held);
@@ -199,12 +213,17 @@ impl Adapter {
         Ok(())
     }
 
-    pub(crate) fn remove_directory(&self, parent: InodeNumber, name: &OsStr) -> Outcome<()> {
+    pub(crate) fn remove_directory(
+        &self,
+        parent: InodeNumber,
+        name: &OsStr,
+        asker: Asker,
+    ) -> Outcome<()> {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         let going = self.used_unseen(parent.ino, name);
         let removed = self.volume.remove_directory(parent.ino, name);
-        self.changed(parent.ino);
+        self.changed_names(parent.ino, &removed, (asker, true));
         removed?;
         if let Some(held) = going {
             self.known.hold_until_forgotten(held);
@@ -227,6 +246,7 @@ impl Adapter {
         from: (InodeNumber, &OsStr),
         to: (InodeNumber, &OsStr),
         flags: RenameFlags,
+        asker: Asker,
     ) -> Outcome<()> {
         let mode = rename_mode(flags)?;
         let (name, new_name) = (convert::name(from.1)?, convert::name(to.1)?);
@@ -252,8 +272,8 @@ impl Adapter {
             };
             self.leases.end_move_of_file(moving.file, left);
         }
-        self.changed(parent.ino);
-        self.changed(new_parent.ino);
+        self.changed_names(parent.ino, &moved, (asker, false));
+        self.changed_names(new_parent.ino, &moved, (asker, false));
         // The replaced inode; after an exchange, both inodes.
         for (directory, name) in [(new_parent.ino, new_name), (parent.ino, name)] {
             if let Ok(found) = self.volume.lookup(directory, name) {
@@ -270,6 +290,21 @@ impl Adapter {
     /// The kernel is about to get the answer to its change of the inode.
     pub(crate) fn changed(&self, ino: InodeNumber) {
         self.leases.changed_by_kernel(ino, &self.kernel);
+    }
+
+    /// As `changed`, of names in a directory. After an error the kernel keeps what it has.
+    pub(crate) fn changed_names<T>(
+        &self,
+        directory: InodeNumber,
+        outcome: &Outcome<T>,
+        by: (Asker, bool),
+    ) {
+        match outcome {
+            Ok(_) => self
+                .leases
+                .names_changed_by_kernel(directory, by, &self.kernel),
+            Err(_) => self.changed(directory),
+        }
     }
 
     /// `None`: it is no file.

@@ -113,7 +113,7 @@ impl Adapter {
         let parent = self.known.hold(&self.volume, parent)?;
         let name = convert::name(name)?;
         let created = self.volume.create_open(parent.ino, name, new);
-        self.changed(parent.ino);
+        self.changed_names(parent.ino, &created, (asker, false));
         let attributes = created.map_err(|error| match error.0 {
             libc::EEXIST if flags & libc::O_EXCL == 0 => Errno(libc::ESTALE),
             _ => error,

@@ -41,8 +41,21 @@ pub(crate) struct Entry {
 pub(crate) fn entry(volume: &Volume, attributes: &Attributes) -> Entry {
     Entry {
         attributes: file_attributes(volume, attributes),
-        generation: Generation(u64::from(attributes.generation)),
+        generation: generation(volume.uuid().as_bytes(), attributes),
     }
+}
+
+/// The generation that the kernel keeps with the inode, and in handles of it: the one on the media, and bits of the
+/// volume. So a handle means nothing in another volume, even if that is mounted in the place of the first. The root is
+/// never looked up, and the kernel takes its generation for 0.
+fn generation(volume: &[u8; 16], attributes: &Attributes) -> Generation {
+    if attributes.ino == InodeNumber::ROOT {
+        return Generation(0);
+    }
+    let (parts, _) = volume.as_chunks();
+    let of_volume = parts.iter().map(|part| u32::from_le_bytes(*part));
+    let of_volume = of_volume.fold(0, |all, part| all ^ part);
+    Generation((attributes.generation ^ of_volume).into())
 }
 
 pub(crate) fn inode(number: INodeNo) -> InodeNumber {
@@ -150,6 +163,22 @@ mod tests {
             time_change(TimeOrNow::SpecificTime(late)),
             TimeChange::At(i64::MAX)
         );
+    }
+
+    #[test]
+    fn generations_differ_between_volumes_and_lives() {
+        let of = |ino, generation| Attributes {
+            ino: InodeNumber(ino),
+            generation,
+            ..Attributes::NONE
+        };
+        let (one, other) = (b"the first volume", b"another volume's");
+        let first = generation(one, &of(18, 1));
+        assert_ne!(first, generation(one, &of(18, 2)));
+        assert_ne!(first, generation(other, &of(18, 1)));
+        assert_eq!(first, generation(one, &of(18, 1)));
+        let root = of(InodeNumber::ROOT.0, 1);
+        assert_eq!(generation(one, &root), Generation(0), "the kernel's own");
     }
 
     #[test]

@@ -159,20 +159,20 @@ impl Filesystem for Requests {
         );
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let name = name.to_owned();
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (name, asker) = (name.to_owned(), Asker(request.pid()));
         self.serve_or_wait(
             Operation::of(RequestKind::Unlink, parent),
-            move |adapter| adapter.remove_name(inode(parent), &name),
+            move |adapter| adapter.remove_name(inode(parent), &name, asker),
             |_, outcome| answer_empty(reply, outcome),
         );
     }
 
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let name = name.to_owned();
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (name, asker) = (name.to_owned(), Asker(request.pid()));
         self.serve_or_wait(
             Operation::of(RequestKind::Rmdir, parent),
-            move |adapter| adapter.remove_directory(inode(parent), &name),
+            move |adapter| adapter.remove_directory(inode(parent), &name, asker),
             |_, outcome| answer_empty(reply, outcome),
         );
     }
@@ -196,7 +196,7 @@ impl Filesystem for Requests {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -205,12 +205,13 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        let asker = Asker(request.pid());
         self.serve_or_wait(
             Operation::of(RequestKind::Rename, parent),
             move |adapter| {
                 let from = (inode(parent), name.as_os_str());
                 let to = (inode(new_parent), new_name.as_os_str());
-                adapter.move_name(from, to, flags)
+                adapter.move_name(from, to, flags, asker)
             },
             |_, outcome| answer_empty(reply, outcome),
         );

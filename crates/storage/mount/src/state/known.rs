@@ -200,8 +200,7 @@ impl KnownInodes {
 
     /// Hold the inode the kernel means; `ESTALE` when it is gone.
     pub(crate) fn hold<'a>(&self, volume: &'a Volume, ino: InodeNumber) -> Outcome<Held<'a>> {
-        let file = volume.open(ino, self.generation(ino)?)?;
-        Ok(Held { volume, ino, file })
+        Held::open(volume, ino, self.generation(ino)?)
     }
 
     #[cfg(test)]
@@ -217,7 +216,17 @@ pub(crate) struct Held<'a> {
     pub file: FileReference,
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
+    fn open(volume: &'a Volume, ino: InodeNumber, generation: Option<u32>) -> Outcome<Held<'a>> {
+        let file = volume.open(ino, generation)?;
+        Ok(Held { volume, ino, file })
+    }
+
+    /// Hold the inode that has the number now, known or not; `ESTALE` when there is none.
+    pub(crate) fn of_number(volume: &'a Volume, ino: InodeNumber) -> Outcome<Held<'a>> {
+        Held::open(volume, ino, None)
+    }
+
     /// Keep it open beyond this request; the caller must then call `Volume::close`.
     pub(crate) fn keep(self) -> FileReference {
         let file = self.file;

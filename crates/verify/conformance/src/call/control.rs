@@ -110,11 +110,13 @@ pub fn readahead(fd: RawFd, at: off_t, bytes: usize) -> Answer<()> {
 
 /// A handle of a file, with room for the largest.
 #[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Handle {
     /// The room, before; what of it is filled, afterwards.
     pub bytes: u32,
     kind: i32,
-    data: [u8; 128],
+    /// What the file system fills in.
+    pub data: [u8; 128],
 }
 
 impl Handle {
@@ -139,14 +141,15 @@ pub fn name_to_handle(path: &CStr, handle: &mut Handle) -> Answer<()> {
     ))
 }
 
-/// `open_by_handle_at(2)`, for reading.
-pub fn open_by_handle(directory: RawFd, handle: &mut Handle) -> Answer<Fd> {
-    assert!(handle.bytes as usize <= handle.data.len());
-    let place = std::ptr::from_mut(handle);
+/// `open_by_handle_at(2)` with these flags; more bytes than there are may be claimed, which the kernel refuses.
+pub fn open_by_handle(directory: RawFd, handle: &Handle, flags: c_int) -> Answer<Fd> {
+    assert!(handle.bytes as usize <= handle.data.len() + 1);
+    let mut handle = *handle;
+    let place = &raw mut handle;
     descriptor(call!(libc::open_by_handle_at(
         directory,
         place.cast(),
-        libc::O_RDONLY
+        flags
     )))
 }
 

@@ -1,10 +1,10 @@
-//! `fsync` and its kin, advice, handles, `ioctl`, `poll`.
+//! `fsync` and its kin, advice, `ioctl`, `poll`.
 
 use super::words::*;
 use crate::call;
 
 cases!("control":
-    ready_at_any_time, epoll_refuses_files, asynchronous_calls_agree, opened_in_the_newest_way, calls_by_number_agree, unread_bytes_are_told, ioctls_of_files, sync_calls_succeed, sync_refusals, handles_open_or_are_refused,
+    ready_at_any_time, epoll_refuses_files, asynchronous_calls_agree, opened_in_the_newest_way, calls_by_number_agree, unread_bytes_are_told, ioctls_of_files, sync_calls_succeed, sync_refusals,
     advice_is_taken, temporary_names, changes_are_watched, direct_changes_are_watched, watches_by_number_count,
     watched_directories_tell_of_data, files_that_are_open_already_are_watched,
 );
@@ -62,23 +62,6 @@ fn sync_refusals() {
     ] {
         fails(expected, call::sync_file_range(fd, at, bytes, flags));
     }
-}
-
-/// Either handles can be made and opened, or they are refused as documented.
-fn handles_open_or_are_refused() {
-    file(c"f", b"by handle");
-    let mut handle = call::Handle::EMPTY;
-    let made = call::name_to_handle(c"f", &mut handle);
-    if made.is_err() {
-        fails(EOPNOTSUPP, made);
-        return;
-    }
-    needs_root();
-    let directory = open(c".", O_RDONLY, 0).unwrap();
-    let opened = call::open_by_handle(directory.0, &mut handle).unwrap();
-    assert_same(&content(opened.0), b"by handle");
-    handle.bytes = 1;
-    fails(EOVERFLOW, call::name_to_handle(c"f", &mut handle));
 }
 
 fn advice_is_taken() {

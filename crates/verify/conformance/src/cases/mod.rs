@@ -40,6 +40,7 @@ mod descriptors;
 mod directory;
 mod directory_changes;
 mod directory_streams;
+mod handles;
 mod limits;
 mod locks;
 mod making;
@@ -82,6 +83,7 @@ pub const FAMILIES: &[&[Case]] = &[
     map_stores::CASES,
     descriptors::CASES,
     control::CASES,
+    handles::CASES,
     programs::CASES,
     read_only::CASES,
 ];

@@ -17,7 +17,8 @@ use egeria_machine::NodeId;
 
 use super::credit::Credit;
 use super::places::{Places, moves};
-use super::progress::{OTHER_SPEED, Progress, Swing, are_alike, are_as_fast, speed};
+use super::progress::{OTHER_SPEED, Progress, are_alike, are_as_fast, speed};
+use crate::swing::Swing;
 use crate::{Move, Plan, Reason};
 
 /// A gain at the old places above this is worth going back.

@@ -6,9 +6,10 @@
 
 use super::super::decision::{Relocate, RelocationReason, RelocationStep};
 use super::experiment::{Experiment, Judged};
-use super::progress::{Kinds, Progress, Swing};
+use super::progress::{Kinds, Progress};
 use super::undo::MIN_SPEED;
 use crate::rest::Rest;
+use crate::swing::Swing;
 
 /// No data moves for this number of a file's rests, twice as many each time.
 const RESTS: u32 = 16;

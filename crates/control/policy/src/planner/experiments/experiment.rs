@@ -1,6 +1,7 @@
 //! One change that waits to be judged: by what threads get in windows like those before it.
 
-use super::progress::{Kinds, Progress, Swing};
+use super::progress::{Kinds, Progress};
+use crate::swing::Swing;
 
 /// How long to wait for a window like those before, in windows.
 const PATIENCE_WINDOWS: u32 = 24;

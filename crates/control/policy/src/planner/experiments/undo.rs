@@ -21,7 +21,8 @@ use egeria_machine::NodeId;
 use super::super::settings::Feedback;
 use super::experiment::{Experiment, Judged};
 use super::places::{Places, moves};
-use super::progress::{Kinds, Progress, Swing};
+use super::progress::{Kinds, Progress};
+use crate::swing::Swing;
 use crate::{Move, Plan, Reason};
 
 /// A loss below this is not worth another migration.

@@ -174,11 +174,14 @@ fn existing(directory: &Path, entries: usize, thread: usize) -> io::Result<Vec<C
     names.map(|name| path(&name)).collect()
 }
 
-fn path(path: &Path) -> io::Result<CString> {
+pub(super) fn path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
 }
 
-fn timed(names: &[CString], mut call: impl FnMut(&CString) -> io::Result<()>) -> io::Result<Pace> {
+pub(super) fn timed(
+    names: &[CString],
+    mut call: impl FnMut(&CString) -> io::Result<()>,
+) -> io::Result<Pace> {
     let start = Instant::now();
     for name in names {
         call(name)?;
@@ -222,7 +225,7 @@ fn close(file: libc::c_int) -> io::Result<()> {
     }
 }
 
-fn create(name: &CString) -> io::Result<()> {
+pub(super) fn create(name: &CString) -> io::Result<()> {
     close(open(name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL)?)
 }
 
@@ -232,7 +235,7 @@ fn stat(name: &CString) -> io::Result<()> {
     done(status, "stat", name).map(|_| ())
 }
 
-fn rename(from: &CString, to: &CString) -> io::Result<()> {
+pub(super) fn rename(from: &CString, to: &CString) -> io::Result<()> {
     done(
         plain!(libc::rename(from.as_ptr(), to.as_ptr())),
         "rename",
@@ -245,7 +248,7 @@ fn link(from: &CString, to: &CString) -> io::Result<()> {
     done(plain!(libc::link(from.as_ptr(), to.as_ptr())), "link", to).map(|_| ())
 }
 
-fn unlink(name: &CString) -> io::Result<()> {
+pub(super) fn unlink(name: &CString) -> io::Result<()> {
     done(plain!(libc::unlink(name.as_ptr())), "unlink", name).map(|_| ())
 }
 

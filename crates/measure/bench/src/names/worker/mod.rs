@@ -8,6 +8,7 @@
 //! lists what is in a tree, for [`crate::everyday`].
 
 mod calls;
+mod fresh;
 mod timed;
 
 use std::io::{self, Write};
@@ -39,6 +40,8 @@ pub enum Request {
         /// How long the timed calls shall take, ms.
         milliseconds: u64,
     },
+    /// Make, rename and remove this many names in one new directory.
+    Fresh { entries: usize },
 }
 
 /// What it answers.
@@ -50,6 +53,10 @@ pub enum Reply {
     Measured {
         /// Time in which one call of any thread is done, ns.
         ns: f64,
+    },
+    /// Time of one call of each of [`super::plan::FRESH`], ns.
+    Fresh {
+        ns: [f64; 3],
     },
 }
 
@@ -98,5 +105,8 @@ fn answer(root: &Path, request: &Request) -> io::Result<Reply> {
             let ns = timed::measure(root, case, *milliseconds)?;
             Ok(Reply::Measured { ns })
         }
+        &Request::Fresh { entries } => Ok(Reply::Fresh {
+            ns: fresh::measure(root, entries)?,
+        }),
     }
 }

@@ -4,6 +4,8 @@
 //! see what a process accesses, not which of its threads. Then the threads on each node are taken to access all of it,
 //! in proportion to how long they ran, as AsymSched takes the threads of a cluster (§4.2).
 
+mod work;
+
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::path::Path;
@@ -23,6 +25,7 @@ use super::region::Region;
 use super::rest;
 use super::sampler::{Sample, Sampler};
 use crate::{balancing, cpu_time, room};
+use work::Work;
 
 /// Processes sampled in one window: those that ran longest.
 const MAX_PROCESSES: usize = 64;
@@ -41,12 +44,17 @@ pub struct MemorySource<I, S> {
     rest_until: Instant,
     /// Part of a core that the other source takes.
     others: f64,
+    /// What processes get done. The clock of an emulated machine is not the CPU's.
+    work: Option<Work>,
 }
 
 impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
     /// Adds to the facts of a source; `times` says what migration has taken.
     pub fn new(inner: I, sampler: S, times: MigrationTimes) -> MemorySource<I, S> {
+        let machine = inner.machine();
+        let is_placed = machine.nodes.len() > 1 && !machine.is_emulated();
         MemorySource {
+            work: is_placed.then(Work::of_instructions),
             inner,
             sampler,
             times,
@@ -85,11 +93,16 @@ impl<I: LiveSource, S: Sampler> MemorySource<I, S> {
         };
         let spread: Vec<ProcessKey> = keys.iter().copied().filter(is_spread).collect();
         self.sample(&keys, &spread);
+        let work = self.work.as_mut();
+        let work = work.map_or_else(HashMap::new, |work| work.rates(&keys));
         let machine = self.inner.machine();
         let found = keys.iter().filter_map(|process| {
             let sample = self.last.get(process)?;
             let threads = &threads[&process.process_id];
-            Some(accesses(machine, sample, threads, busy_ns, &self.times))
+            Some(ProcessAccesses {
+                work_s: work.get(process).copied(),
+                ..accesses(machine, sample, threads, busy_ns, &self.times)
+            })
         });
         found.collect()
     }

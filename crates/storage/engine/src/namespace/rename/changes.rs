@@ -79,11 +79,12 @@ impl<'a, 'e, 'n> Changes<'a, 'e, 'n> {
         &self,
         operation: &mut Operation<'_>,
         children: &[Option<&Staged>],
+        moves: &[JournalPair],
     ) -> Outcome<()> {
         let mut all = vec![&self.old];
         all.extend(self.new.as_ref());
         all.extend(children.iter().copied().flatten());
-        operation.commit(&all)
+        operation.commit_with_moves(&all, moves)
     }
 
     pub(super) fn apply(&self, volume: &Volume, operation: &mut Operation<'_>) -> Outcome<()> {

@@ -14,6 +14,7 @@ use crate::log::{Log, NameTable};
 use crate::namespace::names::Dropped;
 use crate::namespace::{Naming, Renaming};
 use crate::session::inode::Locked;
+use crate::session::seqlock::WriteSection;
 use crate::session::{Leases, Stamps};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
@@ -289,9 +290,10 @@ impl<'v> Renaming<'v> {
         changes.commit(
             &mut operation,
             &[
-                Some(&child.staged),
+                child.staged(),
                 dropped.as_ref().map(|dropped: &Dropped| &dropped.staged),
             ],
+            child.pair().as_slice(),
         )?;
         let applied = changes
             .apply(self.volume, &mut operation)
@@ -363,7 +365,11 @@ impl<'v> Renaming<'v> {
         )?;
         let child = self.stage_move(&mut operation, moved, ends.target().ino, time_ns)?;
         let back = self.stage_move(&mut operation, other, ends.old.ino, time_ns)?;
-        changes.commit(&mut operation, &[Some(&child.staged), Some(&back.staged)])?;
+        let moves: Vec<JournalPair> = [&child, &back]
+            .into_iter()
+            .filter_map(Moved::pair)
+            .collect();
+        changes.commit(&mut operation, &[child.staged(), back.staged()], &moves)?;
         let applied = changes
             .apply(self.volume, &mut operation)
             .and_then(|()| self.apply_move(&mut operation, moved, &child, time_ns))
@@ -381,6 +387,9 @@ impl<'v> Renaming<'v> {
         parent: u64,
         time_ns: i64,
     ) -> Outcome<Moved> {
+        if let Some(pair) = self.pair_of_move(moved, time_ns)? {
+            return Ok(Moved::Word(pair));
+        }
         let mut staged = Staged::begin(moved, Need::Ordinary)?;
         let state = moved.attribute_state();
         let state = AttributeState {
@@ -392,11 +401,31 @@ impl<'v> Renaming<'v> {
             ..state
         };
         let position = staged.add(operation, &Entry::Attributes(state), time_ns)?;
-        Ok(Moved {
+        Ok(Moved::Entry {
             staged,
             position,
             state,
         })
+    }
+
+    /// The time as a word of the record, so that a file without a log gets no log page for it.
+    fn pair_of_move(self, moved: &Locked<'_>, time_ns: i64) -> Outcome<Option<JournalPair>> {
+        // The clock may have been set back: the later of both times would count.
+        let ctime_ns = moved.inode.ctime_ns.load(Ordering::Relaxed) as i64;
+        let is_possible = moved.kind() != FileKind::Directory
+            && self.volume.superblock.version >= FIRST_VERSION_WITH_MOVES
+            && time_ns >= ctime_ns;
+        if !is_possible {
+            return Ok(None);
+        }
+        let birth_ns = moved.inode.birth_ns.load(Ordering::Relaxed) as i64;
+        let (pool, at) = moved.record()?;
+        let pair = |value| JournalPair {
+            pool,
+            at: at + MOVED_AT,
+            value,
+        };
+        Ok(encode_moved(moved.ino, birth_ns, time_ns).map(pair))
     }
 
     fn apply_move(
@@ -406,16 +435,24 @@ impl<'v> Renaming<'v> {
         child: &Moved,
         time_ns: i64,
     ) -> Outcome<()> {
-        Log::of(self.volume).apply_commit(moved, &child.staged, || {
-            Log::of(self.volume).apply_entry(
-                moved,
-                operation,
-                child.position,
-                &Entry::Attributes(child.state),
-                time_ns,
-                false,
-            )
-        })
+        match child {
+            Moved::Entry {
+                staged,
+                position,
+                state,
+            } => Log::of(self.volume).apply_commit(moved, staged, || {
+                let entry = Entry::Attributes(*state);
+                Log::of(self.volume)
+                    .apply_entry(moved, operation, *position, &entry, time_ns, false)
+            }),
+            Moved::Word(_) => {
+                let changing = WriteSection::begin(moved.inode);
+                let ctime_ns = &moved.inode.ctime_ns;
+                ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+                changing.end();
+                Ok(())
+            }
+        }
     }
 }
 
@@ -431,10 +468,32 @@ fn check_room(ends: &Ends<'_>, source: FoundName, target: Option<FoundName>) -> 
     }
 }
 
-struct Moved {
-    staged: Staged,
-    position: LogPosition,
-    state: AttributeState,
+/// How a moved inode notes the time.
+enum Moved {
+    /// As an entry of its log.
+    Entry {
+        staged: Staged,
+        position: LogPosition,
+        state: AttributeState,
+    },
+    /// As a word of its record.
+    Word(JournalPair),
+}
+
+impl Moved {
+    fn staged(&self) -> Option<&Staged> {
+        match self {
+            Moved::Entry { staged, .. } => Some(staged),
+            Moved::Word(_) => None,
+        }
+    }
+
+    fn pair(&self) -> Option<JournalPair> {
+        match self {
+            Moved::Entry { .. } => None,
+            Moved::Word(pair) => Some(*pair),
+        }
+    }
 }
 
 #[cfg(test)]

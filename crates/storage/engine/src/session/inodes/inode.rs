@@ -23,6 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Record {
     pub(crate) certificate: Certificate,
     pub(crate) commit: CommitWord,
+    /// Time of the last move that the log does not have.
+    pub(crate) moved_ns: Option<i64>,
 }
 
 /// An inode locked by this thread.
@@ -210,6 +212,8 @@ impl SessionInode {
             .store((directory && passes_on).into(), Ordering::Relaxed);
         self.layout.store(certificate.layout.0, Ordering::Relaxed);
         self.parent.store(certificate.parent, Ordering::Relaxed);
+        self.birth_ns
+            .store(certificate.birth_ns as u64, Ordering::Relaxed);
         self.checksums
             .store(certificate.checksums.into(), Ordering::Relaxed);
         for time in [&self.atime_ns, &self.mtime_ns, &self.ctime_ns] {

@@ -6,6 +6,7 @@ pub(crate) mod hole_accounts;
 pub(crate) mod index;
 pub(crate) mod inode;
 pub(crate) mod name_table;
+pub(crate) mod name_words;
 pub(crate) mod open_table;
 pub(crate) mod opens;
 pub(crate) mod stamps;

@@ -13,6 +13,8 @@ const CLASS_SHIFT: u32 = 56;
 pub(crate) const USED: usize = 0;
 pub(crate) const SUBDIRECTORIES: usize = 1;
 pub(crate) const NEXT_COOKIE: usize = 2;
+/// Lines of the log that entries of living names take.
+pub(crate) const LIVING_LINES: usize = 3;
 /// Cookies of `.` and `..` come before those of names.
 pub(crate) const FIRST_COOKIE: u64 = 3;
 
@@ -56,6 +58,11 @@ impl Locked<'_> {
     /// Cookie for the next name.
     pub(crate) fn next_cookie(&self) -> u64 {
         self.inode.next_cookie()
+    }
+
+    /// Lines of a loaded directory's log that entries of living names take.
+    pub(crate) fn living_lines(&self) -> u64 {
+        self.inode.inline_words[LIVING_LINES].load(Ordering::Relaxed)
     }
 }
 

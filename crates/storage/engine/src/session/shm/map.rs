@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// Bytes of inodes that get memory at once when inodes are made.
+const AHEAD_BYTES: usize = 64 << 10;
+
 /// A mapped session segment.
 pub struct Session {
     memory: Arc<SessionMemory>,
@@ -209,6 +212,20 @@ impl Session {
             Some(word) if inside && word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1 => Ok(()),
             _ => self.back_range(start, start + size_of::<T>()),
         }
+    }
+
+    /// Give memory to an inode that is about to be made, and to those that will be made next, below `end`: one call of
+    /// the kernel instead of one for each page. Without memory nothing happens: [`Session::back`] then fails.
+    pub(crate) fn back_inodes_ahead(&self, pool: usize, index: u64, end: u64) {
+        const INODES: u64 = (AHEAD_BYTES / size_of::<SessionInode>()) as u64;
+        let first = self.layout.inodes[pool] + index as usize * size_of::<SessionInode>();
+        let page = first / BLOCK;
+        let known = self.backed.get(page / 64);
+        if known.is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1) {
+            return;
+        }
+        let inodes = (end - index).min(INODES) as usize;
+        let _ = self.back_range(first, first + inodes * size_of::<SessionInode>());
     }
 
     #[cold]

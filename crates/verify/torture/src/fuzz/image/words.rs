@@ -7,7 +7,7 @@ use egeria_engine::format::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
 impl Forge<'_> {
-    /// Let a log end elsewhere, begin from its other head, or be an orphan's.
+    /// Let a log end elsewhere, begin from its other head, or be an orphan's; or let its inode have been moved.
     pub(super) fn change_commit(&mut self) {
         let Some(record) = self.any_record() else {
             return;
@@ -20,12 +20,18 @@ impl Forge<'_> {
             head_index: 0,
             orphan: false,
         });
-        match self.rng.below(6) {
+        match self.rng.below(7) {
             0 => commit.tail = LogPosition::NONE,
             1 => commit.tail = commit.tail.at_line(self.rng.below(128) as u8),
             2 => commit.tail = self.any_position(),
             3 => commit.head_index ^= 1,
             4 => commit.orphan = !commit.orphan,
+            5 => {
+                let age_ns = self.rng.boundary_value() as i64;
+                let word = encode_moved(record.ino, 0, age_ns).unwrap_or(age_ns as u64);
+                self.line(|| format!("inode {}: moved {word:#x}", record.ino));
+                return self.store(record.pool, record.at + MOVED_AT, word);
+            }
             _ => return self.store(record.pool, at, 0),
         }
         self.line(|| format!("inode {}: {commit:?}", record.ino));

@@ -494,7 +494,9 @@ pub struct SessionInode {
     pub write_back_errors: AtomicU64,
     /// Offset of the record in its pool, when loaded.
     pub record_at: AtomicU64,
-    /// Words of a small file; of a directory: used slots, subdirectories, next cookie.
+    /// Birth, as in the certificate, ns.
+    pub birth_ns: AtomicU64,
+    /// Words of a small file; of a directory: used slots, subdirectories, next cookie, living lines.
     pub inline_words: [AtomicU64; INLINE_BLOCKS],
 }
 
