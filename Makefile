@@ -51,8 +51,8 @@ test-memcheck:
 memcheck: setup ## run tests of several processes under valgrind (some minutes)
 	scripts/memcheck
 
-whole-programs: build ## run databases, git, make and others on tmpfs, mount and library; kill the databases (7 minutes)
-	scripts/whole-programs
+whole-programs: build ## run some 60 programs on tmpfs, mount and library, and kill them (30 minutes; ONLY=name,name; INSTALL=1 installs what is missing)
+	$(BUILT)/egeria-lab programs $(if $(ONLY),--only "$(ONLY)") $(if $(INSTALL),--install)
 
 guest: build ## test on several NUMA nodes, in QEMU, and follow tutorials there (NODES=4, plus one without CPUs; KILLS=100 of its steward)
 	@scripts/setup --guest

@@ -8,6 +8,7 @@ mod demo;
 mod facts;
 mod papers;
 mod placement;
+mod programs;
 mod trials;
 mod validation;
 
@@ -43,6 +44,8 @@ enum Command {
     Papers(papers::Arguments),
     /// Judge what the placement suite printed in its guest, and draw it
     Placement(placement::Arguments),
+    /// Try unmodified programs on tmpfs, on a mount and under the library, and kill them
+    Programs(programs::Arguments),
     /// Count how often `egeria trial` is right, on simulated and on real programs
     Trials(trials::Arguments),
     /// Compare public measurements, declared before the model ran on them, with its predictions
@@ -60,6 +63,7 @@ fn run(command: &Command, format: Format) -> Outcome<ExitCode> {
         Command::Facts(facts) => facts::run(facts, format),
         Command::Papers(papers) => papers::run(papers, format),
         Command::Placement(placement) => placement::run(placement, format),
+        Command::Programs(programs) => programs::run(programs, format),
         Command::Trials(trials) => trials::run(trials, format),
         Command::Validation(validation) => validation::run(validation, format),
     }?;

@@ -3,5 +3,6 @@
 mod common;
 mod demo;
 mod papers;
+mod programs;
 mod trials;
 mod usage;

@@ -1,6 +1,7 @@
 //! Egeria beside its peers: the data path against tmpfs and a bare copy, and unmodified programs
 //! on a scratch volume, each with a table and JSON, the latter also as a page with pictures.
 //!
+//! - [`compatibility`]: unmodified programs on tmpfs, mount and library: worked, checked, killed.
 //! - [`datapath`]: what one `pread`, `pwrite` or append costs through the preload library.
 //! - [`demo`]: fio, RocksDB and everyday programs, timed and their data verified.
 //! - [`everyday`]: everyday programs over a tree of files, beside tmpfs and a FUSE loopback.
@@ -21,6 +22,7 @@
 //! preload library is loaded into, as any user's program would be.
 
 mod colors;
+pub mod compatibility;
 pub mod datapath;
 pub mod demo;
 mod emulated;
