@@ -56,7 +56,7 @@ pub struct Arguments {
     /// Show the commands and the output of what fails
     #[arg(long)]
     trace: bool,
-    /// Write the page docs/reference/programs.md here
+    /// Write a page in Markdown here
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     /// Add the rows that an earlier run printed by --json, for programs that are not run now

@@ -160,7 +160,7 @@ impl Job {
         }
         if !job.has("work") {
             return Err(Error::failed(format!(
-                "job {name}: it has no section work(); see docs/reference/programs.md"
+                "job {name}: it has no section work(); look at the jobs in crates/measure/bench/src/compatibility/jobs"
             )));
         }
         if job.has("load") != job.has("survived") {

@@ -1,4 +1,4 @@
-//! The page of the manual: docs/reference/programs.md.
+//! A page for the manual, with all programs.
 
 use std::fmt::Write;
 

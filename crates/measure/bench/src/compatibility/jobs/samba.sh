@@ -1,7 +1,7 @@
 # program: Samba
 # kind: servers
-# needs: smbd smbclient
-# debian: samba smbclient linux-libc-dev
+# needs: smbd smbclient /usr/lib/x86_64-linux-gnu/samba/vfs/streams_xattr.so
+# debian: samba smbclient samba-vfs-modules linux-libc-dev
 # user: root
 # checks: trees that were put and got compared with the original, alternate streams in extended attributes, renames, times
 
