@@ -24,14 +24,15 @@ commands on this host: against themselves, and with a tenth more or less to do.
 Then real programs: fio, RocksDB, PostgreSQL, Redis, SQLite and Python, with
 what makes ten of them faster, ten neither, and five slower. Their truth is
 known by construction, or the median of --truth-pairs pairs, measured before the
-trial. Counts how often the answer of `egeria trial` is right. Gains of
+trial, and of up to five times as many until it is known whether it is larger
+than 2 %. Counts how often the answer of `egeria trial` is right. Gains of
 placement are those of an emulated machine.
 
 JSON: false_alarms_of_100, found_of_100, covered_of_100, aims (what, figure,
 aim, at_most, met), simulated (shape, noise, truth, trials, better, worse,
 no_difference, not_known, covered, pairs), rows (program, kind, truth,
-truth_pairs, answer, low, high, pairs, minutes, overhead, emulated, right),
-failed (program, cause).")]
+truth_pairs, truth_low, truth_high, answer, low, high, pairs, minutes, overhead,
+emulated, right), failed (program, cause).")]
 pub struct Arguments {
     /// Simulated trials of each shape of noise and each truth
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -51,7 +52,7 @@ pub struct Arguments {
     /// Only this of the real programs; again for more
     #[arg(long, value_name = "NAME", conflicts_with = "programs", value_parser = program)]
     only: Vec<RealProgram>,
-    /// Pairs by which the truth of a real program is measured
+    /// Pairs of a batch by which the truth of a real program is measured
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(8..=500))]
     truth_pairs: u16,
     /// Most minutes of each trial of a real program

@@ -59,7 +59,8 @@ fn a_real_program_has_a_truth_and_an_answer() {
     assert_eq!(rows.len(), 1, "{report}");
     let row = &rows[0];
     assert_eq!(row["kind"], "gain");
-    assert_eq!(row["truth_pairs"], 8);
+    // One batch or more, as noisy as the host is.
+    assert_eq!(row["truth_pairs"].as_u64().unwrap() % 8, 0, "{row}");
     assert!(row["truth"].as_f64().unwrap().abs() < 10.0, "{row}");
     assert!(row["overhead"].as_f64().unwrap() < 1.0, "{row}");
     let wrong = ["trials", "--only", "python-hot"];

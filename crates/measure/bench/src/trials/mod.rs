@@ -213,10 +213,7 @@ fn real(
     Ok(TrialRow {
         program,
         kind,
-        truth: Truth {
-            change: truth,
-            pairs: None,
-        },
+        truth: Truth::known(truth),
         answer: found.answer,
         low: found.low,
         high: found.high,

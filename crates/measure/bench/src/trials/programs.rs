@@ -153,7 +153,7 @@ END"#,
 };
 
 const FIO_READS: &str = "fio --name=a --filename={}/file --size=16m --io_size=16m --bs=4k --rw=randread --norandommap --invalidate=0 --ioengine=psync --thread --output-format=terse";
-const ROCKSDB_READS: &str = "db_bench --db={}/db --use_existing_db=1 --benchmarks=readrandom --num=20000 --reads=2500 --cache_size=0 --compression_type=none 2>&1";
+const ROCKSDB_READS: &str = "db_bench --db={}/db --use_existing_db=1 --benchmarks=readrandom --num=20000 --reads=8000 --cache_size=0 --compression_type=none 2>&1";
 
 const fn program(
     name: &'static str,
@@ -207,7 +207,7 @@ pub const PROGRAMS: [RealProgram; 25] = [
         "python-other-node",
         OTHER_NODE,
         &PYTHON,
-        "python3 reads.py {}/file 4000",
+        "python3 reads.py {}/file 12000",
     ),
     program(
         "fio-cold",

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use egeria_harness::process;
 use egeria_harness::{Error, Result};
 use egeria_stats::rng::mix_all;
-use egeria_stats::statistics::median;
 use egeria_trial::answer::Answer;
 use serde::Deserialize;
 
@@ -18,6 +17,8 @@ use crate::programs::host::require;
 
 /// A trial that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(1800);
+/// Batches of pairs by which a truth is measured.
+const MOST_BATCHES: u64 = 5;
 /// Statuses of `egeria trial` that are answers.
 const ANSWERS: [i32; 4] = [0, 3, 4, 5];
 
@@ -28,7 +29,7 @@ pub struct RealOptions {
     pub egeria: PathBuf,
     /// Which of the programs.
     pub programs: Vec<RealProgram>,
-    /// Pairs by which the truth is measured.
+    /// Pairs of a batch by which the truth is measured.
     pub truth_pairs: usize,
     /// Most minutes of each trial.
     pub minutes: u64,
@@ -84,10 +85,7 @@ pub(super) fn row(
     let mut prepare = shell(program.software.prepare, directory.path());
     process::run_well(&mut prepare, LIMIT, watch.cancel)?;
     let truth = if program.sides.are_same() {
-        Truth {
-            change: 0.0,
-            pairs: None,
-        }
+        Truth::known(0.0)
     } else {
         truth(program, options, directory.path(), seed, watch)?
     };
@@ -117,7 +115,8 @@ pub(super) fn row(
     })
 }
 
-/// All pairs run, whatever they show: the median of their ratios, without the judgement of a trial.
+/// Runs batches of pairs until the median of their ratios is known on which side of the bound it is, without the judgement
+/// of a trial. All pairs of a batch run, whatever they show.
 fn truth(
     program: &RealProgram,
     options: &RealOptions,
@@ -127,18 +126,19 @@ fn truth(
 ) -> Result<Truth> {
     let pairs = options.truth_pairs.to_string();
     let limits = ["--all-pairs", "--pairs", &pairs, "--at-most", "1h"];
-    let other_seed = mix_all(&[seed, 1]) % 1_000_000;
-    let tried = trial(program, options, directory, (&limits, other_seed), watch)?;
-    let ratios = tried.rounds.iter().filter_map(|values| match values[..] {
-        [first, second] if first > 0.0 && second > 0.0 => Some((second / first).ln()),
-        _ => None,
-    });
-    let ratios: Vec<f64> = ratios.collect();
-    let middle = median(&ratios).ok_or_else(|| Error::failed("egeria trial printed no pairs"))?;
-    Ok(Truth {
-        change: middle.exp_m1(),
-        pairs: Some(ratios.len()),
-    })
+    let mut ratios: Vec<f64> = Vec::new();
+    for batch in 1..=MOST_BATCHES {
+        let other_seed = mix_all(&[seed, batch]) % 1_000_000;
+        let tried = trial(program, options, directory, (&limits, other_seed), watch)?;
+        ratios.extend(tried.rounds.iter().filter_map(|values| match values[..] {
+            [first, second] if first > 0.0 && second > 0.0 => Some((second / first).ln()),
+            _ => None,
+        }));
+        if Truth::of(&ratios).is_some_and(|truth| truth.is_sharp()) {
+            break;
+        }
+    }
+    Truth::of(&ratios).ok_or_else(|| Error::failed("egeria trial printed no pairs"))
 }
 
 fn trial(
