@@ -2,6 +2,7 @@
 
 mod api;
 pub(crate) mod delegation;
+mod extend;
 pub(crate) mod fallocate;
 pub(crate) mod in_place;
 pub(crate) mod overwrite;

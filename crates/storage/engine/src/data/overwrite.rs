@@ -83,10 +83,10 @@ impl Writing<'_> {
             && !has_pairs(file.inode().root.load(Ordering::Relaxed))
     }
 
-    /// Overwrite a block of a locked file; `None`: the ordinary path is to do it. All that is
+    /// Overwrite a block of a locked file, or write the block behind its end; `None`: the ordinary path is to do it. All that is
     /// called here is inlined, and the operation has no guard, so that what they consist of stays in registers.
     #[inline(always)]
-    fn overwrite_locked(
+    pub(super) fn overwrite_locked(
         self,
         locked: &Locked<'_>,
         offset: u64,
@@ -99,10 +99,10 @@ impl Writing<'_> {
         let (slot, before) = locked.index().slots_in_low_tree(root, file_block)?;
         // The one load that misses the caches: needed only after the commit, so prefetched now.
         prefetch(slot);
-        let size_bytes = locked.size_bytes();
+        let (size, end) = (locked.size_bytes(), offset.saturating_add(BLOCK as u64));
         let cached = rules.direct && inode.kernel_cached.load(Ordering::Acquire) != 0;
         let usual = !cached
-            && offset.saturating_add(BLOCK as u64) <= size_bytes
+            && (end <= size || offset == size)
             && locked.is_regular()
             && !Log::of(self.volume).is_compaction_due(locked);
         if !usual {
@@ -118,6 +118,7 @@ impl Writing<'_> {
         let prefer = Placing::of(self.volume).pool_for_block(me, (ino, inode), file_block, here);
         let mut operation = ManuallyDrop::new(Operation::new(self.volume, me));
         let (taken, place) = operation.take_at_hand(ino, file_block, prefer)?;
+        let size_bytes = size.max(end);
         let entry = WriteEntry {
             file_block,
             count: 1,
@@ -152,6 +153,9 @@ impl Writing<'_> {
             count(&inode.blocks, 1);
         }
         slot.store(new.0, Ordering::Release);
+        if size_bytes != size {
+            inode.size_bytes.store(size_bytes, Ordering::Release);
+        }
         inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
         inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
         inode.note_logged_time(time_ns);
@@ -260,7 +264,7 @@ mod tests {
         let write = |at, bytes: &[u8]| volume.write_quickly(file, at, bytes.into());
         assert_eq!(write(1, &[2; BLOCK as usize]), None);
         assert_eq!(write(0, &[2; BLOCK as usize - 1]), None);
-        assert_eq!(write(BLOCKS * BLOCK, &[2; BLOCK as usize]), None);
+        assert_eq!(write((BLOCKS + 1) * BLOCK, &[2; BLOCK as usize]), None);
         assert_eq!(write(u64::MAX - BLOCK + 1, &[2; BLOCK as usize]), None);
         volume.mark_kernel_cached(file.ino()).expect("mark");
         assert_eq!(at_once(&volume, file, 3, 2), None, "the kernel has pages");

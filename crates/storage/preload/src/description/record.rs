@@ -271,6 +271,15 @@ impl Record {
             && !self.appends.load(Ordering::Relaxed)
     }
 
+    /// As [`Record::writes_at_offset`], and writes go to the end of file.
+    #[inline(always)]
+    pub fn writes_at_end(&self) -> bool {
+        self.writable
+            && !self.is_path()
+            && !self.shared.load(Ordering::Relaxed)
+            && self.appends.load(Ordering::Relaxed)
+    }
+
     /// Size of the file.
     pub fn size_bytes(&self) -> Outcome<u64> {
         self.volume.size_bytes(self.file)

@@ -19,7 +19,8 @@ fn has_setid_without_capability(record: &Record) -> bool {
     volume.drop_capability(file).is_err() || volume.may_have_privileges(file)
 }
 
-/// Overwrite one block, if it goes the quick way. `None`: nothing was done, or [`write_at`] reports what went wrong.
+/// Overwrite a block, or write behind the end of file, if it goes the quick way. `None`: nothing was done, or [`write_at`]
+/// reports what went wrong.
 #[inline(always)]
 pub fn write_quickly(
     record: &Record,
@@ -27,11 +28,7 @@ pub fn write_quickly(
     buffer: *const u8,
     bytes: usize,
 ) -> Option<usize> {
-    let is_usual = record.writes_at_offset()
-        && !settings::file_size_limited()
-        && !is_beyond(offset_bytes, bytes)
-        && signals::counts_no_writes()
-        && !record.volume().may_have_privileges(record.file());
+    let is_usual = record.writes_at_offset() && !is_beyond(offset_bytes, bytes) && is_quick(record);
     if !is_usual {
         return None;
     }
@@ -40,6 +37,25 @@ pub fn write_quickly(
     record
         .volume()
         .write_quickly(record.file(), offset_bytes, from)
+}
+
+/// Append, if it goes the quick way: where it landed. `None`: nothing was done, or [`append`] reports what went wrong.
+#[inline(always)]
+pub fn append_quickly(record: &Record, buffer: *const u8, bytes: usize) -> Option<u64> {
+    if !(record.writes_at_end() && is_quick(record)) {
+        return None;
+    }
+    // SAFETY: the program gave the address to be read; a bad one is met by the handler installed at attach.
+    let from = unsafe { CallerSource::new(buffer, bytes) };
+    record.volume().append_quickly(record.file(), from)
+}
+
+/// Whether nothing but the write itself is to be done.
+#[inline(always)]
+fn is_quick(record: &Record) -> bool {
+    !settings::file_size_limited()
+        && signals::counts_no_writes()
+        && !record.volume().may_have_privileges(record.file())
 }
 
 /// Write at an offset.

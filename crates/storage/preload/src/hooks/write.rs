@@ -14,9 +14,12 @@ use libc::{c_int, c_void, off_t, size_t, ssize_t};
 /// Write at the position, or at the end when the description appends.
 pub(super) fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
     let at_position = |record: &Record, at: &mut u64| {
-        let done = writing::write_quickly(record, *at, buffer.cast(), bytes)?;
-        *at += done as u64;
-        Some(done)
+        if let Some(done) = writing::write_quickly(record, *at, buffer.cast(), bytes) {
+            *at += done as u64;
+            return Some(done);
+        }
+        *at = writing::append_quickly(record, buffer.cast(), bytes)? + bytes as u64;
+        Some(bytes)
     };
     let quick = |record: &Record| {
         let done = record.offset.with(|at| at_position(record, at));

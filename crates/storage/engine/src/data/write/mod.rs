@@ -50,6 +50,15 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// Whether it is the end of a file of this size.
+    #[inline(always)]
+    pub(crate) fn is_end(self, size_bytes: u64) -> bool {
+        match self {
+            Target::At(offset) | Target::Rest(offset) => offset == size_bytes,
+            Target::End => true,
+        }
+    }
+
     /// The offset, as far as it is known without a lock.
     fn guess(self, file: FileReference) -> u64 {
         match self {
@@ -153,7 +162,7 @@ impl<'v> Writing<'v> {
         self.write_in_commits(call, None)
     }
 
-    /// The ways to write at a given offset that take no inode lock, or allocate nothing. `None`: neither applies.
+    /// The ways of short writes at the end, of whole blocks, and in place. `None`: none applies.
     #[inline(always)]
     fn try_fast_paths(
         self,
@@ -164,6 +173,9 @@ impl<'v> Writing<'v> {
         let WriteCall {
             file, from, rules, ..
         } = call;
+        if let Some(offset) = self.extend(file, call.target, from, rules, mode) {
+            return Some(Ok((offset, from.bytes())));
+        }
         let Target::At(offset) = call.target else {
             return None;
         };
