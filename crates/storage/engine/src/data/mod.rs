@@ -2,6 +2,7 @@
 
 mod api;
 pub(crate) mod delegation;
+pub(crate) mod evacuate;
 pub(crate) mod fallocate;
 pub(crate) mod in_place;
 pub(crate) mod overwrite;
