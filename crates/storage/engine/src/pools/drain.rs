@@ -14,6 +14,7 @@ use crate::format::*;
 use crate::log::Log;
 use crate::recovery::Recovery;
 use crate::requests::*;
+use crate::session::inode::Locked;
 use crate::session::volume::Volume;
 use crate::space::operation::Operation;
 use crate::space::{InodeNumbers, Space};
@@ -194,14 +195,34 @@ impl Drain<'_> {
                 }
             }
             // After the data, whose moves lengthen the log.
-            let pages = volume.log_pages(&locked)?;
-            let there = pages.iter().filter(|page| page.pool() == self.pool).count();
-            if there > 0 {
+            let named = self.named_in_log(&locked)?;
+            if named > 0 {
                 let mut operation = Operation::new(volume, locked.me);
                 Log::of(volume).compact(&locked, &mut operation)?;
-                self.progress.moved_blocks += there as u64;
+                self.progress.moved_blocks += named;
             }
             return Ok(());
         }
+    }
+    /// How often a log names the pool: its pages there, and entries that mapped blocks there, also earlier ones. Readers
+    /// check every entry, so no log may name a pool that is removed.
+    fn named_in_log(&self, locked: &Locked<'_>) -> Outcome<u64> {
+        let (mut pages, mut entries) = (0, 0);
+        let record = self.volume.read_record(locked.ino)?;
+        Log::of(self.volume).walk_log(
+            locked.log_place(),
+            record.commit,
+            LogPosition::NONE,
+            &mut |page| {
+                pages += u64::from(page.pool() == self.pool);
+                Ok(())
+            },
+            &mut |_, entry, _| {
+                let is_there = matches!(entry, Entry::Write(write) if write.pool == self.pool);
+                entries += u64::from(is_there);
+                Ok(())
+            },
+        )?;
+        Ok(pages + entries)
     }
 }
