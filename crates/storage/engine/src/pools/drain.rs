@@ -2,7 +2,7 @@
 //!
 //! 1. The pool is *retired* in the session: from then on no thread of any process takes free blocks of it.
 //! 2. Every inode is locked in turn. Its blocks on the pool are moved, a part per commit, and its log is rewritten if a
-//!    page of it is there. Both are one store of the inode's commit word.
+//!    page of it is there or an entry names the pool. Both are one store of the inode's commit word.
 //! 3. What began before the pool was retired may still have put something there. So the walk is repeated until it
 //!    finds nothing.
 //!
