@@ -15,7 +15,7 @@ use crate::space::operation::Operation;
 use crate::types::*;
 use egeria_media::{PoolIndex, PoolOffset};
 
-/// Blocks of one commit: the lock is held for less than a millisecond.
+/// Blocks of one commit: 1 MiB is copied under the lock.
 const MAX_BLOCKS: u64 = 256;
 /// Blocks that are looked at for these.
 const MAX_LOOKS: u64 = 1 << 14;
