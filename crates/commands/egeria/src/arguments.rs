@@ -37,6 +37,10 @@ Exit status: 0 done, 1 failed, 2 wrong command line; `run` gives that of its com
 pub enum Command {
     /// Make a volume of one pool per node
     Mkfs(commands::volumes::mkfs::Arguments),
+    /// Change the pools of a volume
+    Pool(commands::volumes::pool::Arguments),
+    /// Give a volume the newest format, in place
+    Upgrade(commands::volumes::upgrade::Arguments),
     /// Mount a volume on a directory
     Mount(commands::volumes::mount::Arguments),
     /// Unmount a volume and wait until it is closed

@@ -34,7 +34,7 @@ pub struct PoolLabel {
     pub path: NamedPath,
 }
 
-/// The pools of a volume, by index.
+/// The pools of a volume, in order of their index; without those that were removed.
 pub fn pool_labels(volume: &Volume) -> Vec<PoolLabel> {
     let nodes = volume.pool_nodes();
     let paths = volume.pool_paths();
@@ -48,5 +48,6 @@ pub fn pool_labels(volume: &Volume) -> Vec<PoolLabel> {
         .zip(paths)
         .enumerate()
         .map(label)
+        .filter(|label| volume.has_pool(label.pool))
         .collect()
 }

@@ -20,6 +20,7 @@ mod move_pages;
 mod odd_processes;
 mod one_node;
 mod pages;
+mod pools;
 mod prometheus;
 mod recordings;
 mod replay;

@@ -10,7 +10,7 @@ use egeria_harness::testing::usage::Program;
 const PROGRAM: Program<'_> = Program {
     name: "egeria",
     run: |arguments| run(arguments),
-    groups: &["trace"],
+    groups: &["pool", "trace"],
 };
 
 egeria_harness::tests_of_command_line!(PROGRAM);

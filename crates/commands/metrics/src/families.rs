@@ -30,7 +30,8 @@ struct PoolPlace {
 
 fn pools_of(volume: &Volume) -> Vec<PoolPlace> {
     let nodes = volume.pool_nodes().into_iter().enumerate();
-    nodes.map(|(pool, node)| PoolPlace { pool, node }).collect()
+    let there = nodes.filter(|(pool, _)| volume.has_pool(*pool));
+    there.map(|(pool, node)| PoolPlace { pool, node }).collect()
 }
 
 /// Writes families one after the other.

@@ -147,6 +147,7 @@ impl Volume {
     fn error(&self, named: String, errno: Errno) -> Error {
         let cause = match errno.0 {
             libc::EIO => self.inner.failure_cause().map(|cause| cause.to_string()),
+            libc::ENOSPC => Some(format!("{}; {}", words(errno), self.inner.space_left())),
             libc::EROFS if self.is_read_only() => {
                 Some("the volume is attached for reading only".to_owned())
             }

@@ -14,6 +14,7 @@ pub mod format;
 mod log;
 mod namespace;
 mod observe;
+mod pools;
 mod recovery;
 mod requests;
 pub mod rights;
@@ -40,6 +41,10 @@ pub use failure_cause::{FailureCause, forget_failure_cause};
 pub use namespace::path::{MAX_PATH_BYTES, PathEnd, PathStop, PathWalker};
 pub use observe::callers::CallerReport;
 pub use observe::reports::{FileReport, ThreadReport};
+pub use pools::{
+    AddedPool, DrainProgress, DrainReport, GoOn, RemovedPool, Upgraded, add_pool, add_pool_private,
+    remove_pool, remove_pool_private, upgrade_private, upgrade_volume,
+};
 pub use recovery::check::{check_private, check_volume};
 pub use recovery::scrub::{Pause, ScrubProgress, ScrubReport};
 pub use recovery::undo::undo_repair;

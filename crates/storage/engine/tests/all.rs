@@ -18,6 +18,7 @@ mod long_directories;
 mod medium;
 mod moves;
 mod observe;
+mod pools;
 mod reference;
 mod relocate;
 mod scrub;

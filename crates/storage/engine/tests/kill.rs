@@ -9,6 +9,8 @@ mod common;
 mod crowd;
 #[path = "kill/direct.rs"]
 mod direct;
+#[path = "kill/drain.rs"]
+mod drain;
 #[path = "kill/living.rs"]
 mod living;
 #[path = "kill/scene.rs"]
@@ -63,8 +65,8 @@ struct Plan {
 }
 
 /// Kill one kind of operation again and again; panics when anything is lost, mixed or leaked.
-fn kill_case(case: &Case, checksums: bool, plan: &Plan, random: &mut Rng) {
-    let scratch = Scratch::new(1, 64 << 20);
+fn kill_case((case, pools): (&Case, usize), checksums: bool, plan: &Plan, random: &mut Rng) {
+    let scratch = Scratch::new(pools, 64 << 20);
     let mut scene = Scene::new(scratch.attach());
     if checksums {
         scene.set_checksums();
@@ -176,8 +178,9 @@ fn steps(random: &mut Rng) {
         moments: setting("EGERIA_TEST_CASES", 25),
         instructions: setting("EGERIA_TEST_STEPS", 0),
     };
-    let all = CASES.iter().chain(direct::CASES);
-    for case in all.filter(|case| case.name.contains(&only)) {
+    let one_pool = CASES.iter().chain(direct::CASES).map(|case| (case, 1));
+    let all = one_pool.chain(drain::CASES.iter().map(|case| (case, 2)));
+    for case in all.filter(|(case, _)| case.name.contains(&only)) {
         for checksums in [false, true] {
             kill_case(case, checksums, &plan, random);
         }

@@ -3,6 +3,7 @@
 //! engine wrote.
 
 mod document;
+mod pools;
 mod reader;
 mod volumes;
 
@@ -14,9 +15,9 @@ use reader::crc32c;
 
 // docs/reference/format.md, Constants. Whoever changes one of these changes the format version.
 const _: () = {
-    assert!(FORMAT_VERSION == 5 && OLDEST_FORMAT_VERSION == 2);
+    assert!(FORMAT_VERSION == 6 && OLDEST_FORMAT_VERSION == 2);
     assert!(FIRST_VERSION_WITH_SECRET == 3 && FIRST_VERSION_WITH_LAYOUTS == 4);
-    assert!(FIRST_VERSION_WITH_MOVES == 5);
+    assert!(FIRST_VERSION_WITH_MOVES == 5 && FIRST_VERSION_WITH_POOL_CHANGES == 6);
     assert!(LayoutWord::MAX_STRIPE_BLOCKS == 1 << 18);
     assert!(BLOCK == 4096 && LINE == 64 && PAGE_LINES == 64);
     assert!(MAX_POOLS == 16 && MIN_POOL_BYTES == 8 << 20);
@@ -49,6 +50,7 @@ fn superblock() -> Superblock {
         node,
         blocks,
         path: path.to_vec(),
+        removed: None,
     };
     Superblock {
         version: FORMAT_VERSION,
@@ -56,6 +58,7 @@ fn superblock() -> Superblock {
         pool_index: 1,
         created_ns: 0x0102_0304_0506_0708,
         secret: *b"known to us only",
+        generation: 3,
         pools: vec![pool(0, 2048, b"/p/a"), pool(3, 4096, b"/p/bc")],
     }
 }
@@ -147,9 +150,9 @@ fn superblock_bytes() {
     let bytes = superblock().encode();
     assert_eq!(bytes.len(), 8192);
     assert_eq!(
-        hex(&bytes[..56]),
-        "4547455249414653050000000100020030313233343536373839616263646566\
-         08070605040302016b6e6f776e20746f207573206f6e6c79"
+        hex(&bytes[..64]),
+        "4547455249414653060000000100020030313233343536373839616263646566\
+         08070605040302016b6e6f776e20746f207573206f6e6c790300000000000000"
     );
     assert_eq!(
         hex(&bytes[256..276]),
@@ -162,7 +165,7 @@ fn superblock_bytes() {
                                        2f702f6263"
     );
     assert_eq!(bytes[8188..], crc32c(0, &bytes[..8188]).to_le_bytes());
-    let named = [0..56, 256..276, 736..757, 8188..8192];
+    let named = [0..64, 256..276, 736..757, 8188..8192];
     let rest = (0..8192).filter(|at| !named.iter().any(|range| range.contains(at)));
     assert!(rest.map(|at| bytes[at]).all(|byte| byte == 0));
     assert_eq!(Superblock::decode(&bytes), Ok(superblock()));
@@ -173,6 +176,7 @@ fn version_2_superblocks_have_no_secret() {
     let old = Superblock {
         version: 2,
         secret: [0; 16],
+        generation: 0,
         ..superblock()
     };
     let bytes = old.encode();
@@ -447,7 +451,7 @@ fn versions_of_superblocks_are_named_or_damage() {
         bytes[8188..].copy_from_slice(&crc.to_le_bytes());
         Superblock::decode(&bytes)
     };
-    for version in [1, 6] {
+    for version in [1, 7] {
         assert_eq!(
             decode(&|bytes| bytes[8] = version),
             Err(SuperblockFault::Version(version.into()))

@@ -17,7 +17,7 @@ use clap::CommandFactory;
 use control::{move_pages, replay, steward, trace, trial, warm, weights};
 use look::{diagnose, doctor, explain, top, web, where_is};
 use machines::{machine, sim};
-use volumes::{check, df, mkfs, mount, run, scrub, stat, umount, units};
+use volumes::{check, df, mkfs, mount, pool, run, scrub, stat, umount, units, upgrade};
 
 use crate::arguments::{Arguments, Command};
 use egeria_cli::failure::Outcome;
@@ -28,6 +28,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
     match arguments.command {
         Command::Run(run) => return run::run(run, format),
         Command::Check(check) => return check::run(&check, format),
+        Command::Pool(pool) => return pool::run(pool, format),
         Command::Scrub(scrub) => return scrub::run(&scrub, format),
         Command::Machine(machine) => return machine::run(&machine, format),
         Command::Mount(mount) => return mount::run(mount, format),
@@ -38,6 +39,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Trial(trial) => return trial::run(&trial, format),
         Command::Warm(warm) => return warm::run(&warm, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
+        Command::Upgrade(upgrade) => upgrade::run(&upgrade, format),
         Command::Units(units) => units::run(&units, format),
         Command::Umount(umount) => umount::run(&umount, format),
         Command::Where(place) => where_is::run(&place, format),

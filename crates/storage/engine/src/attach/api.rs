@@ -1,7 +1,7 @@
 //! What callers ask: attaching and leaving.
 
 use crate::attach::attach_volume::{
-    ATTACHED_HERE, assemble, attach_patiently, fill_header, geometry_of, layout_of,
+    ATTACHED_HERE, assemble, attach_patiently, fill_header, layout_of, no_pool,
 };
 use crate::attach::pools::find_pools;
 use crate::attach::private::{HASH_SEED, PrivateMemory, agreed_superblock, found_of};
@@ -75,7 +75,14 @@ impl Volume {
         lock::prepare();
         robust_list::prepare();
         let superblock = agreed_superblock(pools)?;
-        let geometry = geometry_of(&superblock);
+        let known = pools.iter().zip(&superblock.pools);
+        let pools: Vec<Arc<Pool>> = known
+            .map(|(pool, sibling)| match sibling.removed {
+                None => Arc::clone(pool),
+                Some(_) => Arc::new(no_pool()),
+            })
+            .collect();
+        let geometry = superblock.geometry();
         let layout = layout_of(&geometry);
         let memory = memory.take(layout.bytes).map_err(|error| {
             let message = format!("no memory for a session: {error}; free some");
@@ -86,15 +93,8 @@ impl Volume {
         if options.machine.is_some() {
             place_nodes(&session, &superblock, options)?;
         }
-        let found = found_of(superblock, pools);
-        let volume = assemble(
-            found,
-            pools.to_vec(),
-            geometry,
-            session,
-            false,
-            Origin::Private,
-        );
+        let found = found_of(superblock, &pools);
+        let volume = assemble(found, pools, geometry, session, false, Origin::Private);
         volume.recover(options, false)?;
         Ok(volume)
     }

@@ -68,7 +68,8 @@ fn attach_found(
     options: &AttachOptions,
 ) -> Result<Arc<Volume>, VolumeError> {
     let path = found.paths[0].clone();
-    let locks = found.files[0]
+    let locks = found
+        .first()?
         .try_clone()
         .map_err(|error| io_failure("lock pool", &path, &error, "close some files"))?;
     let lock =
@@ -89,6 +90,7 @@ fn attach_found(
             return Err(nobody_attached(&path.display().to_string()));
         }
         lock_siblings(&found, libc::F_RDLCK)?;
+        found.check_current()?;
         return join(found, false, &locks);
     }
     lock_soon(CREATING, libc::F_WRLCK)?;
@@ -96,14 +98,17 @@ fn attach_found(
     let read_only = mode == AttachMode::ReadOnly;
     let siblings: Vec<File> = found.files[1..]
         .iter()
+        .flatten()
         .filter_map(|file| file.try_clone().ok())
         .collect();
     let result = if alone {
         lock_siblings(&found, libc::F_WRLCK)
+            .and_then(|()| found.check_current())
             .and_then(|()| create_session(found, options, read_only, Origin::Made))
     } else {
         lock_soon(ATTACHED, libc::F_RDLCK)?;
         lock_siblings(&found, libc::F_RDLCK)?;
+        found.check_current()?;
         join(found, read_only, &locks)
     };
     if result.is_ok() {
@@ -119,10 +124,14 @@ fn attach_found(
 
 /// Map the pools. Stores to private mappings stay in this process (except for device DAX, which the kernel cannot map
 /// privately).
-fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeError> {
+pub(crate) fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeError> {
     let files = std::mem::take(&mut found.files);
     let mut pools = Vec::new();
     for (file, path) in files.into_iter().zip(&found.paths) {
+        let Some(file) = file else {
+            pools.push(Arc::new(no_pool()));
+            continue;
+        };
         let is_device = file
             .metadata()
             .is_ok_and(|metadata| metadata.file_type().is_char_device());
@@ -149,13 +158,9 @@ fn map_pools(found: &mut Found, private: bool) -> Result<Vec<Arc<Pool>>, VolumeE
     Ok(pools)
 }
 
-pub(crate) fn geometry_of(superblock: &Superblock) -> Vec<Geometry> {
-    superblock
-        .pools
-        .iter()
-        .enumerate()
-        .map(|(index, pool)| Geometry::new(index as u8, pool.blocks))
-        .collect()
+/// What stands where a pool was removed. Nothing in it is ever used.
+pub(crate) fn no_pool() -> Pool {
+    Pool::anonymous(BLOCK as u64)
 }
 
 pub(crate) fn layout_of(geometry: &[Geometry]) -> SessionLayout {
@@ -170,7 +175,7 @@ fn join(mut found: Found, read_only: bool, locks: &File) -> Result<Arc<Volume>, 
     let media = map_pools(&mut found, false)?;
     let path = found.paths[0].display().to_string();
     let session = read_session_line(&media[0]).ok_or_else(|| nobody_attached(&path))?;
-    let geometry = geometry_of(&found.superblock);
+    let geometry = found.superblock.geometry();
     let name = segment_name(&found.superblock.volume, &session);
     let gone = || std::io::Error::from_raw_os_error(libc::ENOENT);
     let session = found
@@ -287,7 +292,7 @@ pub(crate) fn create_session(
     let media = map_pools(&mut found, private)?;
     // A private session does not change the line: checking a copy must not end the original's session.
     let was_left = !private && remove_stale_segment(&found, &media[0])?;
-    let geometry = geometry_of(&found.superblock);
+    let geometry = found.superblock.geometry();
     let id: [u8; 16] = random();
     let owner = found.owner.filter(|_| !private);
     let segment = match owner {
@@ -412,7 +417,7 @@ pub(crate) fn fill_header(
         header.session[half].store(get_u64(bytes, 0), Ordering::Relaxed);
     }
     header.hash_seed.store(hash_seed, Ordering::Relaxed);
-    let layout = layout_of(&geometry_of(superblock));
+    let layout = layout_of(&superblock.geometry());
     header
         .arena
         .pages
@@ -509,7 +514,8 @@ pub(crate) fn is_attached(path: &Path) -> bool {
     matches!(lock_when_left(&file), Ok(false))
 }
 
-/// Exclude all other processes while a volume is checked; the locks end when the returned file is closed.
+/// Exclude all other processes while a volume is checked or changed as a whole; the locks end when the returned file
+/// is closed.
 pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
     let path = &found.paths[0];
     let (_, file) = open_pool(path)?;
@@ -521,15 +527,15 @@ pub(crate) fn lock_for_check(found: &Found) -> Result<File, VolumeError> {
             "pools must lie on a file system with locks",
         )
     })?;
-    if locked {
-        Ok(file)
-    } else {
-        Err(failure(
+    if !locked {
+        return Err(failure(
             libc::EBUSY,
             format!(
-                "the volume of {} is attached; unmount it and end the programs that use it, then check",
+                "the volume of {} is attached; unmount it and end the programs that use it, then try again",
                 path.display()
             ),
-        ))
+        ));
     }
+    found.check_current()?;
+    Ok(file)
 }

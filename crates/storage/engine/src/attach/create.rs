@@ -27,28 +27,8 @@ pub fn create_volume(
     let mut opened = Vec::new();
     let mut siblings = Vec::new();
     for request in pools {
-        let pool = Pool::open(&request.path, Access::ReadWrite)
-            .map_err(|error| failure(libc::EIO, error.to_string()))?;
-        let blocks = request.bytes.unwrap_or(pool.bytes()).min(pool.bytes()) / BLOCK as u64;
-        if blocks * (BLOCK as u64) < MIN_POOL_BYTES {
-            return Err(too_small(&request.path, blocks * BLOCK as u64));
-        }
-        let path = std::fs::canonicalize(&request.path).unwrap_or(request.path.clone());
-        let path = path.as_os_str().as_bytes().to_vec();
-        if path.len() > MAX_PATH_BYTES {
-            return Err(failure(
-                libc::ENAMETOOLONG,
-                format!(
-                    "the path {} is longer than {MAX_PATH_BYTES} bytes; use a shorter one",
-                    request.path.display()
-                ),
-            ));
-        }
-        siblings.push(Sibling {
-            node: request.node,
-            blocks,
-            path,
-        });
+        let (pool, sibling) = open_new(request)?;
+        siblings.push(sibling);
         opened.push(pool);
     }
     let volume = uuid::Uuid::new_v4();
@@ -61,6 +41,7 @@ pub fn create_volume(
         pool_index: 0,
         created_ns,
         secret: *uuid::Uuid::new_v4().as_bytes(),
+        generation: 0,
         pools: siblings,
     };
     let opened: Vec<&Pool> = opened.iter().collect();
@@ -68,7 +49,35 @@ pub fn create_volume(
     Ok(volume)
 }
 
-fn too_small(path: &Path, bytes: u64) -> VolumeError {
+/// Map a pool that was prepared, and describe it to its siblings.
+pub(crate) fn open_new(request: &PoolRequest) -> Result<(Pool, Sibling), VolumeError> {
+    let pool = Pool::open(&request.path, Access::ReadWrite)
+        .map_err(|error| failure(libc::EIO, error.to_string()))?;
+    let blocks = request.bytes.unwrap_or(pool.bytes()).min(pool.bytes()) / BLOCK as u64;
+    if blocks * (BLOCK as u64) < MIN_POOL_BYTES {
+        return Err(too_small(&request.path, blocks * BLOCK as u64));
+    }
+    let path = std::fs::canonicalize(&request.path).unwrap_or(request.path.clone());
+    let path = path.as_os_str().as_bytes().to_vec();
+    if path.len() > MAX_PATH_BYTES {
+        return Err(failure(
+            libc::ENAMETOOLONG,
+            format!(
+                "the path {} is longer than {MAX_PATH_BYTES} bytes; use a shorter one",
+                request.path.display()
+            ),
+        ));
+    }
+    let sibling = Sibling {
+        node: request.node,
+        blocks,
+        path,
+        removed: None,
+    };
+    Ok((pool, sibling))
+}
+
+pub(crate) fn too_small(path: &Path, bytes: u64) -> VolumeError {
     failure(
         libc::EINVAL,
         format!(
@@ -106,7 +115,7 @@ fn check_request(pools: &[PoolRequest]) -> Result<(), VolumeError> {
 }
 
 /// Create or resize the file; refuse a file that is a pool already, or in use.
-fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
+pub(crate) fn prepare_file(request: &PoolRequest, force: bool) -> Result<(), VolumeError> {
     if let Ok(file) = crate::session::trust::open_carefully(&request.path, 0) {
         make_private(&file, &request.path)?;
         if !force && crate::attach::pools::read_superblock(&file, &request.path).is_ok() {
@@ -200,7 +209,7 @@ fn write_regions(
     Ok(())
 }
 
-fn zero_blocks(pool: &Pool, first: u64, end: u64) -> egeria_media::Result<()> {
+pub(crate) fn zero_blocks(pool: &Pool, first: u64, end: u64) -> egeria_media::Result<()> {
     let zeros = [0u8; BLOCK];
     for block in first..end {
         let at = BlockNumber(block).offset();

@@ -7,6 +7,7 @@ pub(crate) mod pool_locks;
 pub(crate) mod pools;
 pub(crate) mod private;
 pub(crate) mod session_line;
+pub(crate) mod superblocks;
 
 use crate::session::volume::of_volume;
 

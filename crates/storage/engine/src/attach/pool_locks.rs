@@ -97,6 +97,7 @@ pub(crate) fn unlockable(path: &Path, error: &std::io::Error) -> VolumeError {
 /// Lock all pools after the first too: no pool is used by two volumes.
 pub(crate) fn lock_siblings(found: &Found, kind: i32) -> Result<(), VolumeError> {
     for (file, path) in found.files.iter().zip(&found.paths).skip(1) {
+        let Some(file) = file else { continue };
         let locked = lock_byte(file, ATTACHED, kind);
         if !locked.map_err(|error| unlockable(path, &error))? {
             return Err(failure(

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 /// The pools of a volume, found and opened but not yet mapped.
 pub(crate) struct Found {
     pub(crate) superblock: Superblock,
+    /// By index; empty for a pool that was removed, which has no file.
     pub(crate) paths: Vec<PathBuf>,
-    pub(crate) files: Vec<File>,
+    pub(crate) files: Vec<Option<File>>,
     /// Their owner; `None` for memory without a file.
     pub(crate) owner: Option<Owner>,
     /// Of pool 0.
@@ -57,6 +58,8 @@ fn better_superblock(
         }
     });
     match decoded {
+        // A change was interrupted after its first copy.
+        [Ok(first), Ok(second)] if second.generation > first.generation => Ok((second, None)),
         [Ok(first), Ok(_)] => Ok((first, None)),
         [Ok(first), Err(_)] => Ok((first, Some(1))),
         [Err(_), Ok(second)] => Ok((second, Some(0))),
@@ -78,7 +81,7 @@ fn superblock_failure(path: &Path, fault: SuperblockFault) -> VolumeError {
         SuperblockFault::Version(version) => failure(
             libc::EPROTO,
             format!(
-                "{path} has format version {version}, this program knows {OLDEST_FORMAT_VERSION} to {FORMAT_VERSION}; use the Egeria release that wrote it"
+                "{path} has format version {version}, this program knows {OLDEST_FORMAT_VERSION} to {FORMAT_VERSION}; use the Egeria release that wrote it, volumes cannot be downgraded"
             ),
         ),
         SuperblockFault::Damaged => failure(
@@ -142,40 +145,49 @@ pub(crate) fn media_bytes(file: &File, path: &Path) -> Result<u64, VolumeError> 
     ))
 }
 
-/// Find and open all pools of the volume that the pool at `given` belongs to.
+/// Find and open all pools of the volume that the pool at `given` belongs to. What pool 0 says of them is in force.
 pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
     let (owner, file) = open_pool(given)?;
-    let (superblock, _) = read_superblock(&file, given)?;
-    let mut paths = Vec::new();
-    let mut files = Vec::new();
+    let (named, _) = read_superblock(&file, given)?;
+    let named_index = named.pool_index as usize;
     let mut given_file = Some(file);
-    for (index, sibling) in superblock.pools.iter().enumerate() {
-        let path = if index == superblock.pool_index as usize {
-            given.to_path_buf()
-        } else {
-            sibling_path(given, &sibling.path)
-        };
-        let file = match (index == superblock.pool_index as usize)
-            .then(|| given_file.take())
-            .flatten()
+    let mut open = |index: usize, recorded: &[u8]| -> Result<(PathBuf, File), VolumeError> {
+        if index == named_index
+            && let Some(file) = given_file.take()
         {
-            Some(file) => file,
-            None => {
-                let (theirs, file) = open_pool(&path)?;
-                check_owner(owner, theirs, &path)?;
-                file
-            }
-        };
-        check_sibling(&superblock, index, &file, &path)?;
-        paths.push(std::fs::canonicalize(&path).unwrap_or(path));
-        files.push(file);
-    }
-    let superblock = Superblock {
-        pool_index: 0,
-        ..superblock
+            return Ok((given.to_path_buf(), file));
+        }
+        let path = sibling_path(given, recorded);
+        let (theirs, file) = open_pool(&path)?;
+        check_owner(owner, theirs, &path)?;
+        Ok((path, file))
     };
-    let identity = FileIdentity::of(&files[0])
+    let (path, file) = open(0, &named.pools[0].path)?;
+    let (superblock, _) = read_superblock(&file, &path)?;
+    check_volume(&named, &superblock, 0, &path)?;
+    if !superblock.has_pool(named_index) {
+        return Err(no_pool_of(&superblock, named_index, given));
+    }
+    check_size(&superblock, 0, &file, &path)?;
+    let mut paths = vec![std::fs::canonicalize(&path).unwrap_or(path)];
+    let identity = FileIdentity::of(&file)
         .map_err(|error| io_failure("look at pool", &paths[0], &error, "check the device"))?;
+    let mut files = vec![Some(file)];
+    for (index, sibling) in superblock.pools.iter().enumerate().skip(1) {
+        if index == named_index && named.generation < superblock.generation {
+            check_not_replaced(&superblock, index, given)?;
+        }
+        if sibling.removed.is_some() {
+            paths.push(PathBuf::new());
+            files.push(None);
+            continue;
+        }
+        let (path, file) = open(index, &sibling.path)?;
+        check_sibling(&superblock, index, &file, &path)?;
+        check_size(&superblock, index, &file, &path)?;
+        paths.push(std::fs::canonicalize(&path).unwrap_or(path));
+        files.push(Some(file));
+    }
     Ok(Found {
         superblock,
         paths,
@@ -183,6 +195,51 @@ pub(crate) fn find_pools(given: &Path) -> Result<Found, VolumeError> {
         owner: Some(owner),
         identity,
     })
+}
+
+impl Found {
+    /// Pool 0, which is always there.
+    pub(crate) fn first(&self) -> Result<&File, VolumeError> {
+        let missing = || failure(libc::EIO, "pool 0 is not open; this is an error of Egeria");
+        self.files
+            .first()
+            .and_then(Option::as_ref)
+            .ok_or_else(missing)
+    }
+
+    /// Refuse what was read before another process changed the pools of the volume. Called with the locks held that
+    /// keep such processes out.
+    ///
+    /// # Errors
+    /// `EBUSY`: find the pools again.
+    pub(crate) fn check_current(&self) -> Result<(), VolumeError> {
+        let path = &self.paths[0];
+        let (now, _) = read_superblock(self.first()?, path)?;
+        if now == self.superblock {
+            return Ok(());
+        }
+        let path = path.display();
+        Err(failure(
+            libc::EBUSY,
+            format!("the pools of the volume of {path} were changed just now; try again"),
+        ))
+    }
+}
+
+fn no_pool_of(superblock: &Superblock, index: usize, path: &Path) -> VolumeError {
+    let why = if index < superblock.pools.len() {
+        "it was removed; name another pool"
+    } else {
+        "adding it was interrupted; run `egeria pool add` again, or name another pool"
+    };
+    failure(
+        libc::EINVAL,
+        format!(
+            "{} is no pool of volume {}: {why}",
+            path.display(),
+            uuid::Uuid::from_bytes(superblock.volume)
+        ),
+    )
 }
 
 fn check_owner(ours: Owner, theirs: Owner, path: &Path) -> Result<(), VolumeError> {
@@ -212,13 +269,13 @@ fn sibling_path(given: &Path, recorded: &[u8]) -> PathBuf {
     }
 }
 
-fn check_sibling(
+/// Check that a pool belongs to the same volume as another one, under this index.
+fn check_volume(
     ours: &Superblock,
+    theirs: &Superblock,
     index: usize,
-    file: &File,
     path: &Path,
 ) -> Result<(), VolumeError> {
-    let (theirs, _) = read_superblock(file, path)?;
     if theirs.volume != ours.volume || theirs.pool_index as usize != index {
         return Err(failure(
             libc::EINVAL,
@@ -231,17 +288,88 @@ fn check_sibling(
         ));
     }
     // The UUID is public; this secret was read from a pool by the creator of this one.
-    let same = theirs.secret == ours.secret && theirs.version == ours.version;
-    if !same || theirs.pools != ours.pools {
+    if theirs.secret != ours.secret {
+        return Err(not_made_with_it(path));
+    }
+    Ok(())
+}
+
+fn not_made_with_it(path: &Path) -> VolumeError {
+    failure(
+        libc::EPERM,
+        format!(
+            "{} has the UUID of the volume but was not made with it; do not use pools that others handed over",
+            path.display()
+        ),
+    )
+}
+
+/// Whether a superblock of pool `index` can be of the volume that pool 0 describes.
+pub(crate) fn agrees(first: &Superblock, theirs: &Superblock, index: usize) -> bool {
+    let own = |superblock: &Superblock| superblock.pools.get(index).map(|pool| pool.blocks);
+    let is_behind = theirs.generation < first.generation
+        && theirs.version <= first.version
+        && own(theirs) == own(first);
+    let is_same = theirs.generation == first.generation
+        && theirs.version == first.version
+        && theirs.pools == first.pools;
+    is_same || is_behind
+}
+
+/// Refuse a pool that was named, and another is in its place: the superblock of a failing medium may be left.
+fn check_not_replaced(first: &Superblock, index: usize, given: &Path) -> Result<(), VolumeError> {
+    let recorded = PathBuf::from(std::ffi::OsStr::from_bytes(&first.pools[index].path));
+    let is_other = std::fs::canonicalize(given).is_ok_and(|given| given != recorded);
+    let there = open_pool(&recorded).and_then(|(_, file)| read_superblock(&file, &recorded));
+    let is_pool = there.is_ok_and(|(there, _)| {
+        there.volume == first.volume
+            && there.secret == first.secret
+            && there.pool_index as usize == index
+    });
+    if is_other && is_pool {
         return Err(failure(
-            libc::EPERM,
+            libc::EINVAL,
             format!(
-                "{} has the UUID of the volume but was not made with it; do not use pools that others handed over",
+                "{} was replaced by {}; name that one",
+                given.display(),
+                recorded.display()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn check_sibling(
+    first: &Superblock,
+    index: usize,
+    file: &File,
+    path: &Path,
+) -> Result<(), VolumeError> {
+    let (theirs, _) = read_superblock(file, path)?;
+    check_volume(first, &theirs, index, path)?;
+    if theirs.generation > first.generation {
+        return Err(failure(
+            libc::EIO,
+            format!(
+                "{} is of a later state of the volume than its pool 0, which may be an old copy; bring back all pools of one time",
                 path.display()
             ),
         ));
     }
-    let needed = ours.pools[index].blocks * BLOCK as u64;
+    if agrees(first, &theirs, index) {
+        Ok(())
+    } else {
+        Err(not_made_with_it(path))
+    }
+}
+
+fn check_size(
+    superblock: &Superblock,
+    index: usize,
+    file: &File,
+    path: &Path,
+) -> Result<(), VolumeError> {
+    let needed = superblock.pools[index].blocks * BLOCK as u64;
     let there = media_bytes(file, path)?;
     if there < needed {
         return Err(failure(

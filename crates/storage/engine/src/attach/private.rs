@@ -3,7 +3,7 @@
 //! deterministic: same pools, same calls, same bytes.
 
 use crate::attach::create::write_volume;
-use crate::attach::pools::{Found, superblock_of};
+use crate::attach::pools::{Found, agrees, superblock_of};
 use crate::format::{BLOCK, FORMAT_VERSION, Sibling, Superblock};
 use crate::requests::*;
 use crate::session::memory::SessionMemory;
@@ -20,7 +20,7 @@ pub struct PrivateMemory(Option<Arc<SessionMemory>>);
 
 impl PrivateMemory {
     /// Zeroed memory of this size: that of the last session, if its volume is gone.
-    pub(super) fn take(&mut self, bytes: usize) -> std::io::Result<Arc<SessionMemory>> {
+    pub(crate) fn take(&mut self, bytes: usize) -> std::io::Result<Arc<SessionMemory>> {
         let unused = self
             .0
             .take()
@@ -51,6 +51,7 @@ pub fn create_private(
         node: index as u16,
         blocks: pool.bytes() / BLOCK as u64,
         path: format!("pool{index}").into_bytes(),
+        removed: None,
     });
     let base = Superblock {
         version: FORMAT_VERSION,
@@ -58,6 +59,7 @@ pub fn create_private(
         pool_index: 0,
         created_ns: seed as i64,
         secret: uuid::Uuid::from_u64_pair(seed, HASH_SEED).into_bytes(),
+        generation: 0,
         pools: siblings.collect(),
     };
     let pools: Vec<&Pool> = pools.iter().map(Arc::as_ref).collect();
@@ -69,34 +71,36 @@ pub fn is_volume_private(pools: &[Arc<Pool>]) -> bool {
     agreed_superblock(pools).is_ok()
 }
 
-pub(super) fn agreed_superblock(pools: &[Arc<Pool>]) -> Result<Superblock, VolumeError> {
-    let mut all = Vec::new();
-    for pool in pools {
-        all.push(superblock_of(pool)?.0);
-    }
-    let first = all.first().cloned();
-    let agree = |(index, other): (usize, &Superblock)| {
-        first.as_ref().is_some_and(|first| {
-            other.volume == first.volume
-                && other.secret == first.secret
-                && other.pool_index as usize == index
-                && other.pools == first.pools
-                && pools[index].blocks() >= other.pools[index].blocks
-        })
-    };
-    let whole = first
-        .as_ref()
-        .is_some_and(|first| first.pools.len() == pools.len());
-    let agreed = all.iter().enumerate().all(agree) && whole;
-    first.filter(|_| agreed).ok_or_else(|| {
+/// What the first of these pools says of its volume. Pools behind those of the volume are left alone.
+pub(crate) fn agreed_superblock(pools: &[Arc<Pool>]) -> Result<Superblock, VolumeError> {
+    let unlike = || {
         failure(
             libc::EINVAL,
             "these are not the pools of one volume; give all of them in order",
         )
-    })
+    };
+    let (first, _) = superblock_of(pools.first().ok_or_else(unlike)?)?;
+    if pools.len() < first.pools.len() {
+        return Err(unlike());
+    }
+    for (index, pool) in pools.iter().enumerate() {
+        if !first.has_pool(index) {
+            continue;
+        }
+        let (other, _) = superblock_of(pool)?;
+        let is_ours = other.volume == first.volume
+            && other.secret == first.secret
+            && other.pool_index as usize == index
+            && agrees(&first, &other, index)
+            && pool.blocks() >= first.pools[index].blocks;
+        if !is_ours {
+            return Err(unlike());
+        }
+    }
+    Ok(first)
 }
 
-pub(super) fn found_of(superblock: Superblock, pools: &[Arc<Pool>]) -> Found {
+pub(crate) fn found_of(superblock: Superblock, pools: &[Arc<Pool>]) -> Found {
     Found {
         superblock,
         paths: pools.iter().map(|pool| pool.path().to_owned()).collect(),

@@ -3,6 +3,7 @@
 mod api;
 pub(crate) mod delegation;
 mod extend;
+pub(crate) mod evacuate;
 pub(crate) mod fallocate;
 pub(crate) mod in_place;
 pub(crate) mod overwrite;

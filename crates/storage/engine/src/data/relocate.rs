@@ -47,7 +47,7 @@ pub struct Relocated {
 pub(super) struct Copied {
     pub(super) mappings: ArrayVec<Mapping, PENDING_EXTENTS>,
     /// Checksums of the blocks of each mapping; empty for files without checksums.
-    sums: Vec<u8>,
+    pub(super) sums: Vec<u8>,
     pub(super) blocks: u64,
 }
 
@@ -145,7 +145,7 @@ impl Relocating<'_> {
         let time_ns = locked.inode.ctime_ns.load(Ordering::Relaxed) as i64;
         let size_bytes = locked.size_bytes();
         let sums_of = |mapping: &Mapping| {
-            if copied.sums.is_empty() {
+            if copied.sums.is_empty() || mapping.unwritten {
                 &[][..]
             } else {
                 &copied.sums[mapping.sums_at..mapping.sums_at + 4 * mapping.count as usize]

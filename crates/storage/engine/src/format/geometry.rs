@@ -1,7 +1,7 @@
 //! Where the regions of a pool lie.
 
 use super::*;
-use egeria_media::{BlockNumber, PoolOffset};
+use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
 /// Where the regions of a pool lie; computed from its size and index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +16,8 @@ pub struct Geometry {
     pub inode_blocks: u64,
     /// First block that is allocated.
     pub data_block: BlockNumber,
+    /// Pool that has the pointers and the inode blocks: this one, or of a removed pool another.
+    pub record_pool: PoolIndex,
 }
 
 impl Geometry {
@@ -32,6 +34,19 @@ impl Geometry {
             pointer_block: BlockNumber(pointer_block),
             inode_blocks,
             data_block: BlockNumber(data_block),
+            record_pool: PoolIndex(index),
+        }
+    }
+
+    /// Geometry of a removed pool: no blocks, and inodes in another one.
+    pub fn of_removed(rehoused: &Rehoused) -> Geometry {
+        Geometry {
+            blocks: 0,
+            journal_slots: 0,
+            pointer_block: rehoused.table,
+            inode_blocks: rehoused.inode_blocks,
+            data_block: BlockNumber(0),
+            record_pool: PoolIndex(rehoused.pool),
         }
     }
 
@@ -46,7 +61,7 @@ impl Geometry {
     }
 }
 
-/// Offset of the pointer to inode block `index` in a pool of this geometry.
+/// Offset of the pointer to inode block `index` of a pool of this geometry, in its [`Geometry::record_pool`].
 pub fn inode_pointer(geometry: &Geometry, index: u64) -> PoolOffset {
     geometry.pointer_block.offset() + index * 8
 }

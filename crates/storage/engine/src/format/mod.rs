@@ -26,7 +26,7 @@ pub use superblock::*;
 pub use words::*;
 
 /// Version of the format of volumes that this code makes.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 /// The oldest version that is still read and written: superblocks without a secret.
 pub const OLDEST_FORMAT_VERSION: u32 = 2;
 /// From this version on, superblocks have a secret.
@@ -35,6 +35,8 @@ pub const FIRST_VERSION_WITH_SECRET: u32 = 3;
 pub const FIRST_VERSION_WITH_LAYOUTS: u32 = 4;
 /// From this version on, records have the time of the last move.
 pub const FIRST_VERSION_WITH_MOVES: u32 = 5;
+/// From this version on, superblocks count the changes of the volume's list of pools.
+pub const FIRST_VERSION_WITH_POOL_CHANGES: u32 = 6;
 pub const BLOCK: usize = egeria_media::BLOCK_BYTES as usize;
 /// Bytes of one log line, one cache line.
 pub const LINE: usize = 64;

@@ -24,9 +24,34 @@ pub struct Sibling {
     pub node: u16,
     /// Size in blocks.
     pub blocks: u64,
-    /// Absolute path when the volume was made.
+    /// Absolute path when the pool became one of the volume.
     pub path: Vec<u8>,
+    /// Where the inode blocks are if the pool was removed; `None`: it is there.
+    pub removed: Option<Rehoused>,
 }
+
+/// Where the inode blocks of a removed pool are: its inodes keep their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rehoused {
+    /// Pool that has them, and the table of pointers to them.
+    pub pool: u8,
+    /// First block of the table.
+    pub table: BlockNumber,
+    /// Pointers in the table.
+    pub inode_blocks: u64,
+}
+
+impl Rehoused {
+    /// Blocks of the table.
+    pub fn table_blocks(&self) -> u64 {
+        (self.inode_blocks * 8).div_ceil(BLOCK as u64)
+    }
+}
+
+/// A pool's state: it is in use.
+const IN_USE: u8 = 0;
+/// It was removed.
+const REMOVED: u8 = 1;
 
 /// A decoded superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,6 +66,9 @@ pub struct Superblock {
     /// A secret that only the pools of the volume contain: a pool with it cannot be made without reading another one.
     /// Zero in version 2.
     pub secret: [u8; 16],
+    /// How often the list of pools or the version was changed. What pool 0 says is in force; the other pools may be
+    /// behind. Zero before version 6.
+    pub generation: u64,
     /// All pools of the volume, this one too.
     pub pools: Vec<Sibling>,
 }
@@ -57,9 +85,20 @@ pub enum SuperblockFault {
 }
 
 impl Superblock {
-    /// Geometry of this pool.
-    pub fn geometry(&self) -> Geometry {
-        Geometry::new(self.pool_index, self.pools[self.pool_index as usize].blocks)
+    /// Geometry of each pool.
+    pub fn geometry(&self) -> Vec<Geometry> {
+        let pools = self.pools.iter().enumerate();
+        let geometry = |(index, pool): (usize, &Sibling)| match &pool.removed {
+            None => Geometry::new(index as u8, pool.blocks),
+            Some(rehoused) => Geometry::of_removed(rehoused),
+        };
+        pools.map(geometry).collect()
+    }
+
+    /// Whether there is a pool with this index that was not removed.
+    pub fn has_pool(&self, index: usize) -> bool {
+        let pool = self.pools.get(index);
+        pool.is_some_and(|pool| pool.removed.is_none())
     }
 
     /// The bytes of one copy.
@@ -72,10 +111,18 @@ impl Superblock {
         bytes[16..32].copy_from_slice(&self.volume);
         put_u64(&mut bytes, 32, self.created_ns as u64);
         bytes[40..56].copy_from_slice(&self.secret);
+        put_u64(&mut bytes, 56, self.generation);
         for (index, pool) in self.pools.iter().enumerate() {
             let at = HEADER_BYTES + index * SIBLING_BYTES;
             put_u64(&mut bytes, at, pool.blocks);
             put_u16(&mut bytes, at + 8, pool.node);
+            if let Some(rehoused) = &pool.removed {
+                bytes[at + 12] = REMOVED;
+                bytes[at + 13] = rehoused.pool;
+                put_u64(&mut bytes, at + 16, rehoused.table.0);
+                put_u64(&mut bytes, at + 24, rehoused.inode_blocks);
+                continue;
+            }
             put_u16(&mut bytes, at + 10, pool.path.len() as u16);
             bytes[at + 16..at + 16 + pool.path.len()].copy_from_slice(&pool.path);
         }
@@ -106,9 +153,12 @@ impl Superblock {
         if count == 0 || count > MAX_POOLS || pool_index >= count {
             return Err(SuperblockFault::Damaged);
         }
-        let pools = (0..count)
-            .map(|index| decode_sibling(bytes, index))
+        let pools: Vec<Sibling> = (0..count)
+            .map(|index| decode_sibling(bytes, version, index))
             .collect::<Result<_, _>>()?;
+        if !pools.iter().all(|pool| is_housed(pool, &pools)) || pools[0].removed.is_some() {
+            return Err(SuperblockFault::Damaged);
+        }
         let mut volume = [0; 16];
         volume.copy_from_slice(&bytes[16..32]);
         let mut secret = [0; 16];
@@ -118,19 +168,59 @@ impl Superblock {
                 return Err(SuperblockFault::Damaged);
             }
         }
+        let generation = if version >= FIRST_VERSION_WITH_POOL_CHANGES {
+            get_u64(bytes, 56)
+        } else {
+            0
+        };
         Ok(Superblock {
             version,
             volume,
             pool_index: pool_index as u8,
             created_ns: get_u64(bytes, 32) as i64,
             secret,
+            generation,
             pools,
         })
     }
 }
 
-fn decode_sibling(bytes: &[u8], index: usize) -> Result<Sibling, SuperblockFault> {
+/// Whether the inode blocks of a pool have a place.
+fn is_housed(pool: &Sibling, pools: &[Sibling]) -> bool {
+    let Some(rehoused) = &pool.removed else {
+        return true;
+    };
+    let index = rehoused.pool;
+    pools.get(index as usize).is_some_and(|home| {
+        let is_counted = (1..=home.blocks).contains(&rehoused.inode_blocks);
+        home.removed.is_none()
+            && is_counted
+            && Geometry::new(index, home.blocks).holds(rehoused.table, rehoused.table_blocks())
+    })
+}
+
+fn decode_sibling(bytes: &[u8], version: u32, index: usize) -> Result<Sibling, SuperblockFault> {
     let at = HEADER_BYTES + index * SIBLING_BYTES;
+    let state = if version >= FIRST_VERSION_WITH_POOL_CHANGES {
+        bytes[at + 12]
+    } else {
+        IN_USE
+    };
+    if state > REMOVED {
+        return Err(SuperblockFault::Damaged);
+    }
+    if state == REMOVED {
+        return Ok(Sibling {
+            node: get_u16(bytes, at + 8),
+            blocks: 0,
+            path: Vec::new(),
+            removed: Some(Rehoused {
+                pool: bytes[at + 13],
+                table: BlockNumber(get_u64(bytes, at + 16)),
+                inode_blocks: get_u64(bytes, at + 24),
+            }),
+        });
+    }
     let length = get_u16(bytes, at + 10) as usize;
     let blocks = get_u64(bytes, at);
     if length > MAX_PATH_BYTES || blocks < MIN_POOL_BYTES / BLOCK as u64 || blocks >= 1 << 40 {
@@ -140,6 +230,7 @@ fn decode_sibling(bytes: &[u8], index: usize) -> Result<Sibling, SuperblockFault
         node: get_u16(bytes, at + 8),
         blocks,
         path: bytes[at + 16..at + 16 + length].to_vec(),
+        removed: None,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use crate::attach::attach_volume::{create_session, lock_for_check};
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
-use crate::attach::private::PrivateMemory;
+use crate::attach::private::{PrivateMemory, agreed_superblock};
 use crate::data::Reading;
 use crate::data::verified::BadBlocks;
 use crate::format::*;
@@ -112,8 +112,13 @@ fn damaged_superblocks(
 ) -> Result<Vec<DamagedCopy>, VolumeError> {
     let mut all = Vec::new();
     for (pool, (file, path)) in found.files.iter().zip(&found.paths).enumerate() {
-        let (good, damaged) = read_superblock(file, path)?;
+        let Some(file) = file else { continue };
+        let (_, damaged) = read_superblock(file, path)?;
         let Some(copy) = damaged else { continue };
+        let good = Superblock {
+            pool_index: pool as u8,
+            ..found.superblock.clone()
+        };
         report.findings.push(superblock_finding(copy, path));
         all.push(DamagedCopy { pool, copy, good });
     }
@@ -126,9 +131,17 @@ pub(crate) fn damaged_copies(
     report: &mut CheckReport,
 ) -> Result<Vec<DamagedCopy>, VolumeError> {
     let mut all = Vec::new();
+    let current = agreed_superblock(pools)?;
     for (pool, media) in pools.iter().enumerate() {
-        let (good, damaged) = superblock_of(media)?;
+        if !current.has_pool(pool) {
+            continue;
+        }
+        let (_, damaged) = superblock_of(media)?;
         let Some(copy) = damaged else { continue };
+        let good = Superblock {
+            pool_index: pool as u8,
+            ..current.clone()
+        };
         let finding = superblock_finding(copy, media.path());
         report.findings.push(finding);
         all.push(DamagedCopy { pool, copy, good });
@@ -147,7 +160,7 @@ fn superblock_finding(copy: usize, path: &Path) -> Finding {
 /// Damaged copies of superblocks.
 pub(crate) fn superblock_findings(paths: &[PathBuf]) -> Result<Vec<Finding>, VolumeError> {
     let mut all = Vec::new();
-    for path in paths {
+    for path in paths.iter().filter(|path| !path.as_os_str().is_empty()) {
         let (_, damaged) = read_superblock(&open_pool(path)?.1, path)?;
         all.extend(damaged.map(|copy| superblock_finding(copy, path)));
     }

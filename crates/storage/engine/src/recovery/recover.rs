@@ -1,6 +1,7 @@
 //! Builds a session's state from the pools: finish journals, drop orphans, claim blocks and numbers in use. The order
 //! matters: journals first, because they move tails; nothing is allocated before all is claimed.
 
+use crate::attach::superblocks;
 use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::Log;
@@ -10,7 +11,8 @@ use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::{Locked, is_extent_valid};
 use crate::space::{InodeNumbers, Space};
 use crate::types::{AllocationPolicy, Errno, FileKind, InodeNumber, Outcome};
-use egeria_media::{PoolIndex, PoolOffset};
+use egeria_media::{Pool, PoolIndex, PoolOffset};
+use std::sync::Arc;
 
 impl Recovery<'_> {
     pub(super) fn recover_into(
@@ -31,6 +33,8 @@ impl Recovery<'_> {
                 ),
             )
         };
+        let media: Vec<&Pool> = self.volume.media.iter().map(Arc::as_ref).collect();
+        superblocks::complete(&media, &self.volume.superblock)?;
         Space::of(self.volume).initialise_space();
         for slot in 0..JOURNAL_SLOTS as usize {
             if let Some(records) = self.volume.complete_journal(slot) {
@@ -85,7 +89,8 @@ impl Recovery<'_> {
         for chunk in 0..self.volume.geometry[pool].inode_blocks {
             match self.inode_block(index, chunk) {
                 Ok(Some(block)) => {
-                    if !Space::of(self.volume).claim_blocks(pool, block.0, 1) {
+                    let home = self.volume.geometry[pool].record_pool.0 as usize;
+                    if !Space::of(self.volume).claim_blocks(home, block.0, 1) {
                         Space::of(self.volume).note_shared_blocks();
                         self.volume.report_damage(&format!(
                             "pool {pool}: inode block {chunk} shares block {block}"
@@ -104,16 +109,17 @@ impl Recovery<'_> {
         }
     }
 
-    /// Block of a pool's inode records; `None` when there is none yet.
+    /// Block of a pool's inode records, in the pool that has them; `None` when there is none yet.
     pub(crate) fn inode_block(
         self,
         pool: PoolIndex,
         chunk: u64,
     ) -> Outcome<Option<egeria_media::BlockNumber>> {
         let geometry = &self.volume.geometry[pool.0 as usize];
+        let home = geometry.record_pool;
         let word = self
             .volume
-            .load_word(pool, inode_pointer(geometry, chunk))?;
+            .load_word(home, inode_pointer(geometry, chunk))?;
         let damaged = || {
             self.volume.damaged(
                 inode_number(pool, chunk * INODES_PER_BLOCK),
@@ -122,7 +128,7 @@ impl Recovery<'_> {
         };
         let block = decode_inode_pointer(chunk, word).map_err(|()| damaged())?;
         match block {
-            Some(block) if !geometry.holds(block, 1) => Err(damaged()),
+            Some(block) if !self.volume.geometry[home.0 as usize].holds(block, 1) => Err(damaged()),
             block => Ok(block),
         }
     }
@@ -131,16 +137,17 @@ impl Recovery<'_> {
     pub(crate) fn for_each_record(self, visit: &mut dyn FnMut(u64, (PoolIndex, PoolOffset))) {
         for pool in 0..self.volume.geometry.len() {
             let index = PoolIndex(pool as u8);
+            let home = self.volume.geometry[pool].record_pool;
             for chunk in 0..self.volume.geometry[pool].inode_blocks {
                 let Ok(Some(block)) = self.inode_block(index, chunk) else {
                     continue;
                 };
                 for slot in 0..INODES_PER_BLOCK {
                     let at = block.offset() + slot * INODE_BYTES;
-                    if self.volume.load_word(index, at).is_ok_and(|word| word != 0) {
+                    if self.volume.load_word(home, at).is_ok_and(|word| word != 0) {
                         visit(
                             inode_number(index, chunk * INODES_PER_BLOCK + slot),
-                            (index, at),
+                            (home, at),
                         );
                     }
                 }

@@ -50,7 +50,9 @@ impl Recovery<'_> {
             changed.push(pool.changed_blocks().map_err(failed)?);
         }
         // Device DAX was changed in place, so its changes cannot be undone.
-        let all_private = self.volume.media.iter().all(|pool| pool.is_private());
+        let media = self.volume.media.iter().enumerate();
+        let mut there = media.filter(|(index, _)| self.volume.superblock.has_pool(*index));
+        let all_private = there.all(|(_, pool)| pool.is_private());
         if let Some(path) = undo.filter(|_| all_private) {
             write_undo(
                 path,
@@ -166,10 +168,12 @@ pub fn undo_repair(pool: &Path, undo: &Path) -> Result<u64, VolumeError> {
         check_current(&found, each)?;
     }
     for each in &old {
-        let written = found.files[each.pool].write_all_at(&each.content, each.block.offset().0);
+        let file = file_of(&found, each)?;
+        let written = file.write_all_at(&each.content, each.block.offset().0);
         written.map_err(|error| write_failure(&found.paths[each.pool], &error))?;
     }
     for (file, path) in found.files.iter().zip(&found.paths) {
+        let Some(file) = file else { continue };
         file.sync_all()
             .map_err(|error| write_failure(path, &error))?;
     }
@@ -189,11 +193,17 @@ fn write_failure(path: &Path, error: &std::io::Error) -> VolumeError {
     )
 }
 
+/// The pool of a block; the undo file may be of a time when there was another one.
+fn file_of<'f>(found: &'f Found, old: &Old) -> Result<&'f File, VolumeError> {
+    let file = found.files.get(old.pool).and_then(Option::as_ref);
+    file.ok_or_else(|| used_since(&found.paths[0]))
+}
+
 /// The present content must be what the repair wrote, or (after an interrupted undo) the old content.
 fn check_current(found: &Found, old: &Old) -> Result<(), VolumeError> {
     let path = &found.paths[old.pool];
     let mut now = [0; BLOCK];
-    found.files[old.pool]
+    file_of(found, old)?
         .read_exact_at(&mut now, old.block.offset().0)
         .map_err(|error| read_failure(path, &error))?;
     if crc32c(&now) == old.new_crc || now == old.content {
@@ -240,7 +250,8 @@ fn read_undo(path: &Path, found: &Found) -> Result<Vec<Old>, VolumeError> {
         .read_exact(&mut head)
         .map_err(|_| bad("is no undo file"))?;
     let mut line = [0; LINE];
-    found.files[0]
+    found
+        .first()?
         .read_exact_at(&mut line, SESSION_LINE_BLOCK.offset().0)
         .map_err(|error| read_failure(&found.paths[0], &error))?;
     let count = get_u64(&head, 32);

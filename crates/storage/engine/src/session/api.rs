@@ -28,12 +28,29 @@ impl Volume {
         uuid::Uuid::from_bytes(self.superblock.volume)
     }
 
+    /// Version of the format.
+    pub fn format_version(&self) -> u32 {
+        self.superblock.version
+    }
+
     /// Paths of the pools, by pool index.
     pub fn pool_paths(&self) -> Vec<PathBuf> {
         self.paths.clone()
     }
 
-    /// Node of each pool, by pool index.
+    /// Index of the pool at a path.
+    pub fn pool_at(&self, path: &std::path::Path) -> Option<u8> {
+        let path = std::fs::canonicalize(path).ok()?;
+        let index = self.paths.iter().position(|pool| *pool == path)?;
+        u8::try_from(index).ok()
+    }
+
+    /// Whether there is a pool with this index that was not removed.
+    pub fn has_pool(&self, pool: usize) -> bool {
+        self.superblock.has_pool(pool)
+    }
+
+    /// Node of each pool, by pool index; of a removed pool the node it had.
     pub fn pool_nodes(&self) -> Vec<u16> {
         self.superblock.pools.iter().map(|pool| pool.node).collect()
     }

@@ -89,15 +89,17 @@ impl Volume {
         if chunk >= geometry.inode_blocks {
             return Err(Errno(libc::ESTALE));
         }
-        let word = self.load_word(pool, inode_pointer(geometry, chunk))?;
+        let home = geometry.record_pool;
+        let word = self.load_word(home, inode_pointer(geometry, chunk))?;
         let block = decode_inode_pointer(chunk, word)
             .map_err(|()| self.damaged(ino, "inode block pointer"))?;
         let block = block.ok_or(Errno(libc::ESTALE))?;
-        if !geometry.holds(block, 1) {
+        let holds = |geometry: &Geometry| geometry.holds(block, 1);
+        if !self.geometry.get(home.0 as usize).is_some_and(holds) {
             return Err(self.damaged(ino, "inode block out of bounds"));
         }
         Ok((
-            pool,
+            home,
             block.offset() + (index % INODES_PER_BLOCK) * INODE_BYTES,
         ))
     }

@@ -10,8 +10,9 @@ use crate::space::free_space::{GIVING_BACK, LOG_BLOCKS, RESERVE_BLOCKS, Wait};
 use crate::space::runs::change_bits;
 use crate::space::{InodeNumbers, Space};
 use crate::types::{Errno, Outcome, SpaceReport};
-use egeria_machine::Machine;
+use egeria_machine::{Machine, format_bytes};
 use egeria_media::BlockNumber;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 impl Volume {
@@ -142,12 +143,34 @@ impl Volume {
             // data.
             let in_maps = Space::of(self).free_in_maps(index);
             let kept = RESERVE_BLOCKS + LOG_BLOCKS + in_maps / 4096;
-            report.available_blocks += in_maps.saturating_sub(kept);
+            if !self.is_retired(index) {
+                report.available_blocks += in_maps.saturating_sub(kept);
+            }
             let inodes = geometry.inode_blocks * INODES_PER_BLOCK;
             report.inodes += inodes;
             report.free_inodes += inodes.saturating_sub(InodeNumbers::of(self).inodes_used(index));
         }
         report
+    }
+
+    /// What is left for new data on each node, in words: `node 0 has 0 B of 8 MiB left, node 1 has …`.
+    pub fn space_left(&self) -> String {
+        let mut by_node = BTreeMap::<u16, (u64, u64)>::new();
+        for (pool, node) in (0..).zip(self.pool_nodes()) {
+            if !self.has_pool(pool as usize) {
+                continue;
+            }
+            let space = self.space(Some(pool));
+            let (left, all) = by_node.entry(node).or_default();
+            *left += space.available_blocks;
+            *all += space.blocks;
+        }
+        let bytes = |blocks: u64| format_bytes(blocks * BLOCK as u64);
+        let nodes = by_node.iter().map(|(node, (left, all))| {
+            let (left, all) = (bytes(*left), bytes(*all));
+            format!("node {node} has {left} of {all} left")
+        });
+        nodes.collect::<Vec<_>>().join(", ")
     }
 
     /// Give all pockets of a slot back to the maps.

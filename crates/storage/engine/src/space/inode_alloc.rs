@@ -10,7 +10,7 @@ use crate::space::free_space::{GIVING_BACK, Need, TURN, Wait};
 use crate::space::operation::Operation;
 use crate::space::{InodeNumbers, Space};
 use crate::types::{Errno, Outcome};
-use egeria_media::PoolIndex;
+use egeria_media::{PoolIndex, PoolOffset};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl<'v> InodeNumbers<'v> {
@@ -144,7 +144,8 @@ impl<'v> InodeNumbers<'v> {
         let ahead = first_free(taken, next, end);
         if let Some(index) = ahead {
             let at = inode_pointer(&self.volume.geometry[pool], index / INODES_PER_BLOCK);
-            if self.volume.load_word(PoolIndex(pool as u8), at)? != 0 {
+            let home = self.volume.geometry[pool].record_pool;
+            if self.volume.load_word(home, at)? != 0 {
                 return Ok(index);
             }
         }
@@ -208,9 +209,14 @@ impl<'v> InodeNumbers<'v> {
         chunk: u64,
     ) -> Outcome<()> {
         let index = PoolIndex(pool as u8);
-        let at = inode_pointer(&self.volume.geometry[pool], chunk);
-        if self.volume.load_word(index, at)? != 0 {
+        let geometry = &self.volume.geometry[pool];
+        let at = inode_pointer(geometry, chunk);
+        if self.volume.load_word(geometry.record_pool, at)? != 0 {
             return Ok(());
+        }
+        if geometry.record_pool != index {
+            // A removed pool gets no more blocks of records.
+            return Err(Errno(libc::ENOSPC));
         }
         let mark = operation.taken();
         // Noted for inode 0, so that the reaper checks whether the pointer names it.
@@ -231,6 +237,24 @@ impl<'v> InodeNumbers<'v> {
             .map_err(|_| Errno(libc::EIO))?;
         operation.keep_from(mark);
         Ok(())
+    }
+
+    /// Blocks of a pool that hold records, and tables of pointers to them, of removed pools, too.
+    pub(crate) fn record_blocks(self, pool: PoolIndex) -> u64 {
+        let homes = self.volume.geometry.iter().enumerate();
+        let here = homes.filter(|(_, geometry)| geometry.record_pool == pool);
+        here.map(|(index, geometry)| {
+            let pointers = (0..geometry.inode_blocks).map(|chunk| inode_pointer(geometry, chunk));
+            let is_used =
+                |at: &PoolOffset| self.volume.load_word(pool, *at).is_ok_and(|it| it != 0);
+            let table = if index == pool.0 as usize {
+                0
+            } else {
+                (geometry.inode_blocks * 8).div_ceil(BLOCK as u64)
+            };
+            pointers.filter(is_used).count() as u64 + table
+        })
+        .sum()
     }
 
     /// Store a new inode's certificate; its commit word stays zero until the commit.

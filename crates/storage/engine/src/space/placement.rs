@@ -1,12 +1,13 @@
 //! Assignment of pools: to CPUs, to declared nodes, to the writing thread.
 
-use crate::format::{LayoutWord, Superblock};
+use crate::format::{LayoutWord, Sibling, Superblock};
 use crate::requests::failure;
 use crate::requests::{AttachOptions, VolumeError};
 use crate::session::layout::{MAX_STRIPE_TURNS, STRIPED_ALLOCATION, SessionInode};
 use crate::session::map::Session;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
+use crate::session::volume::Volume;
 use crate::space::Placing;
 use crate::space::striping::{self, Stripes};
 use egeria_machine::{Machine, NodeId};
@@ -18,7 +19,6 @@ pub(crate) fn place_nodes(
     superblock: &Superblock,
     options: &AttachOptions,
 ) -> Result<(), VolumeError> {
-    let header = session.header();
     let machine = match &options.machine {
         Some(machine) => machine.clone(),
         // If the machine cannot be read, it is treated as one node: slower, but correct.
@@ -27,7 +27,36 @@ pub(crate) fn place_nodes(
             Err(_) => return Ok(()),
         },
     };
-    let pool_of = |node: u16| superblock.pools.iter().position(|pool| pool.node == node);
+    note_pools(session, superblock, &machine);
+    if machine.is_emulated() {
+        emulate(session, superblock, &machine, options)?;
+        let mode = PathMode::EMULATED.0;
+        session.header().path_mode.fetch_or(mode, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Pools that take new data, by index.
+fn pools_in_use<'s>(
+    session: &Session,
+    superblock: &'s Superblock,
+) -> impl Iterator<Item = (usize, &'s Sibling)> {
+    let retired = session.header().retired_pools.load(Ordering::Relaxed);
+    let pools = superblock.pools.iter().enumerate();
+    pools.filter(move |(index, pool)| pool.removed.is_none() && retired >> index & 1 == 0)
+}
+
+/// Note the pool of each node and CPU, and the order of stripes: of the pools that take new data.
+fn note_pools(session: &Session, superblock: &Superblock, machine: &Machine) {
+    let header = session.header();
+    let pool_of = |node: u16| {
+        let mut pools = pools_in_use(session, superblock);
+        pools
+            .find(|(_, pool)| pool.node == node)
+            .map(|found| found.0)
+    };
+    let any = pools_in_use(session, superblock).next();
+    let any = any.map_or(0, |(index, _)| index);
     for (position, node) in machine.nodes.iter().enumerate() {
         let near = |other: &usize| {
             machine
@@ -44,7 +73,7 @@ pub(crate) fn place_nodes(
         };
         let pool = pool_of(node.id.0)
             .or_else(|| nearest().and_then(|other| pool_of(machine.nodes[other].id.0)))
-            .unwrap_or(0);
+            .unwrap_or(any);
         if let Some(word) = header.pool_of_node.get(position) {
             word.store(pool as u32, Ordering::Relaxed);
         }
@@ -59,29 +88,63 @@ pub(crate) fn place_nodes(
             }
         }
     }
-    note_stripe_turns(session, superblock, &machine);
-    if machine.is_emulated() {
-        emulate(session, superblock, &machine, options)?;
-        let mode = PathMode::EMULATED.0;
-        header.path_mode.fetch_or(mode, Ordering::Release);
+    note_stripe_turns(session, superblock, machine);
+}
+
+impl Volume {
+    /// Have no more new data go to a pool, or have it go there again; for all processes of the session.
+    pub(crate) fn retire_pool(&self, pool: usize, is_retired: bool) {
+        let (word, bit) = (&self.session.header().retired_pools, 1 << pool);
+        if is_retired {
+            word.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            word.fetch_and(!bit, Ordering::AcqRel);
+        }
+        let declared = self.declared_machine();
+        match declared.map_or_else(Machine::detect, Ok) {
+            Ok(machine) => note_pools(&self.session, &self.superblock, &machine),
+            // As when it was attached: one node.
+            Err(_) => note_pools_of_one_node(&self.session, &self.superblock),
+        }
     }
-    Ok(())
+
+    /// Whether a pool takes no new data.
+    #[inline]
+    pub(crate) fn is_retired(&self, pool: usize) -> bool {
+        self.session.header().retired_pools.load(Ordering::Relaxed) >> pool & 1 == 1
+    }
+}
+
+/// Without a machine, all CPUs belong to the first pool that takes data.
+fn note_pools_of_one_node(session: &Session, superblock: &Superblock) {
+    let header = session.header();
+    let first = pools_in_use(session, superblock).next();
+    let first = first.map_or(0, |(index, _)| index);
+    for word in &header.pool_of_cpu {
+        word.store(first as u8, Ordering::Relaxed);
+    }
 }
 
 /// Note how often each pool gets a stripe: by what the memory of its node gives, if that is known of all.
 fn note_stripe_turns(session: &Session, superblock: &Superblock, machine: &Machine) {
     let header = session.header();
-    let pools = superblock.pools.iter();
+    let pools: Vec<(usize, u16)> = pools_in_use(session, superblock)
+        .map(|(index, pool)| (index, pool.node))
+        .collect();
     let bandwidth = |node: u16| {
-        let on_node = superblock.pools.iter().filter(|pool| pool.node == node);
+        let on_node = pools.iter().filter(|pool| pool.1 == node);
         let position = machine.index_of(NodeId(node))?;
         let bytes_s = machine.file_medium(position)?.read.bytes_s;
         Some(bytes_s / on_node.count().max(1) as f64)
     };
-    let bandwidths: Option<Vec<f64>> = pools.map(|pool| bandwidth(pool.node)).collect();
-    let turns = striping::turns_of(&bandwidths.unwrap_or_default(), MAX_STRIPE_TURNS);
-    for (word, pool) in header.stripe_turns.iter().zip(&turns) {
-        word.store(*pool, Ordering::Relaxed);
+    let bandwidths: Option<Vec<f64>> = pools.iter().map(|pool| bandwidth(pool.1)).collect();
+    let mut turns = striping::turns_of(&bandwidths.unwrap_or_default(), MAX_STRIPE_TURNS);
+    if turns.is_empty() && pools.len() < superblock.pools.len() {
+        turns = (0..pools.len() as u8).collect();
+    }
+    for (word, turn) in header.stripe_turns.iter().zip(&turns) {
+        let (pool, _) = pools[usize::from(*turn)];
+        word.store(pool as u8, Ordering::Relaxed);
     }
     let count = turns.len().min(MAX_STRIPE_TURNS) as u32;
     header.stripe_turn_count.store(count, Ordering::Relaxed);
@@ -99,7 +162,7 @@ fn emulate(
         let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
         failure(errno, error.to_string())
     })?;
-    for (index, pool) in superblock.pools.iter().enumerate() {
+    for (index, pool) in pools_in_use(session, superblock) {
         let node = session.header().node_of_pool[index].load(Ordering::Relaxed) as usize;
         let place = session.emulation().place_of(node, options.memory);
         let place = place.ok_or_else(|| {
@@ -204,7 +267,10 @@ impl<'a> Placing<'a> {
         match word {
             0 | STRIPED_ALLOCATION => self.volume.pool_here(me),
             1 => self.random_pool(me),
-            pool => (pool.saturating_sub(16) as usize).min(self.volume.media.len() - 1),
+            pool => {
+                let pool = (pool.saturating_sub(16) as usize).min(self.volume.media.len() - 1);
+                self.unless_retired(me, pool)
+            }
         }
     }
 
@@ -227,6 +293,15 @@ impl<'a> Placing<'a> {
             .wrapping_add(0x9E37_79B9_7F4A_7C15);
         random.store(next, Ordering::Relaxed);
         let mixed = (next ^ (next >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        ((mixed >> 40) as usize) % self.volume.media.len()
+        let pool = ((mixed >> 40) as usize) % self.volume.media.len();
+        self.unless_retired(me, pool)
+    }
+
+    fn unless_retired(self, me: Me<'_>, pool: usize) -> usize {
+        if self.volume.is_retired(pool) {
+            self.volume.pool_here(me)
+        } else {
+            pool
+        }
     }
 }

@@ -101,7 +101,7 @@ impl Reader {
         for (index, pool) in pools.iter().enumerate() {
             assert_eq!(pool[..8192], pool[8192..16384], "two copies");
             assert_eq!(&pool[..8], b"EGERIAFS");
-            assert_eq!(u32_at(pool, 8), 5, "format version");
+            assert_eq!(u32_at(pool, 8), 6, "format version");
             assert_eq!(u16_at(pool, 12), index);
             assert_eq!(u16_at(pool, 14), pools.len());
             assert_eq!(pool[16..32], pools[0][16..32], "volume");

@@ -3,6 +3,8 @@
 //!
 //! Programs may try again without end, so the number of lines per interval is limited. Further ones are counted, and
 //! the count is logged.
+//!
+//! A request that finds no space is logged once in a while, with what is left on each node.
 
 use crate::replies::request_counts::{ErrorCause, RequestCounts, RequestKind};
 use egeria_engine::{Errno, FailureCause, Volume, forget_failure_cause};
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant};
 /// Lines in a [`WINDOW`].
 const LINES: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
+/// How often a lack of space is logged at most.
+const FULL_WINDOW: Duration = Duration::from_secs(60);
 
 /// What a request asks for, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ impl fmt::Display for Operation {
 thread_local! {
     /// The request under way was answered with `EIO`.
     static ANSWERED: Cell<bool> = const { Cell::new(false) };
+    /// It was answered with `ENOSPC`.
+    static FULL: Cell<bool> = const { Cell::new(false) };
     /// Another thread continues it.
     static HANDED_ON: Cell<bool> = const { Cell::new(false) };
 }
@@ -66,6 +72,11 @@ thread_local! {
 /// Note that the request under way is answered with `EIO`.
 pub(crate) fn note_answer() {
     ANSWERED.set(true);
+}
+
+/// Note that the request under way is answered with `ENOSPC`.
+pub(crate) fn note_full() {
+    FULL.set(true);
 }
 
 /// Note that another thread continues the request under way, and answers it.
@@ -84,6 +95,8 @@ struct Window {
 pub(crate) struct Failures {
     window: Mutex<Window>,
     counts: Arc<RequestCounts>,
+    /// When a lack of space was logged last.
+    full: Mutex<Option<Instant>>,
 }
 
 /// What is to be logged now.
@@ -102,18 +115,27 @@ impl Failures {
             lines: 0,
             left_out: 0,
         });
-        Failures { window, counts }
+        Failures {
+            window,
+            counts,
+            full: Mutex::new(None),
+        }
     }
 
     /// Serve a request. A panic in it drops the reply unsent, which fuser answers with `EIO`.
     pub(crate) fn watch(&self, volume: &Volume, operation: Operation, serve: impl FnOnce()) {
         forget_failure_cause();
         ANSWERED.set(false);
+        FULL.set(false);
         HANDED_ON.set(false);
         match catch_unwind(AssertUnwindSafe(serve)) {
             Ok(()) if !ANSWERED.get() => {}
             Ok(()) => self.log(operation, &Reason::Cause(volume.failure_cause())),
             Err(panic) => self.log(operation, &Reason::Panic(text_of(&*panic))),
+        }
+        // A long extended attribute is answered so, too, whatever is left.
+        if FULL.get() && operation.kind != RequestKind::Setxattr {
+            self.log_full(volume, operation);
         }
         if !HANDED_ON.get() {
             self.counts.count(operation.kind, operation.began.elapsed());
@@ -149,6 +171,18 @@ impl Failures {
             self.log_line(&format!(
                 "{operation}, which programs stored through a mapping, are lost: {reason}; their fsync or msync says so"
             ));
+        }
+    }
+
+    #[cold]
+    fn log_full(&self, volume: &Volume, operation: Operation) {
+        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        if full.is_none_or(|last| last.elapsed() >= FULL_WINDOW) {
+            *full = Some(Instant::now());
+            tracing::warn!(
+                "{operation} found no space: {}; remove files, or add a pool with `egeria pool add`",
+                volume.space_left()
+            );
         }
     }
 

@@ -32,6 +32,10 @@ pub enum InitialState {
     Blank,
     /// As `Tree`, damaged.
     Damaged(Damage),
+    /// As `Tree`, on all pools but the last, which holds no volume.
+    LastUnused,
+    /// As `Tree`, in an older version of the format.
+    OfVersion(u32),
 }
 
 /// Bytes of each pool: the least a volume can have.
@@ -87,7 +91,14 @@ impl InitialState {
         if *self == InitialState::Blank {
             return Ok(set);
         }
+        let all = match self {
+            InitialState::LastUnused => all[..pools - 1].to_vec(),
+            _ => all,
+        };
         create_private(&all, 1, &root()).map_err(|error| error.to_string())?;
+        if let InitialState::OfVersion(version) = *self {
+            age(&all, version).map_err(|error| error.to_string())?;
+        }
         let mut memory = PrivateMemory::default();
         let volume = Volume::attach_private(&all, &mut memory, &AttachOptions::default())
             .map_err(|error| error.to_string())?;
@@ -105,7 +116,10 @@ impl InitialState {
             run(&mut actor, text, step)?;
         }
         match *self {
-            InitialState::Tree | InitialState::Blank => Ok(()),
+            InitialState::Tree
+            | InitialState::Blank
+            | InitialState::LastUnused
+            | InitialState::OfVersion(_) => Ok(()),
             InitialState::Damaged(damage) => do_damage(volume, damage),
             InitialState::PageEnd(lines) => shorten_pages(&mut actor, lines),
             InitialState::LongLog => repeat(&mut actor, 63 * 16, &["chmod big 600"]),
@@ -129,6 +143,22 @@ fn spoil(pools: &[Arc<Pool>]) -> Result<(), String> {
         for block in (0..JOURNAL_BLOCK.0 + 2).chain(data - 1..data + SPOILT_BLOCKS) {
             let stored = pool.write_bytes(BlockNumber(block).offset(), &old);
             stored.map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Make a new volume one of an older version.
+fn age(pools: &[Arc<Pool>], version: u32) -> egeria_media::Result<()> {
+    for (pool, copy) in pools
+        .iter()
+        .flat_map(|pool| SUPERBLOCK_COPIES.map(|copy| (pool, copy)))
+    {
+        let at = BlockNumber(copy).offset();
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        pool.read_bytes(at, &mut bytes)?;
+        if let Ok(young) = Superblock::decode(&bytes) {
+            pool.write_bytes(at, &Superblock { version, ..young }.encode())?;
         }
     }
     Ok(())

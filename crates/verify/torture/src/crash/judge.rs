@@ -56,13 +56,17 @@ pub(super) enum Kind {
     Repair,
     /// The same, done.
     Repaired,
+    /// A change of the pools: a damaged copy of a superblock may have to be repaired.
+    Changing,
+    /// The same, done.
+    Changed,
 }
 
 impl Kind {
     /// A snapshot without what is chance in this kind of run.
     pub(super) fn shown(self, snapshot: Snapshot) -> Snapshot {
         match self {
-            Kind::Sequence | Kind::Making | Kind::Made => snapshot,
+            Kind::Sequence | Kind::Making | Kind::Made | Kind::Changing | Kind::Changed => snapshot,
             Kind::Pair => snapshot.without_numbers(),
             Kind::Repair | Kind::Repaired => snapshot.without_numbers().without_times(),
         }
@@ -73,13 +77,14 @@ impl Kind {
         match self {
             Kind::Making => Kind::Made,
             Kind::Repair => Kind::Repaired,
+            Kind::Changing => Kind::Changed,
             kind => kind,
         }
     }
 
     /// Whether superblocks may be in want of a repair.
     fn repairs(self) -> bool {
-        matches!(self, Kind::Making | Kind::Repair)
+        matches!(self, Kind::Making | Kind::Repair | Kind::Changing)
     }
 }
 

@@ -20,6 +20,7 @@ mod make;
 mod operation;
 mod pair;
 mod plan;
+mod pool_change;
 mod proof;
 mod record;
 mod report;
@@ -36,6 +37,7 @@ pub(crate) use damage::DAMAGES;
 pub use damage::Damage;
 pub use initial_state::InitialState;
 pub use operation::Operation;
+pub use pool_change::PoolChange;
 pub use proof::{PlaceProof, prove};
 pub use report::{CaseRow, CrashReport, Details, KindRow};
 pub use worker_status::{InjectedFault, RECOVERY_TIMEOUT};
@@ -68,6 +70,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct CrashOptions<'a> {
     /// A part of the plan that takes seconds, not minutes.
     pub quick: bool,
+    /// Only changes of a volume's pools, from more states and with more images.
+    pub pools: bool,
     /// Have accesses of striped files made by delegates, on several pools.
     pub delegated: bool,
     /// End after this time.
@@ -97,6 +101,7 @@ impl Default for CrashOptions<'_> {
     fn default() -> Self {
         CrashOptions {
             quick: false,
+            pools: false,
             delegated: false,
             limit: None,
             states: None,
@@ -194,10 +199,10 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Shared {
     fn new(options: &CrashOptions<'_>) -> Shared {
-        let extent = if options.quick {
-            Extent::Quick
-        } else {
-            Extent::Full
+        let extent = match (options.pools, options.quick) {
+            (true, _) => Extent::Pools,
+            (false, true) => Extent::Quick,
+            (false, false) => Extent::Full,
         };
         Shared {
             started: Instant::now(),
@@ -329,6 +334,7 @@ fn kind_of(task: &Task) -> &'static str {
         (TaskKind::Pairs { .. }, _) => "two attachments at once",
         (TaskKind::Making, _) => "making a volume",
         (TaskKind::Repair, _) => "repairing a volume",
+        (TaskKind::PoolChange(_), _) => "changing the pools of a volume",
     }
 }
 

@@ -4,6 +4,7 @@ use super::damage::DAMAGES;
 use super::grammar;
 use super::initial_state::InitialState;
 use super::operation::Operation;
+use super::pool_change::PoolChange;
 use super::workload::Setup;
 
 /// Scenes that take long to set up.
@@ -12,6 +13,18 @@ const RARE: [InitialState; 4] = [
     InitialState::LongDirectory,
     InitialState::Full,
     InitialState::Orphan,
+];
+
+/// Changes of pools, and the states they begin with.
+pub(super) const POOL_CHANGES: [(InitialState, usize, PoolChange); 8] = [
+    (InitialState::LastUnused, 2, PoolChange::Add),
+    (InitialState::LastUnused, 3, PoolChange::Add),
+    (InitialState::Tree, 2, PoolChange::Drain),
+    (InitialState::Tree, 2, PoolChange::Remove),
+    (InitialState::Tree, 3, PoolChange::Remove),
+    (InitialState::LongDirectory, 2, PoolChange::Remove),
+    (InitialState::OfVersion(4), 1, PoolChange::Upgrade),
+    (InitialState::OfVersion(5), 2, PoolChange::Upgrade),
 ];
 
 /// Which operations sequences are made of.
@@ -54,6 +67,7 @@ pub(super) enum TaskKind {
     },
     Making,
     Repair,
+    PoolChange(PoolChange),
 }
 
 /// A kind, where it is done, and how many images are looked at.
@@ -69,6 +83,8 @@ pub(super) struct Task {
 pub(super) enum Extent {
     Quick,
     Full,
+    /// Changes of pools alone, from more states and with more images.
+    Pools,
 }
 
 /// All there is to do; `delegated`, by delegates, where threads do not take turns and there is a pool more to delegate to.
@@ -77,6 +93,7 @@ pub(super) fn tasks(extent: Extent, seed: u64, delegated: bool) -> Vec<Task> {
     match extent {
         Extent::Quick => plan.quick(seed),
         Extent::Full => plan.full(seed),
+        Extent::Pools => plan.all_pool_changes(),
     }
     if delegated {
         let by_delegates =
@@ -141,6 +158,37 @@ impl Plan {
         }
     }
 
+    fn pool_changes(&mut self, images: usize) {
+        for (initial_state, pools, change) in POOL_CHANGES {
+            let kind = TaskKind::PoolChange(change);
+            self.add(initial_state, pools, images, kind);
+        }
+    }
+
+    fn all_pool_changes(&mut self) {
+        let mut add = |initial_state, pools, change| {
+            self.add(initial_state, pools, 512, TaskKind::PoolChange(change));
+        };
+        for pools in [2, 3] {
+            add(InitialState::LastUnused, pools, PoolChange::Add);
+            for state in [
+                InitialState::Tree,
+                InitialState::PageEnd(0),
+                InitialState::PageEnd(1),
+                InitialState::LongLog,
+                InitialState::LongDirectory,
+                InitialState::InodesFull,
+                InitialState::Orphan,
+            ] {
+                add(state, pools, PoolChange::Drain);
+                add(state, pools, PoolChange::Remove);
+            }
+        }
+        for (version, pools) in [(4, 1), (4, 2), (4, 3), (5, 1), (5, 2), (5, 3)] {
+            add(InitialState::OfVersion(version), pools, PoolChange::Upgrade);
+        }
+    }
+
     fn pairs(&mut self, pools: usize, images: usize, every: usize) {
         for first in 0..grammar::few().len() {
             self.add(
@@ -155,6 +203,7 @@ impl Plan {
     fn quick(&mut self, seed: u64) {
         use Alphabet::{All, Few};
         self.making_and_repair(8);
+        self.pool_changes(8);
         self.sequences(InitialState::Tree, 1, 12, All, (1, 1));
         self.sequences(InitialState::Tree, 2, 6, All, (1, 1));
         for initial_state in [
@@ -181,6 +230,7 @@ impl Plan {
     fn full(&mut self, seed: u64) {
         use Alphabet::{All, Few};
         self.making_and_repair(64);
+        self.pool_changes(64);
         for pools in [1, 2] {
             for first in 0..All.operations().len() {
                 let lengths = (1, 1);

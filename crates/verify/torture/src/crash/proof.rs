@@ -9,6 +9,7 @@ use super::explore::{Limits, Tally, explore};
 use super::grammar;
 use super::initial_state::InitialState;
 use super::operation::Operation;
+use super::plan::POOL_CHANGES;
 use super::task_runner::TaskRunner;
 use super::workload::{Setup, Workload};
 use super::workspace::Recorded;
@@ -98,9 +99,13 @@ fn workloads() -> impl Iterator<Item = (Setup, Workload)> {
     ]
     .map(|(initial_state, pools)| (setup(initial_state, pools), Workload::Making));
     let repair = DAMAGES.map(|damage| (setup(InitialState::Damaged(damage), 1), Workload::Repair));
+    let pool_changes = POOL_CHANGES.map(|(initial_state, pools, change)| {
+        (setup(initial_state, pools), Workload::PoolChange(change))
+    });
     tree.chain(others)
         .chain(making)
         .chain(repair)
+        .chain(pool_changes)
         .chain(two_in_new_block())
         .chain(two_by_two())
 }

@@ -20,6 +20,7 @@ impl Workspace {
             }
             Workload::Making => self.record_making().map(Some),
             Workload::Repair => self.record_repair().map(Some),
+            Workload::PoolChange(change) => self.record_pool_change(*change).map(Some),
         }
     }
 }

@@ -53,13 +53,20 @@ impl Seen {
     }
 }
 
-/// A volume, by path.
+/// A volume, by path; its format and pools.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Snapshot(BTreeMap<String, Seen>);
+pub(super) struct Snapshot(BTreeMap<String, Seen>, Shape);
+
+/// What changes of a volume's pools change.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+struct Shape {
+    version: u32,
+    pools: usize,
+}
 
 impl Snapshot {
     pub(super) fn empty() -> Snapshot {
-        Snapshot(BTreeMap::new())
+        Snapshot(BTreeMap::new(), Shape::default())
     }
 
     /// Read everything. Every failure is told with its path.
@@ -87,12 +94,20 @@ impl Snapshot {
             }
             all.insert(path, seen);
         }
-        Ok(Snapshot(all))
+        let pools = 0..volume.pools().len() as u8;
+        let shape = Shape {
+            version: volume.format_version(),
+            pools: pools
+                .filter(|pool| volume.space(Some(*pool)).blocks > 0)
+                .count(),
+        };
+        Ok(Snapshot(all, shape))
     }
 
     /// Of this content; different snapshots have different ones.
     pub(super) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
+        self.1.hash(&mut hasher);
         for (path, seen) in &self.0 {
             let Attributes {
                 ino,
@@ -153,7 +168,9 @@ impl Snapshot {
     /// the one or of the other.
     pub(super) fn is_between(&self, one: &Snapshot, other: &Snapshot) -> bool {
         let files = self.0.iter().zip(&one.0).zip(&other.0);
-        self.0.len() == one.0.len()
+        self.1 == one.1
+            && self.1 == other.1
+            && self.0.len() == one.0.len()
             && one.0.len() == other.0.len()
             && files
                 .into_iter()
@@ -166,6 +183,9 @@ impl Snapshot {
     /// How this one differs from what was expected, in a few lines.
     pub(super) fn difference(&self, expected: &Snapshot) -> String {
         let mut lines = Vec::new();
+        if self.1 != expected.1 {
+            lines.push(format!("  {:?}, not {:?}", self.1, expected.1));
+        }
         for path in self.0.keys().chain(expected.0.keys()) {
             let line = match (self.0.get(path), expected.0.get(path)) {
                 (Some(found), Some(expected)) if found == expected => continue,

@@ -110,6 +110,7 @@ impl TaskRunner {
             TaskKind::Pairs { first, every } => look.pairs(first, every),
             TaskKind::Making => look.workload(&Workload::Making),
             TaskKind::Repair => look.workload(&Workload::Repair),
+            TaskKind::PoolChange(change) => look.workload(&Workload::PoolChange(change)),
         }
     }
 }

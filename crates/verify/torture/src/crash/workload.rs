@@ -2,6 +2,7 @@
 
 use super::initial_state::InitialState;
 use super::operation::Operation;
+use super::pool_change::PoolChange;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -30,6 +31,8 @@ pub enum Workload {
     Making,
     /// The initial state is repaired.
     Repair,
+    /// The pools of the initial state are changed.
+    PoolChange(PoolChange),
 }
 
 impl fmt::Display for Workload {
@@ -61,6 +64,7 @@ impl fmt::Display for Workload {
             }
             Workload::Making => write!(out, "a volume is made"),
             Workload::Repair => write!(out, "a volume is repaired"),
+            Workload::PoolChange(change) => write!(out, "{change}"),
         }
     }
 }

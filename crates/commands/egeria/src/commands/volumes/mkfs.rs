@@ -41,14 +41,19 @@ struct Document {
     pools: Vec<PoolDocument>,
 }
 
+/// A pool that was made.
 #[derive(Serialize)]
-struct PoolDocument {
-    pool: usize,
-    node: u16,
-    path: NamedPath,
-    bytes: u64,
+pub struct PoolDocument {
+    /// Its index.
+    pub pool: usize,
+    /// Its node.
+    pub node: u16,
+    /// File or device.
+    pub path: NamedPath,
+    /// Size, bytes.
+    pub bytes: u64,
     /// `dax`, `volatile` or `page_cache`.
-    persistence: &'static str,
+    pub persistence: &'static str,
 }
 
 /// Makes the volume.
@@ -88,8 +93,9 @@ fn remove_files(paths: &[PathBuf]) {
     }
 }
 
-fn document_of(volume: uuid::Uuid, pools: &[PoolRequest]) -> Document {
-    let describe = |(index, request): (usize, &PoolRequest)| {
+impl PoolDocument {
+    /// The pool with this index that was made as requested.
+    pub fn of(index: usize, request: &PoolRequest) -> PoolDocument {
         let pool = Pool::open(&request.path, Access::ReadOnly).ok();
         PoolDocument {
             pool: index,
@@ -106,26 +112,36 @@ fn document_of(volume: uuid::Uuid, pools: &[PoolRequest]) -> Document {
                 Some(Persistence::PageCache) | None => "page_cache",
             },
         }
-    };
+    }
+}
+
+fn document_of(volume: uuid::Uuid, pools: &[PoolRequest]) -> Document {
+    let pools = pools.iter().enumerate();
     Document {
         volume: volume.to_string(),
-        pools: pools.iter().enumerate().map(describe).collect(),
+        pools: pools
+            .map(|(index, request)| PoolDocument::of(index, request))
+            .collect(),
+    }
+}
+
+/// What a pool survives, in words.
+pub fn survives(persistence: &str) -> &'static str {
+    match persistence {
+        "dax" => "power loss",
+        "volatile" => "process death, not power loss (DRAM)",
+        _ => "process death; power loss only once the page cache is written back",
     }
 }
 
 fn human(document: &Document) -> String {
     let rows = document.pools.iter().map(|pool| {
-        let survives = match pool.persistence {
-            "dax" => "power loss",
-            "volatile" => "process death, not power loss (DRAM)",
-            _ => "process death; power loss only once the page cache is written back",
-        };
         vec![
             pool.pool.to_string(),
             pool.node.to_string(),
             format_bytes(pool.bytes),
             pool.path.to_string(),
-            survives.to_owned(),
+            survives(pool.persistence).to_owned(),
         ]
     });
     let table = output::table(
@@ -140,7 +156,7 @@ fn human(document: &Document) -> String {
 }
 
 /// Reads `NODE:PATH[:SIZE]`; what follows the last colon is a size when it begins with a digit.
-fn parse_pool(text: &str) -> Result<PoolRequest, String> {
+pub fn parse_pool(text: &str) -> Result<PoolRequest, String> {
     let wrong = |what: &str| format!("{what}; write NODE:PATH[:SIZE], as 0:/mnt/pmem0/pool:64GiB");
     let (node, rest) = text
         .split_once(':')

@@ -258,8 +258,9 @@ impl<'a> Locked<'a> {
     #[inline(always)]
     pub(crate) fn record(&self) -> Outcome<(PoolIndex, PoolOffset)> {
         let (pool, _) = inode_place(self.ino).ok_or(Errno(libc::ESTALE))?;
+        let geometry = self.volume.geometry.get(pool.0 as usize);
         Ok((
-            pool,
+            geometry.ok_or(Errno(libc::ESTALE))?.record_pool,
             PoolOffset(self.inode.record_at.load(Ordering::Relaxed)),
         ))
     }

@@ -78,12 +78,19 @@ impl<'v> Space<'v> {
             let group_blocks = geometry
                 .blocks
                 .div_ceil(groups)
-                .next_multiple_of(HUGE_BLOCKS);
+                .next_multiple_of(HUGE_BLOCKS)
+                .max(HUGE_BLOCKS);
             header.group_blocks.store(group_blocks, Ordering::Relaxed);
             header
                 .group_count
                 .store(geometry.blocks.div_ceil(group_blocks), Ordering::Relaxed);
             change_bits(self.map_of(pool), 0, geometry.data_block.0, true);
+        }
+        // Tables of the inodes of removed pools.
+        let pools = self.volume.superblock.pools.iter();
+        for rehoused in pools.filter_map(|pool| pool.removed) {
+            let map = self.map_of(rehoused.pool as usize);
+            change_bits(map, rehoused.table.0, rehoused.table_blocks(), true);
         }
     }
 
@@ -322,7 +329,7 @@ impl<'v> Space<'v> {
         self.volume.tight[pool].load(Ordering::Relaxed)
     }
 
-    pub(in crate::space) fn blocks_in_pockets(self, pool: usize) -> u64 {
+    pub(crate) fn blocks_in_pockets(self, pool: usize) -> u64 {
         let threads = self.volume.session.used_threads().iter();
         threads
             .filter(|slot| slot.owner.load(Ordering::Relaxed) != 0)

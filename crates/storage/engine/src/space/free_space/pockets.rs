@@ -147,6 +147,9 @@ impl Space<'_> {
         }
         let pools = self.volume.geometry.len();
         for pool in (prefer..pools).chain(0..prefer.min(pools)) {
+            if self.volume.is_retired(pool) {
+                continue;
+            }
             let Some(entry) = self.pocket_entry(me, pool, want, need)? else {
                 continue;
             };

@@ -18,6 +18,7 @@ use egeria_cli::signals::Signals;
 Examples:
   egeria-torture crash
   egeria-torture crash --quick --json
+  egeria-torture crash --pools
   egeria-torture crash --replay crash-cases/crash-1.json
 
 Runs all short sequences of file operations on small volumes in memory, stops
@@ -29,6 +30,9 @@ pub struct Arguments {
     /// A part of the plan that takes seconds, not minutes
     #[arg(long)]
     quick: bool,
+    /// Only adding, draining and removing pools, and upgrades, with more states
+    #[arg(long, conflicts_with_all = ["quick", "delegated"])]
+    pools: bool,
     /// Have all accesses of striped files made by delegates; only what runs on several pools
     #[arg(long)]
     delegated: bool,
@@ -45,7 +49,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "crash-cases")]
     out: PathBuf,
     /// Look at a saved case again, and tell in words what goes wrong
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "delegated", "seconds", "states", "seed", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "pools", "delegated", "seconds", "states", "seed", "out"])]
     replay: Option<PathBuf>,
 }
 
@@ -66,6 +70,7 @@ fn explore(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         |step: &egeria_harness::Progress<'_>| progress.step(step.done, step.total, step.what);
     let options = CrashOptions {
         quick: arguments.quick,
+        pools: arguments.pools,
         delegated: arguments.delegated,
         limit: arguments.seconds.map(Duration::from_secs),
         states: arguments.states,

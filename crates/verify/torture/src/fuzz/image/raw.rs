@@ -45,7 +45,15 @@ impl Forge<'_> {
         let mut superblock = superblock;
         let which = self.rng.index(superblock.pools.len());
         let rng = &mut self.rng;
-        match rng.below(9) {
+        match rng.below(11) {
+            9 => superblock.generation = rng.boundary_value(),
+            10 => {
+                superblock.pools[which].removed = Some(Rehoused {
+                    pool: rng.below(17) as u8,
+                    table: BlockNumber(rng.near_value(300)),
+                    inode_blocks: rng.boundary_value(),
+                });
+            }
             8 => superblock.version = rng.boundary_value() as u32,
             0 => superblock.pool_index = rng.below(17) as u8 % superblock.pools.len() as u8,
             1 => superblock.created_ns = rng.boundary_value() as i64,

@@ -100,6 +100,8 @@ pub struct SessionHeader {
     pub has_gates: AtomicU32,
     /// Which accesses of striped files are delegated, 0: none (see `data::delegation`).
     pub delegation: AtomicU64,
+    /// Pools that take no new data, a bit each: they are drained (see `pools::drain`).
+    pub retired_pools: AtomicU32,
     /// 1 once a striped file was met.
     pub striped_files: AtomicU32,
     /// 1 while the demand for admission is measured, limited or not.

@@ -1,0 +1,74 @@
+//! `egeria pool add`: a volume grows by a pool.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use egeria_engine::{PoolRequest, add_pool};
+use egeria_machine::format_bytes;
+use serde::Serialize;
+
+use crate::commands::volumes::mkfs::{PoolDocument, parse_pool, survives};
+use crate::commands::volumes::placement;
+use crate::{owner, paths};
+use egeria_cli::failure::Outcome;
+use egeria_cli::output::Format;
+use egeria_cli::progress;
+
+/// Arguments of `egeria pool add`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  egeria pool add /mnt/pmem0/pool --pool 2:/mnt/pmem2/pool:64GiB
+  egeria pool add /dev/shm/a --pool 0:/dev/shm/c:1G --json
+
+The volume must not be mounted or in use. Files stay where they are; new data
+goes to the new pool from its node, or where the other pools are full. An
+interruption leaves the volume with its old pools or with the new one too;
+then give the same command again.")]
+pub struct Arguments {
+    /// Path of any pool of the volume
+    #[arg(value_name = "POOL")]
+    volume: PathBuf,
+    /// The new pool: node, file or device, size
+    #[arg(long = "pool", value_name = "NODE:PATH[:SIZE]", value_parser = parse_pool)]
+    pool: PoolRequest,
+    /// Overwrite a pool that holds another volume
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    volume: String,
+    #[serde(flatten)]
+    pool: PoolDocument,
+}
+
+/// Adds the pool.
+pub fn run(arguments: Arguments, format: Format) -> Outcome {
+    let Arguments {
+        volume,
+        mut pool,
+        force,
+    } = arguments;
+    owner::run_as_owner(&volume)?;
+    pool.path = paths::absolute(&pool.path)?;
+    owner::check_own(&pool.path)?;
+    let added = progress::spinning("adding the pool", || add_pool(&volume, &pool, force))?;
+    placement::prefer_nodes(std::slice::from_ref(&pool));
+    let document = Document {
+        volume: added.volume.to_string(),
+        pool: PoolDocument::of(usize::from(added.pool), &pool),
+    };
+    format.print(&document, |document| {
+        let Document { volume, pool } = document;
+        format!(
+            "volume {volume} has pool {}: {} on node {}, {}; it survives {}",
+            pool.pool,
+            format_bytes(pool.bytes),
+            pool.node,
+            pool.path,
+            survives(pool.persistence)
+        )
+    })
+}
