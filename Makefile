@@ -15,7 +15,7 @@ MEASURING := -p egeria-lab -p egeria-bench -p egeria-preload
 
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test memcheck whole-programs guest placement lint book bench install uninstall python deb package-test tarball tarball-test \
-	container-test python-test nfs operations clean help test-mounts test-others test-guest test-memcheck
+	container-test python-test nfs gluster operations clean help test-mounts test-others test-guest test-memcheck
 
 build: ## build everything for use (target/release)
 	@scripts/setup --rust-only
@@ -113,6 +113,10 @@ nfs: build ## export volumes by Ganesha and by the kernel's NFS server in QEMU; 
 
 operations: build ## crash, at every store, what changes the pools of a volume (some minutes); prints states and seconds
 	$(BUILT)/egeria-torture crash --pools
+
+gluster: build ## run GlusterFS over volumes on three hosts that are namespaces; kill bricks, mounts and hosts, heal, compare (some 20 minutes; as root; ONLY=part,part)
+	@scripts/setup --gluster
+	scripts/gluster $(if $(ONLY),--only "$(ONLY)") "$(BUILT)" "$(TARGET)/gluster"
 
 python-test: build ## build the Python package and test it with numpy, pandas, pyarrow and zarr (from PyPI)
 	python/run-tests "$(BUILT)/egeria" "$(TARGET)/python-test"

@@ -111,11 +111,13 @@ fn data_lands_on_the_writers_node() {
 
     mount(&[]);
     for (node, &cpu) in cpus.iter().take(2).enumerate() {
-        let file = directory.join(format!("local{node}"));
-        write_on(cpu, &file, Some(common::preload_library()));
-        let mut expected = [0, 0];
-        expected[node] = BYTES;
-        assert_eq!(held(&file), expected, "a writer on node {node}");
+        for (way, preload) in [("direct", Some(common::preload_library())), ("mount", None)] {
+            let file = directory.join(format!("{way}{node}"));
+            write_on(cpu, &file, preload);
+            let mut expected = [0, 0];
+            expected[node] = BYTES;
+            assert_eq!(held(&file), expected, "{way}, a writer on node {node}");
+        }
     }
     umount();
 

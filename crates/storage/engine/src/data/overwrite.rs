@@ -114,7 +114,7 @@ impl Writing<'_> {
         }
         let (me, ino) = (locked.me, locked.ino);
         let time_ns = Stamps::of(self.volume).stamp_ns(inode);
-        let here = self.volume.pool_here(me);
+        let here = self.volume.pool_of_writer(me);
         let prefer = Placing::of(self.volume).pool_for_block(me, (ino, inode), file_block, here);
         let mut operation = ManuallyDrop::new(Operation::new(self.volume, me));
         let (taken, place) = operation.take_at_hand(ino, file_block, prefer)?;

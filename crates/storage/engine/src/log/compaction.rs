@@ -102,7 +102,7 @@ impl<'o, 'a> Rewriting<'o, 'a> {
         if !self.operation.has_room() {
             return Err(Errno(libc::ENOSPC));
         }
-        let pool = self.operation.volume.pool_here(self.operation.me);
+        let pool = self.operation.volume.pool_of_writer(self.operation.me);
         let want = self.pages_left.max(1);
         self.run = self
             .operation

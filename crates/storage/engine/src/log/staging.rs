@@ -109,7 +109,7 @@ impl Staged {
             self.ino,
             PENDING_LOG,
             (self.coming_lines / (PAGE_LINES as u64 - 1)).max(1),
-            operation.volume.pool_here(operation.me),
+            operation.volume.pool_of_writer(operation.me),
             self.need,
         )
     }

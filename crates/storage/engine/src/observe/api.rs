@@ -10,6 +10,15 @@ use crate::types::Outcome;
 use egeria_media::emulation::AccessKind;
 use std::sync::atomic::Ordering;
 
+/// A thread that writes for one on another CPU, until this is dropped.
+struct Writing<'a>(Me<'a>);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.slot.writer_pool.store(0, Ordering::Relaxed);
+    }
+}
+
 impl Volume {
     /// Begin a new window for later notes. Returns its number, never 0.
     pub fn begin_window(&self) -> u64 {
@@ -77,6 +86,22 @@ impl Volume {
             Callers::of(self).note_caller(thread_id, &before, &after);
         }
         done
+    }
+
+    /// Does the work of a request that a thread on `cpu` made: its new data goes to that CPU's node, not to the node of
+    /// the calling thread. `None`: the CPU is not known.
+    pub fn write_from_cpu<T>(&self, cpu: Option<usize>, work: impl FnOnce() -> T) -> T {
+        let pools = &self.session.header().pool_of_cpu;
+        let Some(pool) = cpu.and_then(|cpu| pools.get(cpu)) else {
+            return work();
+        };
+        let Ok(me) = self.me() else {
+            return work();
+        };
+        let pool = u32::from(pool.load(Ordering::Relaxed)) + 1;
+        me.slot.writer_pool.store(pool, Ordering::Relaxed);
+        let _writing = Writing(me);
+        work()
     }
 
     /// The threads that came through mounts while the session was observed.

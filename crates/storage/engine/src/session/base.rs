@@ -327,6 +327,18 @@ impl Volume {
         self.pool_of_node(me)
     }
 
+    /// Index of the pool for new data: of the node of the thread that writes it. A mount's thread writes for others.
+    #[inline(always)]
+    pub(crate) fn pool_of_writer(&self, me: Me<'_>) -> usize {
+        if self.media.len() == 1 {
+            return 0;
+        }
+        match me.slot.writer_pool.load(Ordering::Relaxed) as usize {
+            0 => self.pool_of_node(me),
+            pool => (pool - 1).min(self.media.len() - 1),
+        }
+    }
+
     fn pool_of_node(&self, me: Me<'_>) -> usize {
         let header = self.session.header();
         let pool = if self.path_mode().is_emulated() {

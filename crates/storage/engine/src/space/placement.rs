@@ -217,7 +217,7 @@ impl<'a> Placing<'a> {
         let layout = LayoutWord(inode.layout.load(Ordering::Relaxed));
         match layout.stripe_blocks() {
             Some(blocks) => Placement::Striped(self.stripes(blocks)),
-            None if layout == LayoutWord::LOCAL => Placement::Pool(self.volume.pool_here(me)),
+            None if layout == LayoutWord::LOCAL => Placement::Pool(self.volume.pool_of_writer(me)),
             None => match self
                 .volume
                 .session
@@ -233,7 +233,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Index of the pool for a block of a file; `here`: that of the node the thread runs on.
+    /// Index of the pool for a block of a file; `here`: that of the writer's node.
     #[inline(always)]
     pub(crate) fn pool_for_block(
         self,
@@ -265,7 +265,7 @@ impl<'a> Placing<'a> {
     #[inline]
     fn pool_by_policy(self, me: Me<'_>, word: u64) -> usize {
         match word {
-            0 | STRIPED_ALLOCATION => self.volume.pool_here(me),
+            0 | STRIPED_ALLOCATION => self.volume.pool_of_writer(me),
             1 => self.random_pool(me),
             pool => {
                 let pool = (pool.saturating_sub(16) as usize).min(self.volume.media.len() - 1);

@@ -132,10 +132,13 @@ impl Filesystem for Requests {
         reply: ReplyEntry,
     ) {
         let new = new_inode(Caller::of(request), mode, umask, rdev);
-        let (name, asker) = (name.to_owned(), Asker(request.pid()));
+        let (name, thread_id) = (name.to_owned(), request.pid());
         self.serve_or_wait(
             Operation::of(RequestKind::Mknod, parent),
-            move |adapter| adapter.make(inode(parent), &name, &new, asker),
+            move |adapter| {
+                let make = || adapter.make(inode(parent), &name, &new, Asker(thread_id));
+                adapter.write_for(thread_id, make)
+            },
             |_, outcome| answer_entry(reply, outcome),
         );
     }
@@ -151,10 +154,13 @@ impl Filesystem for Requests {
     ) {
         let mode = libc::S_IFDIR | (mode & 0o7777);
         let new = new_inode(Caller::of(request), mode, umask, 0);
-        let (name, asker) = (name.to_owned(), Asker(request.pid()));
+        let (name, thread_id) = (name.to_owned(), request.pid());
         self.serve_or_wait(
             Operation::of(RequestKind::Mkdir, parent),
-            move |adapter| adapter.make(inode(parent), &name, &new, asker),
+            move |adapter| {
+                let make = || adapter.make(inode(parent), &name, &new, Asker(thread_id));
+                adapter.write_for(thread_id, make)
+            },
             |_, outcome| answer_entry(reply, outcome),
         );
     }
@@ -186,10 +192,13 @@ impl Filesystem for Requests {
         reply: ReplyEntry,
     ) {
         let (name, target) = (name.to_owned(), target.to_owned());
-        let caller = Caller::of(request);
+        let (caller, thread_id) = (Caller::of(request), request.pid());
         self.serve_or_wait(
             Operation::of(RequestKind::Symlink, parent),
-            move |adapter| adapter.make_symlink(caller, inode(parent), &name, &target),
+            move |adapter| {
+                let make = || adapter.make_symlink(caller, inode(parent), &name, &target);
+                adapter.write_for(thread_id, make)
+            },
             |_, outcome| answer_entry(reply, outcome),
         );
     }
@@ -251,10 +260,14 @@ impl Filesystem for Requests {
             umask,
             0,
         );
-        let (name, opening) = (name.to_owned(), (flags, Asker(request.pid())));
+        let (name, thread_id) = (name.to_owned(), request.pid());
         self.serve_or_wait(
             Operation::of(RequestKind::Create, parent),
-            move |adapter| adapter.create_file(inode(parent), &name, &new, opening),
+            move |adapter| {
+                let opening = (flags, Asker(thread_id));
+                let create = || adapter.create_file(inode(parent), &name, &new, opening);
+                adapter.write_for(thread_id, create)
+            },
             |_, outcome| answer_created(reply, outcome),
         );
     }
@@ -334,13 +347,13 @@ impl Filesystem for Requests {
         let caller = request.pid();
         self.serve(operation, |adapter| {
             let write = || adapter.write(handle.0, offset_bytes, data, manner);
-            match waiting::soon(|| adapter.volume.for_caller(caller, write)) {
+            match waiting::soon(|| adapter.write_for(caller, write)) {
                 Some(outcome) => answer(adapter, outcome),
                 None => {
                     let data = data.to_vec();
                     let write = move |adapter: &Adapter| {
                         let write = || adapter.write(handle.0, offset_bytes, &data, manner);
-                        adapter.volume.for_caller(caller, write)
+                        adapter.write_for(caller, write)
                     };
                     waiting::elsewhere(&self.0, operation, write, answer);
                 }
@@ -525,10 +538,13 @@ impl Filesystem for Requests {
             offset_bytes,
             length_bytes,
         };
-        let caller = Caller::of(request);
+        let (caller, thread_id) = (Caller::of(request), request.pid());
         self.serve_or_wait(
             Operation::of(RequestKind::Fallocate, ino).at(offset_bytes, length_bytes),
-            move |adapter| adapter.allocate(caller, handle.0, range, mode),
+            move |adapter| {
+                let allocate = || adapter.allocate(caller, handle.0, range, mode);
+                adapter.write_for(thread_id, allocate)
+            },
             |adapter, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
                 Ok(changed) => adapter.after_invalidation(Some(changed), move || reply.ok()),
@@ -582,7 +598,7 @@ impl Filesystem for Requests {
             Operation::of(RequestKind::CopyFileRange, ino).at(from_offset_bytes, length_bytes),
             move |adapter| {
                 let copy = || adapter.copy(caller, &copy);
-                adapter.volume.for_caller(thread_id, copy)
+                adapter.write_for(thread_id, copy)
             },
             |adapter, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),

@@ -6,6 +6,7 @@ use crate::options::LeaseTiming;
 use crate::point::identity::Identity;
 use crate::replies::failures::Failures;
 use crate::replies::request_counts::RequestCounts;
+use crate::state::caller_cpu::cpu_of;
 use crate::state::coherence::Coherence;
 use crate::state::known::KnownInodes;
 use crate::state::open_files::OpenFiles;
@@ -30,6 +31,15 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
+    /// Do the work of a request of a thread that writes: its new data goes to that thread's node, and bytes count as
+    /// the thread's.
+    pub(crate) fn write_for<T>(&self, thread_id: u32, work: impl FnOnce() -> T) -> T {
+        let has_nodes = self.volume.pools().len() > 1;
+        let cpu = has_nodes.then(|| cpu_of(thread_id)).flatten();
+        let work = || self.volume.write_from_cpu(cpu, work);
+        self.volume.for_caller(thread_id, work)
+    }
+
     pub(crate) fn new(
         volume: Arc<Volume>,
         coherence: Arc<Coherence>,

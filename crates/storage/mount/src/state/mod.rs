@@ -1,6 +1,7 @@
 //! The state from which requests are answered.
 
 pub(crate) mod adapter;
+pub(crate) mod caller_cpu;
 pub(crate) mod coherence;
 pub(crate) mod known;
 pub(crate) mod merge;

@@ -24,6 +24,12 @@ pub fn setresgid(real: u32, effective: u32, saved: u32) -> Answer<()> {
     done!(libc::setresgid(real, effective, saved))
 }
 
+/// `setfsgid(2)`, `setfsuid(2)`: as which user this thread makes files. They answer no errors.
+pub fn set_file_user(user: u32, group: u32) {
+    plain!(libc::setfsgid(group));
+    plain!(libc::setfsuid(user));
+}
+
 /// `setresuid(2)`; `u32::MAX` leaves one as it is.
 pub fn setresuid(real: u32, effective: u32, saved: u32) -> Answer<()> {
     done!(libc::setresuid(real, effective, saved))

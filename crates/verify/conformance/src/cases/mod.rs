@@ -21,9 +21,9 @@ mod words {
         fstatfs, ftruncate, futimens, get_xattr, lchown, link, linkat, list_xattr, lseek, lstat,
         mkdir, mkdirat, mknod, open, openat, pipe, pread, preadv, preadv2, pwrite, pwritev,
         pwritev2, read, readlink, readv, realpath, realpath_into, remove_xattr, rename, renameat2,
-        rmdir, sendfile, set_xattr, set_xattr_of_target, splice, stat, statfs, statx, symlink,
-        transfer_raw, transfer_raw_at, truncate, unlink, unlinkat, utimensat, vector_raw, with_fd,
-        write, writev, xattr_bytes_of_target,
+        rmdir, sendfile, set_file_user, set_xattr, set_xattr_of_target, splice, stat, statfs,
+        statx, symlink, transfer_raw, transfer_raw_at, truncate, unlink, unlinkat, utimensat,
+        vector_raw, with_fd, write, writev, xattr_bytes_of_target,
     };
     pub use crate::check::{
         assert_same, changes, content, content_of, fails, file, holds, make, mode, name, pattern,
@@ -34,6 +34,7 @@ mod words {
 }
 
 mod attributes;
+mod bricks;
 mod control;
 mod copy;
 mod descriptors;
@@ -84,6 +85,7 @@ pub const FAMILIES: &[&[Case]] = &[
     descriptors::CASES,
     control::CASES,
     handles::CASES,
+    bricks::CASES,
     programs::CASES,
     read_only::CASES,
 ];

@@ -336,6 +336,8 @@ impl Session {
         slot.notes.clear();
         slot.in_place.store(0, Ordering::Relaxed);
         slot.awaited_pools.store(0, Ordering::Relaxed);
+        // A mount may have been killed within a request.
+        slot.writer_pool.store(0, Ordering::Relaxed);
         slot.accessed_pools.store(0, Ordering::Relaxed);
         slot.ownership().give_back();
     }

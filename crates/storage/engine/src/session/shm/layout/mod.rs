@@ -398,6 +398,8 @@ pub struct ThreadSlot {
     pub last_group: [AtomicU32; MAX_POOLS],
     /// Part of a pool's inode numbers where the thread starts searching (see `inode_alloc`).
     pub number_part: AtomicU32,
+    /// Pool of the node of the thread for which this one writes, plus 1; 0: it writes for itself.
+    pub writer_pool: AtomicU32,
     /// Start of the thread's turn of admission, if other threads waited; 0: it has no turn.
     pub turn_began_ns: AtomicU64,
     /// State of the thread's random placement.
