@@ -146,7 +146,7 @@ impl Writing<'_> {
         drop(direct);
         let at = word.pool().0 as usize % MAX_POOLS;
         count(&me.slot.counters.written_bytes[at], bytes as u64);
-        if self.volume.pool_here(me) != at {
+        if self.volume.pool_of_writer(me) != at {
             count(&me.slot.counters.remote_bytes[at], bytes as u64);
         }
         Some(offset)

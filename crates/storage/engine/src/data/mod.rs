@@ -2,8 +2,8 @@
 
 mod api;
 pub(crate) mod delegation;
-mod extend;
 pub(crate) mod evacuate;
+mod extend;
 pub(crate) mod fallocate;
 pub(crate) mod in_place;
 pub(crate) mod overwrite;

@@ -3,6 +3,24 @@
 use super::*;
 use egeria_media::{BlockNumber, PoolIndex, PoolOffset};
 
+/// Where the inode blocks of a removed pool are: its inodes keep their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rehoused {
+    /// Pool that has them, and the table of pointers to them.
+    pub pool: u8,
+    /// First block of the table.
+    pub table: BlockNumber,
+    /// Pointers in the table.
+    pub inode_blocks: u64,
+}
+
+impl Rehoused {
+    /// Blocks of the table.
+    pub fn table_blocks(&self) -> u64 {
+        (self.inode_blocks * 8).div_ceil(BLOCK as u64)
+    }
+}
+
 /// Where the regions of a pool lie; computed from its size and index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {

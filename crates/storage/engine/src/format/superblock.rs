@@ -30,24 +30,6 @@ pub struct Sibling {
     pub removed: Option<Rehoused>,
 }
 
-/// Where the inode blocks of a removed pool are: its inodes keep their numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rehoused {
-    /// Pool that has them, and the table of pointers to them.
-    pub pool: u8,
-    /// First block of the table.
-    pub table: BlockNumber,
-    /// Pointers in the table.
-    pub inode_blocks: u64,
-}
-
-impl Rehoused {
-    /// Blocks of the table.
-    pub fn table_blocks(&self) -> u64 {
-        (self.inode_blocks * 8).div_ceil(BLOCK as u64)
-    }
-}
-
 /// A pool's state: it is in use.
 const IN_USE: u8 = 0;
 /// It was removed.

@@ -1,7 +1,5 @@
 //! Changes of a volume's pools, cut off.
 
-use super::judge::{Kind, LegalState};
-use super::workspace::{Recorded, Workspace};
 use egeria_engine::*;
 use egeria_media::Pool;
 use serde::{Deserialize, Serialize};
@@ -23,7 +21,11 @@ pub enum PoolChange {
 }
 
 impl PoolChange {
-    fn run(self, pools: &[Arc<Pool>], memory: &mut PrivateMemory) -> Result<(), VolumeError> {
+    pub(super) fn run(
+        self,
+        pools: &[Arc<Pool>],
+        memory: &mut PrivateMemory,
+    ) -> Result<(), VolumeError> {
         let last = pools.len() as u8 - 1;
         match self {
             PoolChange::Add => add_pool_private(pools),
@@ -44,27 +46,6 @@ impl fmt::Display for PoolChange {
             PoolChange::Drain => "a pool is drained",
             PoolChange::Remove => "a pool is removed",
             PoolChange::Upgrade => "a volume is upgraded",
-        })
-    }
-}
-
-impl Workspace {
-    /// Change the pools of the initial state.
-    pub(super) fn record_pool_change(&mut self, change: PoolChange) -> Result<Recorded, String> {
-        self.reset();
-        let pools = self.pools();
-        let changed = change.run(&pools, &mut self.memory);
-        changed.map_err(|error| error.to_string())?;
-        self.recorder.mark(1);
-        let events = self.recorder.drain();
-        let volume = Volume::attach_private(&pools, &mut self.memory, &AttachOptions::default());
-        let volume = volume.map_err(|error| error.to_string())?;
-        let changed = LegalState::of(&volume, Kind::Changing)?;
-        Ok(Recorded {
-            kind: Kind::Changing,
-            recording: events.into(),
-            from: 0,
-            legal: vec![vec![self.before.clone(), changed.clone()], vec![changed]],
         })
     }
 }

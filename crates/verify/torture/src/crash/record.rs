@@ -1,7 +1,10 @@
 //! Running a workload, whichever it is.
 
+use super::judge::{Kind, LegalState};
+use super::pool_change::PoolChange;
 use super::workload::Workload;
 use super::workspace::{Recorded, Workspace};
+use egeria_engine::{AttachOptions, Volume};
 
 impl Workspace {
     /// Run a workload; `None` when it changes nothing on media.
@@ -22,5 +25,24 @@ impl Workspace {
             Workload::Repair => self.record_repair().map(Some),
             Workload::PoolChange(change) => self.record_pool_change(*change).map(Some),
         }
+    }
+
+    /// Change the pools of the initial state.
+    pub(super) fn record_pool_change(&mut self, change: PoolChange) -> Result<Recorded, String> {
+        self.reset();
+        let pools = self.pools();
+        let changed = change.run(&pools, &mut self.memory);
+        changed.map_err(|error| error.to_string())?;
+        self.recorder.mark(1);
+        let events = self.recorder.drain();
+        let volume = Volume::attach_private(&pools, &mut self.memory, &AttachOptions::default());
+        let volume = volume.map_err(|error| error.to_string())?;
+        let changed = LegalState::of(&volume, Kind::Changing)?;
+        Ok(Recorded {
+            kind: Kind::Changing,
+            recording: events.into(),
+            from: 0,
+            legal: vec![vec![self.before.clone(), changed.clone()], vec![changed]],
+        })
     }
 }
