@@ -65,7 +65,7 @@ pub enum MediaError {
         kind: &'static str,
     },
     /// The operating system refused.
-    #[error("{}: {action}: {source}: {hint}", path.display())]
+    #[error("{}: {action}: {source}; {hint}", path.display())]
     Io {
         /// The pool's path.
         path: PathBuf,
