@@ -37,13 +37,13 @@ pub enum MediaError {
         offset: u64,
     },
     /// A store to a pool opened read-only.
-    #[error("store at {offset:#x} to a pool opened read-only: open it for writing")]
+    #[error("store at {offset:#x} to a pool opened read-only; open it for writing")]
     ReadOnly {
         /// First byte of the store.
         offset: u64,
     },
     /// The pool file exists and is not empty.
-    #[error("{} holds data already: name another path, remove it, or use --force", path.display())]
+    #[error("{} holds data already; name another path, remove it, or use --force", path.display())]
     Exists {
         /// The pool's path.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum MediaError {
         hint: &'static str,
     },
     /// Not a regular file, block device or device-DAX device.
-    #[error("{} is a {kind}, not a file or a DAX device: name a file instead", path.display())]
+    #[error("{} is a {kind}, not a file or a DAX device; name a file instead", path.display())]
     NotAPool {
         /// The pool's path.
         path: PathBuf,

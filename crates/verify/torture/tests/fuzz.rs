@@ -136,7 +136,7 @@ fn every_way_to_go_wrong_is_a_finding_that_can_be_shown_again() {
 
 #[test]
 fn the_same_seed_tries_the_same_inputs() {
-    let rows = [1, 1, 2].map(|seed| {
+    let corpus = |seed| {
         let options = FuzzOptions {
             targets: vec![Target::Image],
             runs: Some(150),
@@ -151,9 +151,11 @@ fn the_same_seed_tries_the_same_inputs() {
             .by_target
             .remove(0)
             .corpus
-    });
-    assert_eq!(rows[0], rows[1]);
-    assert_ne!(rows[0], rows[2]);
+    };
+    let first = corpus(1);
+    assert_eq!(first, corpus(1));
+    // Two seeds may by chance find as many inputs.
+    assert!((2..6).any(|seed| corpus(seed) != first), "{first}");
 }
 
 #[test]

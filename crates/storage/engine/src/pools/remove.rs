@@ -157,10 +157,7 @@ fn move_records(volume: &Volume, old: &Geometry, home: PoolIndex) -> Outcome<Reh
     rehoused.table = take_run(volume, home, rehoused.table_blocks())?;
     let media = volume.pool(home)?;
     let new = Geometry::of_removed(&rehoused);
-    let table_bytes = rehoused.table_blocks() as usize * BLOCK;
-    media
-        .zero(rehoused.table.offset(), table_bytes)
-        .map_err(|_| Errno(libc::EIO))?;
+    let mut table = vec![0; rehoused.table_blocks() as usize * BLOCK];
     for (chunk, block) in chunks {
         let copy = take_run(volume, home, 1)?;
         let mut bytes = [0; BLOCK];
@@ -169,12 +166,16 @@ fn move_records(volume: &Volume, old: &Geometry, home: PoolIndex) -> Outcome<Reh
             .write_bytes(copy.offset(), &bytes)
             .map_err(|_| Errno(libc::EIO))?;
         media.flush(copy.offset(), BLOCK as u64);
-        let at = inode_pointer(&new, chunk);
-        media
-            .store_u64(at, encode_inode_pointer(chunk, copy))
-            .map_err(|_| Errno(libc::EIO))?;
+        let at = (inode_pointer(&new, chunk).0 - rehoused.table.offset().0) as usize;
+        let word = encode_inode_pointer(chunk, copy).to_le_bytes();
+        let place = table.get_mut(at..at + word.len());
+        place.ok_or(Errno(libc::EIO))?.copy_from_slice(&word);
     }
-    media.flush(rehoused.table.offset(), table_bytes as u64);
+    let at = rehoused.table.offset();
+    media
+        .write_bytes(at, &table)
+        .map_err(|_| Errno(libc::EIO))?;
+    media.flush(at, table.len() as u64);
     Ok(rehoused)
 }
 
