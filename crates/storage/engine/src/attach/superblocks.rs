@@ -43,7 +43,7 @@ pub(crate) fn write_copies(pool: &Pool, bytes: &[u8]) -> egeria_media::Result<()
     Ok(())
 }
 
-/// Put a superblock in force whose generation is higher than that of all copies. `pools` has all of its pools
+/// Put a superblock in force. Its generation is higher than that of all copies. `pools` has all of its pools
 /// by index; no process has them attached.
 pub(crate) fn put_in_force(pools: &[&Pool], new: &Superblock) -> Result<(), VolumeError> {
     for (index, pool) in pools.iter().enumerate() {

@@ -2,6 +2,7 @@
 //! the steps of `write` without those for longer writes.
 
 use crate::data::Writing;
+use crate::data::overwrite::count_written;
 use crate::data::write::{MAX_FILE_BYTES, Target};
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
@@ -12,11 +13,10 @@ use crate::session::index::has_pairs;
 use crate::session::inode::Locked;
 use crate::session::path_mode::PathMode;
 use crate::session::seqlock::WriteSection;
-use crate::session::slots::{Me, count};
+use crate::session::slots::Me;
 use crate::session::volume::FileReference;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
-use egeria_media::emulation::AccessKind;
 use egeria_media::{BlockNumber, CallerSource, PoolIndex};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
@@ -35,14 +35,9 @@ impl Writing<'_> {
         if !self.is_usual_extension(file, target, source, mode) {
             return None;
         }
-        let locked = self.volume.lock(file.ino.0).ok()?;
-        let me = locked.me;
-        let offset = self.extend_locked(&locked, target, source, rules);
-        drop(locked);
-        let offset = offset?;
-        self.volume
-            .note_use(me, file, source.bytes() as u64, AccessKind::Write);
-        Some(offset)
+        self.write_locked(file, source, |locked| {
+            self.extend_locked(locked, target, source, rules)
+        })
     }
 
     /// As [`Writing::extend`], by a process that bypasses the kernel, if the inode's lock is free. Cannot panic.
@@ -57,13 +52,9 @@ impl Writing<'_> {
         if !self.is_usual_extension(file, target, source, PathMode::NORMAL) {
             return None;
         }
-        let locked = self.volume.lock_at_once(me, &file)?;
-        let offset = self.extend_locked(locked.locked(), target, source, WriteRules::DIRECT);
-        locked.unlock();
-        let offset = offset?;
-        self.volume
-            .note_use(me, file, source.bytes() as u64, AccessKind::Write);
-        Some(offset)
+        self.write_locked_at_once(me, file, source, |locked| {
+            self.extend_locked(locked, target, source, WriteRules::DIRECT)
+        })
     }
 
     /// Whether it is worth taking the lock: the end of file may be another then.
@@ -138,22 +129,16 @@ impl Writing<'_> {
         let direct = rules.begin_commit(inode).ok()?;
         operation.commit_one(&staged).ok()?;
         let changing = WriteSection::begin(inode);
-        inode.size_bytes.store(size_bytes, Ordering::Release);
-        inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
-        inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
-        inode.note_logged_time(time_ns);
+        inode.note_write(size_bytes, time_ns);
         Log::of(self.volume).end_apply(inode, &staged, changing);
         drop(direct);
-        let at = word.pool().0 as usize % MAX_POOLS;
-        count(&me.slot.counters.written_bytes[at], bytes as u64);
-        if self.volume.pool_of_writer(me) != at {
-            count(&me.slot.counters.remote_bytes[at], bytes as u64);
-        }
+        let here = self.volume.pool_of_writer(me);
+        count_written(me, word.pool(), here, bytes as u64);
         Some(offset)
     }
 }
 
-/// Whether so many bytes at the end of file fill a part of the last block, or a whole one.
+/// Whether this number of bytes at the end of file fills a part of the last block, or one whole block.
 #[inline(always)]
 fn is_in_one_block(size_bytes: u64, bytes: usize) -> bool {
     let within = (size_bytes % BLOCK as u64) as usize;
@@ -189,8 +174,8 @@ mod tests {
         (volume, path, file)
     }
 
-    /// The thread has so many free blocks at hand.
-    fn take_at_hand(volume: &Volume, blocks: u64) {
+    /// Give the thread this number of free blocks at hand.
+    fn give_blocks(volume: &Volume, blocks: u64) {
         let other = volume.lookup(InodeNumber::ROOT, b"other").expect("lookup");
         let size = volume.attributes(other.ino).expect("attributes").size_bytes;
         let change = AttributeChange {
@@ -235,7 +220,7 @@ mod tests {
         }
         // One in sixteen begins a block, and one in some sixty a page of the log.
         assert!(quick > 900, "{quick}");
-        take_at_hand(&volume, 4);
+        give_blocks(&volume, 4);
         for round in 0..4 {
             let bytes = [round as u8; BLOCK];
             let (_, was_quick) = append(&volume, file, &bytes);
@@ -328,7 +313,7 @@ mod tests {
         volume.unmark_kernel_cached(file.ino());
         assert_eq!(quick(&[2; 8]), Some(5008));
         assert_eq!(quick(&[2; 2 * BLOCK - 5016]), Some(5016));
-        take_at_hand(&volume, 1);
+        give_blocks(&volume, 1);
         volume.append(file, &[2; 8 * BLOCK]).expect("append");
         assert_eq!(quick(&[2; BLOCK]), Some(10 * BLOCK as u64));
     }

@@ -27,6 +27,15 @@ use egeria_media::emulation::AccessKind;
 use std::sync::atomic::{Ordering, fence};
 
 impl SessionInode {
+    /// A write was committed at this time; the file has this size now.
+    #[inline(always)]
+    pub(crate) fn note_write(&self, size_bytes: u64, time_ns: i64) {
+        self.size_bytes.store(size_bytes, Ordering::Release);
+        self.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
+        self.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
+        self.note_logged_time(time_ns);
+    }
+
     /// Unit of 2^30 ns for the last change time recorded in the log.
     #[inline(always)]
     pub(crate) fn note_logged_time(&self, time_ns: i64) {

@@ -37,13 +37,9 @@ impl Writing<'_> {
         if !self.is_usual_overwrite(file, offset, source, mode) {
             return None;
         }
-        let locked = self.volume.lock(file.ino.0).ok()?;
-        let me = locked.me;
-        let written = self.overwrite_locked(&locked, offset, source, rules);
-        drop(locked);
-        written?;
-        self.volume
-            .note_use(me, file, BLOCK as u64, AccessKind::Write);
+        self.write_locked(file, source, |locked| {
+            self.overwrite_locked(locked, offset, source, rules)
+        })?;
         Some(BLOCK)
     }
 
@@ -59,13 +55,46 @@ impl Writing<'_> {
         if !self.is_usual_overwrite(file, offset, source, PathMode::NORMAL) {
             return None;
         }
-        let locked = self.volume.lock_at_once(me, &file)?;
-        let written = self.overwrite_locked(locked.locked(), offset, source, WriteRules::DIRECT);
-        locked.unlock();
-        written?;
-        self.volume
-            .note_use(me, file, BLOCK as u64, AccessKind::Write);
+        self.write_locked_at_once(me, file, source, |locked| {
+            self.overwrite_locked(locked, offset, source, WriteRules::DIRECT)
+        })?;
         Some(BLOCK)
+    }
+
+    /// A short write of a whole source under the inode's lock, which may have to be waited for.
+    #[inline(always)]
+    pub(super) fn write_locked<T>(
+        self,
+        file: FileReference,
+        source: CallerSource<'_>,
+        write: impl FnOnce(&Locked<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let locked = self.volume.lock(file.ino.0).ok()?;
+        let me = locked.me;
+        let written = write(&locked);
+        drop(locked);
+        let written = written?;
+        let bytes = source.bytes() as u64;
+        self.volume.note_use(me, file, bytes, AccessKind::Write);
+        Some(written)
+    }
+
+    /// As [`Writing::write_locked`], if the lock is free. Cannot panic.
+    #[inline(always)]
+    pub(super) fn write_locked_at_once<T>(
+        self,
+        me: Me<'_>,
+        file: FileReference,
+        source: CallerSource<'_>,
+        write: impl FnOnce(&Locked<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let locked = self.volume.lock_at_once(me, &file)?;
+        let written = write(locked.locked());
+        locked.unlock();
+        let written = written?;
+        let bytes = source.bytes() as u64;
+        self.volume.note_use(me, file, bytes, AccessKind::Write);
+        Some(written)
     }
 
     #[inline(always)]
@@ -83,8 +112,8 @@ impl Writing<'_> {
             && !has_pairs(file.inode().root.load(Ordering::Relaxed))
     }
 
-    /// Overwrite a block of a locked file, or write the block behind its end; `None`: the ordinary path is to do it. All that is
-    /// called here is inlined, and the operation has no guard, so that what they consist of stays in registers.
+    /// Overwrite a block of a locked file, or write the block behind its end; `None`: the ordinary path is to do it. All
+    /// that is called here is inlined, and the operation has no guard, so that what they consist of stays in registers.
     #[inline(always)]
     pub(super) fn overwrite_locked(
         self,
@@ -153,20 +182,11 @@ impl Writing<'_> {
             count(&inode.blocks, 1);
         }
         slot.store(new.0, Ordering::Release);
-        if size_bytes != size {
-            inode.size_bytes.store(size_bytes, Ordering::Release);
-        }
-        inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
-        inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
-        inode.note_logged_time(time_ns);
+        inode.note_write(size_bytes, time_ns);
         Log::of(self.volume).end_apply(inode, &staged, changing);
         drop(direct);
         operation.finish_at_hand(place);
-        let pool = taken.pool.0 as usize % MAX_POOLS;
-        count(&me.slot.counters.written_bytes[pool], BLOCK as u64);
-        if here != pool {
-            count(&me.slot.counters.remote_bytes[pool], BLOCK as u64);
-        }
+        count_written(me, taken.pool, here, BLOCK as u64);
         Some(())
     }
 
@@ -182,6 +202,16 @@ impl Writing<'_> {
             pool.copy_in(taken.block.offset(), source)
         };
         copied.is_ok()
+    }
+}
+
+/// Count bytes that a thread wrote to a pool; `here`: index of the pool of the writer's node.
+#[inline(always)]
+pub(super) fn count_written(me: Me<'_>, pool: PoolIndex, here: usize, bytes: u64) {
+    let pool = pool.0 as usize % MAX_POOLS;
+    count(&me.slot.counters.written_bytes[pool], bytes);
+    if here != pool {
+        count(&me.slot.counters.remote_bytes[pool], bytes);
     }
 }
 

@@ -5,7 +5,7 @@
 //! list or the new one, and adding the same pool again completes what was begun.
 
 use crate::attach::attach_volume::{lock_for_check, map_pools};
-use crate::attach::create::{open_new, prepare_file, zero_blocks};
+use crate::attach::create::{open_new, prepare_file, too_small, zero_blocks};
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
 use crate::attach::private::agreed_superblock;
 use crate::attach::superblocks::{put_in_force, write_copies};
@@ -43,10 +43,7 @@ pub fn add_pool(pool: &Path, request: &PoolRequest, force: bool) -> Result<Added
     let current = found.superblock.clone();
     check_room(&current, pool)?;
     if request.bytes.is_some_and(|bytes| bytes < MIN_POOL_BYTES) {
-        return Err(crate::attach::create::too_small(
-            &request.path,
-            request.bytes.unwrap_or(0),
-        ));
+        return Err(too_small(&request.path, request.bytes.unwrap_or(0)));
     }
     let is_new_file = !request.path.exists();
     let prepared = prepare_pool(&found, request, force).inspect_err(|_| {
@@ -157,7 +154,7 @@ fn state_of(found: &Found, request: &PoolRequest, force: bool) -> Result<State, 
             ),
         ));
     }
-    // One of another size or node is made again.
+    // One of another size is made again.
     let as_asked = |sibling: &Sibling| {
         let bytes = sibling.blocks * BLOCK as u64;
         request

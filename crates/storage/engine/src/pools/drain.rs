@@ -194,7 +194,7 @@ impl Drain<'_> {
                     continue;
                 }
             }
-            // After the data, whose moves lengthen the log.
+            // After the data: moving it lengthens the log.
             let named = self.named_in_log(&locked)?;
             if named > 0 {
                 let mut operation = Operation::new(volume, locked.me);

@@ -49,7 +49,7 @@ pub(super) fn index_of(paths: &[PathBuf], pool: &Path) -> Result<u8, VolumeError
     })
 }
 
-/// Refuse a volume whose list of pools cannot change.
+/// Refuse a volume of a format that cannot change its list of pools.
 pub(super) fn check_version(superblock: &Superblock, pool: &Path) -> Result<(), VolumeError> {
     if superblock.version >= FIRST_VERSION_WITH_POOL_CHANGES {
         return Ok(());
@@ -58,7 +58,7 @@ pub(super) fn check_version(superblock: &Superblock, pool: &Path) -> Result<(), 
     Err(failure(
         libc::EPROTO,
         format!(
-            "the volume of {pool} has format version {}, whose pools cannot change; run `egeria upgrade {pool}` first",
+            "the volume of {pool} has format version {}, which cannot change its pools; run `egeria upgrade {pool}` first",
             superblock.version
         ),
     ))

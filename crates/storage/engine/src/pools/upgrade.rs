@@ -56,7 +56,7 @@ fn upgrade(pools: &[&Pool], current: &Superblock, path: &Path) -> Result<Upgrade
         return Err(failure(
             libc::EPROTO,
             format!(
-                "the volume of {path} has format version {}, whose pools share no secret; copy its files to a new volume",
+                "the volume of {path} has format version {}, in which pools share no secret; copy its files to a new volume",
                 current.version
             ),
         ));

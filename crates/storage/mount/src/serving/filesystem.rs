@@ -132,13 +132,11 @@ impl Filesystem for Requests {
         reply: ReplyEntry,
     ) {
         let new = new_inode(Caller::of(request), mode, umask, rdev);
-        let (name, thread_id) = (name.to_owned(), request.pid());
-        self.serve_or_wait(
+        let (name, asker) = (name.to_owned(), Asker(request.pid()));
+        self.serve_writer(
+            request,
             Operation::of(RequestKind::Mknod, parent),
-            move |adapter| {
-                let make = || adapter.make(inode(parent), &name, &new, Asker(thread_id));
-                adapter.write_for(thread_id, make)
-            },
+            move |adapter| adapter.make(inode(parent), &name, &new, asker),
             |_, outcome| answer_entry(reply, outcome),
         );
     }
@@ -154,13 +152,11 @@ impl Filesystem for Requests {
     ) {
         let mode = libc::S_IFDIR | (mode & 0o7777);
         let new = new_inode(Caller::of(request), mode, umask, 0);
-        let (name, thread_id) = (name.to_owned(), request.pid());
-        self.serve_or_wait(
+        let (name, asker) = (name.to_owned(), Asker(request.pid()));
+        self.serve_writer(
+            request,
             Operation::of(RequestKind::Mkdir, parent),
-            move |adapter| {
-                let make = || adapter.make(inode(parent), &name, &new, Asker(thread_id));
-                adapter.write_for(thread_id, make)
-            },
+            move |adapter| adapter.make(inode(parent), &name, &new, asker),
             |_, outcome| answer_entry(reply, outcome),
         );
     }
@@ -192,13 +188,11 @@ impl Filesystem for Requests {
         reply: ReplyEntry,
     ) {
         let (name, target) = (name.to_owned(), target.to_owned());
-        let (caller, thread_id) = (Caller::of(request), request.pid());
-        self.serve_or_wait(
+        let caller = Caller::of(request);
+        self.serve_writer(
+            request,
             Operation::of(RequestKind::Symlink, parent),
-            move |adapter| {
-                let make = || adapter.make_symlink(caller, inode(parent), &name, &target);
-                adapter.write_for(thread_id, make)
-            },
+            move |adapter| adapter.make_symlink(caller, inode(parent), &name, &target),
             |_, outcome| answer_entry(reply, outcome),
         );
     }
@@ -260,14 +254,11 @@ impl Filesystem for Requests {
             umask,
             0,
         );
-        let (name, thread_id) = (name.to_owned(), request.pid());
-        self.serve_or_wait(
+        let (name, opening) = (name.to_owned(), (flags, Asker(request.pid())));
+        self.serve_writer(
+            request,
             Operation::of(RequestKind::Create, parent),
-            move |adapter| {
-                let opening = (flags, Asker(thread_id));
-                let create = || adapter.create_file(inode(parent), &name, &new, opening);
-                adapter.write_for(thread_id, create)
-            },
+            move |adapter| adapter.create_file(inode(parent), &name, &new, opening),
             |_, outcome| answer_created(reply, outcome),
         );
     }
@@ -538,13 +529,11 @@ impl Filesystem for Requests {
             offset_bytes,
             length_bytes,
         };
-        let (caller, thread_id) = (Caller::of(request), request.pid());
-        self.serve_or_wait(
+        let caller = Caller::of(request);
+        self.serve_writer(
+            request,
             Operation::of(RequestKind::Fallocate, ino).at(offset_bytes, length_bytes),
-            move |adapter| {
-                let allocate = || adapter.allocate(caller, handle.0, range, mode);
-                adapter.write_for(thread_id, allocate)
-            },
+            move |adapter| adapter.allocate(caller, handle.0, range, mode),
             |adapter, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
                 Ok(changed) => adapter.after_invalidation(Some(changed), move || reply.ok()),
@@ -593,13 +582,11 @@ impl Filesystem for Requests {
             to_offset_bytes,
             length_bytes,
         };
-        let (caller, thread_id) = (Caller::of(request), request.pid());
-        self.serve_or_wait(
+        let caller = Caller::of(request);
+        self.serve_writer(
+            request,
             Operation::of(RequestKind::CopyFileRange, ino).at(from_offset_bytes, length_bytes),
-            move |adapter| {
-                let copy = || adapter.copy(caller, &copy);
-                adapter.write_for(thread_id, copy)
-            },
+            move |adapter| adapter.copy(caller, &copy),
             |adapter, outcome| match outcome {
                 Err(error) => reply.error(errno(error)),
                 Ok(Written { bytes, changed }) => {

@@ -8,7 +8,7 @@ use crate::state::adapter::Adapter;
 use egeria_engine::{InodeNumber, Outcome};
 use fuser::{
     FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyEntry,
-    ReplyOpen,
+    ReplyOpen, Request,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +64,19 @@ impl Requests {
             Some(outcome) => answer(adapter, outcome),
             None => waiting::elsewhere(&self.0, operation, work, answer),
         });
+    }
+
+    /// As [`Requests::serve_or_wait`], of a request that may allocate: new data goes to the caller's node.
+    pub(crate) fn serve_writer<T>(
+        &self,
+        request: &Request,
+        operation: Operation,
+        work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
+        answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
+    ) {
+        let thread_id = request.pid();
+        let work = move |adapter: &Adapter| adapter.write_for(thread_id, || work(adapter));
+        self.serve_or_wait(operation, work, answer);
     }
 }
 

@@ -265,19 +265,19 @@ impl Record {
     /// Whether it may be written, and writes go to their offset. Makes no call: `false` where the kernel would have to say.
     #[inline(always)]
     pub fn writes_at_offset(&self) -> bool {
-        self.writable
-            && !self.is_path()
-            && !self.shared.load(Ordering::Relaxed)
-            && !self.appends.load(Ordering::Relaxed)
+        self.writes_unshared() && !self.appends.load(Ordering::Relaxed)
     }
 
     /// As [`Record::writes_at_offset`], and writes go to the end of file.
     #[inline(always)]
     pub fn writes_at_end(&self) -> bool {
-        self.writable
-            && !self.is_path()
-            && !self.shared.load(Ordering::Relaxed)
-            && self.appends.load(Ordering::Relaxed)
+        self.writes_unshared() && self.appends.load(Ordering::Relaxed)
+    }
+
+    /// Whether it may be written, and no other process can change how.
+    #[inline(always)]
+    fn writes_unshared(&self) -> bool {
+        self.writable && !self.is_path() && !self.shared.load(Ordering::Relaxed)
     }
 
     /// Size of the file.

@@ -489,11 +489,7 @@ impl<'a> Write<'a, '_> {
                     false,
                 );
             }
-            let inode = locked.inode;
-            inode.size_bytes.store(new_size, Ordering::Release);
-            inode.mtime_ns.store(time_ns as u64, Ordering::Relaxed);
-            inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
-            inode.note_logged_time(time_ns);
+            locked.inode.note_write(new_size, time_ns);
             Ok(())
         })?;
         operation.finish();

@@ -2,18 +2,16 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use clap::Args;
 use egeria_engine::{AttachMode, AttachOptions, DrainReport, Volume};
 use egeria_machine::{NamedPath, format_bytes};
 use serde::Serialize;
 
+use super::until_stopped::until_stopped;
 use crate::owner;
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria pool drain`.
 #[derive(Args, Debug)]
@@ -69,12 +67,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         volume.end_drain(pool);
         None
     } else {
-        let signals = Signals::install()?;
-        let progress = Progress::bar("draining the pool");
-        let stop = signals.stop_flag();
-        Some(volume.drain(pool, &mut |step| {
-            progress.advance(step.moved_blocks, step.all_blocks);
-            !stop.load(Ordering::Relaxed)
+        Some(until_stopped("draining the pool", |go_on| {
+            volume.drain(pool, go_on)
         })?)
     };
     let document = document_of(arguments, &volume, pool, report.unwrap_or_default());

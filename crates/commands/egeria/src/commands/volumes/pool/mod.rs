@@ -3,6 +3,7 @@
 mod add;
 mod drain;
 mod remove;
+mod until_stopped;
 
 use std::process::ExitCode;
 

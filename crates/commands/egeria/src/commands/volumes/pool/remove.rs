@@ -1,18 +1,16 @@
 //! `egeria pool remove`: a volume without one of its pools.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use clap::Args;
 use egeria_engine::remove_pool;
 use egeria_machine::{NamedPath, format_bytes};
 use serde::Serialize;
 
+use super::until_stopped::until_stopped;
 use crate::owner;
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
-use egeria_cli::progress::Progress;
-use egeria_cli::signals::Signals;
 
 /// Arguments of `egeria pool remove`.
 #[derive(Args, Debug)]
@@ -42,14 +40,9 @@ struct Document {
 /// Removes the pool.
 pub fn run(arguments: &Arguments, format: Format) -> Outcome {
     owner::run_as_owner(&arguments.pool)?;
-    let signals = Signals::install()?;
-    let progress = Progress::bar("removing the pool");
-    let stop = signals.stop_flag();
-    let removed = remove_pool(&arguments.pool, &mut |step| {
-        progress.advance(step.moved_blocks, step.all_blocks);
-        !stop.load(Ordering::Relaxed)
+    let removed = until_stopped("removing the pool", |go_on| {
+        remove_pool(&arguments.pool, go_on)
     })?;
-    drop(progress);
     let document = Document {
         volume: removed.volume.to_string(),
         pool: removed.pool,
