@@ -188,6 +188,8 @@ fn a_killed_mount_loses_nothing_and_is_taken_away() {
     let sandbox = Sandbox::new();
     let (pool, directory) = (sandbox.volume("v", "64M"), sandbox.directory("mnt"));
     let pid = mount(&pool, &directory)["pid"].as_u64().unwrap() as u32;
+    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+    assert_eq!(name.unwrap(), "egeria\n");
     fs::write(directory.join("file"), vec![9; 1 << 20]).unwrap();
     kill(pid, Signal::KILL);
     eventually("the mount is dead", || fs::read_dir(&directory).is_err());

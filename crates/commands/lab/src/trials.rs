@@ -55,8 +55,11 @@ pub struct Arguments {
     /// Pairs of a batch by which the truth of a real program is measured
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(8..=500))]
     truth_pairs: u16,
+    /// Most batches, if the pairs of fewer leave the truth uncertain
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    truth_batches: u16,
     /// Most minutes of each trial of a real program
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=600))]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=600))]
     minutes: u16,
     #[command(flatten)]
     aims: Aims,
@@ -94,6 +97,8 @@ fn real(arguments: &Arguments) -> Outcome<Option<RealOptions>> {
         egeria,
         programs,
         truth_pairs: usize::from(arguments.truth_pairs),
+        truth_batches: arguments.truth_batches,
+        pairs: arguments.pairs,
         minutes: u64::from(arguments.minutes),
     }))
 }

@@ -52,15 +52,15 @@ fn real_trials_say_what_they_found() {
 
 #[test]
 fn a_real_program_has_a_truth_and_an_answer() {
-    let quick = ["--simulated", "1", "--real", "0", "--truth-pairs", "8"];
+    let quick = ["--simulated", "1", "--real", "0", "--pairs", "8"];
+    let truth = ["--truth-pairs", "8", "--truth-batches", "1"];
     let arguments = ["trials", "--only", "python-cold", "--json"].into_iter();
-    let report = run(arguments.chain(quick)).ok().json();
+    let report = run(arguments.chain(quick).chain(truth)).ok().json();
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 1, "{report}");
     let row = &rows[0];
     assert_eq!(row["kind"], "gain");
-    // One batch or more, as noisy as the host is.
-    assert_eq!(row["truth_pairs"].as_u64().unwrap() % 8, 0, "{row}");
+    assert_eq!(row["truth_pairs"], 8, "{row}");
     assert!(row["truth"].as_f64().unwrap().abs() < 10.0, "{row}");
     assert!(row["overhead"].as_f64().unwrap() < 1.0, "{row}");
     let wrong = ["trials", "--only", "python-hot"];

@@ -125,6 +125,13 @@ fn a_pool_truncated_under_its_mapping_is_an_error_not_death() {
         let back = pool.copy_in(gone + 1, buffer[..bytes].into());
         assert_eq!(back, Err(AccessFault::Pool), "{bytes}");
     }
+    let other = Pool::anonymous(1 << 20);
+    for bytes in [1, 64, 4096] {
+        egeria_media::forget_failure();
+        let copied = other.copy_from(PoolOffset(0), &pool, gone, bytes);
+        assert_eq!(copied, Err(AccessFault::Pool), "{bytes}");
+        assert_eq!(pool.failure(), Some(gone), "{bytes}");
+    }
     pool.flush(gone, 4096);
     pool.fence();
     assert_eq!(

@@ -35,6 +35,30 @@ impl Drop for Folder {
 }
 
 #[test]
+fn bytes_are_copied_between_pools_and_inside_one() {
+    let (one, other) = (Pool::anonymous(1 << 20), Pool::anonymous(1 << 20));
+    let data: Vec<u8> = (0..8192u32).map(|at| (at % 251) as u8).collect();
+    one.copy_in(PoolOffset(4096), data[..].into()).unwrap();
+    for (to, at, from_at, bytes) in [
+        (&other, 37, 4096, 8192),
+        (&other, 0, 4099, 1),
+        (&one, 65_536, 4100, 700),
+        (&one, 0, 4096, 4096),
+    ] {
+        to.copy_from(PoolOffset(at), &one, PoolOffset(from_at), bytes)
+            .unwrap();
+        let mut read = vec![0; bytes];
+        to.read_bytes(PoolOffset(at), &mut read).unwrap();
+        assert!(read[..] == data[from_at as usize - 4096..][..bytes]);
+    }
+    let end = PoolOffset((1 << 20) - 64);
+    let fault = Err(AccessFault::Pool);
+    assert_eq!(other.copy_from(PoolOffset(0), &one, end, 65), fault);
+    assert_eq!(other.copy_from(end, &one, PoolOffset(0), 65), fault);
+    assert_eq!(other.copy_from(end, &one, PoolOffset(0), 0), Ok(()));
+}
+
+#[test]
 fn what_is_stored_is_there_after_reopening() {
     let folder = Folder::new("reopen");
     let pool = folder.pool(4 << 20);

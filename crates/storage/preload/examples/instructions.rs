@@ -18,7 +18,7 @@ const BLOCK: usize = 4096;
 const COUNTED: usize = 9;
 
 /// What the traced process does, in its order.
-const CASES: [&str; 8] = [
+const CASES: [&str; 9] = [
     "pread 4 KiB",
     "pwrite 4 KiB, random",
     "pwrite 4 KiB, sequential",
@@ -27,6 +27,7 @@ const CASES: [&str; 8] = [
     "append 4 KiB",
     "pwrite 64 KiB",
     "writev 2 x 2 KiB",
+    "pwrite 4 KiB in two blocks",
 ];
 
 fn main() {
@@ -78,7 +79,8 @@ fn calls(path: &Path) {
                     4 => libc::write(to_end, start.cast(), 256),
                     5 => libc::write(to_end, start.cast(), BLOCK),
                     6 => libc::pwrite(fd, start.cast(), 64 << 10, place & !0xffff),
-                    _ => libc::pwritev(fd, parts.as_ptr(), 2, place),
+                    7 => libc::pwritev(fd, parts.as_ptr(), 2, place),
+                    _ => libc::pwrite(fd, start.cast(), BLOCK, place + 24),
                 }
             };
             if is_counted {

@@ -17,8 +17,6 @@ use crate::programs::host::require;
 
 /// A trial that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// Batches of pairs by which a truth is measured.
-const MOST_BATCHES: u64 = 5;
 /// Statuses of `egeria trial` that are answers.
 const ANSWERS: [i32; 4] = [0, 3, 4, 5];
 
@@ -31,6 +29,10 @@ pub struct RealOptions {
     pub programs: Vec<RealProgram>,
     /// Pairs of a batch by which the truth is measured.
     pub truth_pairs: usize,
+    /// Most batches.
+    pub truth_batches: u16,
+    /// Most pairs of each trial.
+    pub pairs: u16,
     /// Most minutes of each trial.
     pub minutes: u64,
 }
@@ -90,8 +92,8 @@ pub(super) fn row(
         truth(program, options, directory.path(), seed, watch)?
     };
     let begin = Instant::now();
-    let at_most = format!("{}m", options.minutes);
-    let limits = ["--at-most", at_most.as_str()];
+    let (at_most, pairs) = (format!("{}m", options.minutes), options.pairs.to_string());
+    let limits = ["--at-most", &at_most, "--pairs", &pairs];
     let tried = trial(program, options, directory.path(), (&limits, seed), watch)?;
     let [found] = &tried.comparisons[..] else {
         return Err(Error::failed("egeria trial printed no comparison"));
@@ -127,8 +129,8 @@ fn truth(
     let pairs = options.truth_pairs.to_string();
     let limits = ["--all-pairs", "--pairs", &pairs, "--at-most", "1h"];
     let mut ratios: Vec<f64> = Vec::new();
-    for batch in 1..=MOST_BATCHES {
-        let other_seed = mix_all(&[seed, batch]) % 1_000_000;
+    for batch in 1..=options.truth_batches {
+        let other_seed = mix_all(&[seed, u64::from(batch)]) % 1_000_000;
         let tried = trial(program, options, directory, (&limits, other_seed), watch)?;
         ratios.extend(tried.rounds.iter().filter_map(|values| match values[..] {
             [first, second] if first > 0.0 && second > 0.0 => Some((second / first).ln()),

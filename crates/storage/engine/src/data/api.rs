@@ -95,8 +95,7 @@ impl Volume {
         Some(bytes)
     }
 
-    /// The fast path of `write_direct` for an overwrite of one whole block, and for a write of a block or less at the
-    /// end of file; it counts itself as a direct call. `None`: use `write_direct`, which also reports what is wrong. Does
+    /// The fast path of `write_direct` for a write of at most a block inside a file or at its end; it counts itself as a direct call. `None`: use `write_direct`, which also reports what is wrong. Does
     /// not change `errno`, waits for no lock, cannot panic.
     #[inline(always)]
     pub fn write_quickly(
@@ -106,23 +105,22 @@ impl Volume {
         from: CallerSource<'_>,
     ) -> Option<usize> {
         let me = self.known_me()?;
-        let overwritten = Writing::of(self).overwrite_block_at_once(me, file, offset, from);
-        let written = match overwritten {
-            Some(written) => written,
-            None => {
-                Writing::of(self).extend_at_once(me, file, Target::At(offset), from)?;
-                from.bytes()
-            }
-        };
+        let writing = Writing::of(self);
+        if writing
+            .overwrite_block_at_once(me, file, offset, from)
+            .is_none()
+        {
+            writing.write_short_at_once(me, file, Target::At(offset), from)?;
+        }
         count(&me.slot.counters.direct_calls, 1);
-        Some(written)
+        Some(from.bytes())
     }
 
     /// As [`Volume::write_quickly`], at the end of file: the offset where it landed.
     #[inline(always)]
     pub fn append_quickly(&self, file: FileReference, from: CallerSource<'_>) -> Option<u64> {
         let me = self.known_me()?;
-        let offset = Writing::of(self).extend_at_once(me, file, Target::End, from)?;
+        let offset = Writing::of(self).write_short_at_once(me, file, Target::End, from)?;
         count(&me.slot.counters.direct_calls, 1);
         Some(offset)
     }

@@ -3,7 +3,6 @@
 mod api;
 pub(crate) mod delegation;
 pub(crate) mod evacuate;
-mod extend;
 pub(crate) mod fallocate;
 pub(crate) mod in_place;
 pub(crate) mod overwrite;
@@ -11,6 +10,7 @@ pub(crate) mod patient;
 pub(crate) mod prefetch;
 pub(crate) mod read;
 pub(crate) mod relocate;
+mod short;
 pub(crate) mod verified;
 pub(crate) mod write;
 pub(crate) mod write_back;

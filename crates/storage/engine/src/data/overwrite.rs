@@ -138,7 +138,7 @@ impl Writing<'_> {
             return None;
         }
         let mut staged = Staged::begin(locked, Need::Ordinary).ok()?;
-        if !staged.has_line() {
+        if !staged.has_lines(1) {
             return None;
         }
         let (me, ino) = (locked.me, locked.ino);
@@ -185,7 +185,7 @@ impl Writing<'_> {
         inode.note_write(size_bytes, time_ns);
         Log::of(self.volume).end_apply(inode, &staged, changing);
         drop(direct);
-        operation.finish_at_hand(place);
+        operation.finish_at_hand([place]);
         count_written(me, taken.pool, here, BLOCK as u64);
         Some(())
     }
@@ -288,12 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_whole_block_inside_is_left() {
+    fn blocks_behind_the_end_are_left() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (volume, _, file) = prepared(&directory);
         let write = |at, bytes: &[u8]| volume.write_quickly(file, at, bytes.into());
-        assert_eq!(write(1, &[2; BLOCK as usize]), None);
-        assert_eq!(write(0, &[2; BLOCK as usize - 1]), None);
+        assert_eq!(write(0, &[2; BLOCK as usize + 1]), None);
         assert_eq!(write((BLOCKS + 1) * BLOCK, &[2; BLOCK as usize]), None);
         assert_eq!(write(u64::MAX - BLOCK + 1, &[2; BLOCK as usize]), None);
         volume.mark_kernel_cached(file.ino()).expect("mark");

@@ -180,10 +180,10 @@ impl Staged {
         Ok(())
     }
 
-    /// Whether the page the tail is in has room for an entry of one line.
+    /// Whether the page the tail is in has room for this number of entries of one line.
     #[inline(always)]
-    pub(crate) fn has_line(&self) -> bool {
-        !self.commit.tail.is_none() && self.commit.tail.line() < PAGE_LINES
+    pub(crate) fn has_lines(&self, lines: u8) -> bool {
+        !self.commit.tail.is_none() && self.commit.tail.line() + lines <= PAGE_LINES
     }
 
     /// Whether an entry fits the page the tail is in.

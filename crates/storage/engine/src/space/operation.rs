@@ -111,6 +111,18 @@ impl<'a> Operation<'a> {
                 return;
             }
         }
+        self.replace_alone(ino, file_block, pool, block);
+    }
+
+    /// As [`Operation::replace`], as a run of its own also behind another one.
+    #[inline(always)]
+    pub(crate) fn replace_alone(
+        &mut self,
+        ino: u64,
+        file_block: u64,
+        pool: PoolIndex,
+        block: BlockNumber,
+    ) {
         if self.old == PENDING_EXTENTS {
             self.settle_replaced();
         }
@@ -176,11 +188,12 @@ impl<'a> Operation<'a> {
         self.settle_replaced();
     }
 
-    /// As [`Operation::finish`], of at most one replaced block, which goes to this place if it can.
+    /// As [`Operation::finish`]; replaced blocks go to the places that new ones were taken from, if they can. There are at
+    /// least as many new ones.
     #[inline(always)]
-    pub(crate) fn finish_at_hand(&mut self, place: PocketPlace<'_>) {
+    pub(crate) fn finish_at_hand<'p>(&mut self, places: impl IntoIterator<Item = PocketPlace<'p>>) {
         self.keep_from(0);
-        if let [replaced] = &self.me.slot.pending_old[..self.old] {
+        for (replaced, place) in self.me.slot.pending_old[..self.old].iter().zip(places) {
             Space::of(self.volume).put_block_at_hand(self.me, &replaced.extent, place);
         }
         self.old = 0;

@@ -8,6 +8,49 @@ use crate::guard::{lines, routines};
 use super::{MIN_STREAMED_BYTES, Pool};
 
 impl Pool {
+    /// Copies bytes of a pool, this or another, into this one, without a buffer between them; as [`Pool::copy_in`] otherwise.
+    /// The ranges may not overlap.
+    ///
+    /// # Errors
+    /// [`AccessFault::Pool`] when a range is not in its pool, stores are refused or a medium fails.
+    #[inline(always)]
+    #[track_caller]
+    pub fn copy_from(
+        &self,
+        at: PoolOffset,
+        from: &Pool,
+        from_at: PoolOffset,
+        bytes: usize,
+    ) -> Result<(), AccessFault> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        if !from.contains(from_at, bytes as u64) {
+            return Err(AccessFault::Pool);
+        }
+        // SAFETY: inside the mapping of a pool, which is borrowed until the copy is done.
+        let source = unsafe { CallerSource::new(from.address(from_at), bytes) };
+        self.copy_in(at, source)
+            .inspect_err(|_| from.note_unreadable(from_at, bytes))
+            .map_err(|_| AccessFault::Pool)
+    }
+
+    /// Note the first failure of the medium in a range, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn note_unreadable(&self, at: PoolOffset, bytes: usize) {
+        let mut line = [0; CACHE_LINE_BYTES as usize];
+        for begin in (0..bytes).step_by(line.len()) {
+            let length = line.len().min(bytes - begin);
+            if self
+                .read_bytes(at + begin as u64, &mut line[..length])
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
+
     #[inline(always)]
     pub(super) fn store_word(&self, at: PoolOffset, value: u64) -> Result<()> {
         // SAFETY: inside the mapping. x86-64 stores are release, and the call is opaque.

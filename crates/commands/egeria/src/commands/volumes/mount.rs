@@ -228,6 +228,8 @@ fn serve(mount: &Mount, format: Format) -> Outcome {
     if mount.options.ready {
         // It fails only for a group leader, which a spawned child is not.
         let _ = rustix::process::setsid();
+        // It was started as `exe`.
+        let _ = rustix::thread::set_name(c"egeria");
     }
     daemon_log::begin(!mount.options.ready, mount.options.log.as_deref())?;
     let signals = Signals::install()?;

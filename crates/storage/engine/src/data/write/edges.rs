@@ -45,11 +45,11 @@ impl Write<'_, '_> {
         } else {
             0
         };
-        self.keep_old(word, new, 0, within.min(kept))?;
+        keep_old(self.volume, word, new, 0, within.min(kept))?;
         zero(self.volume, new, within.min(kept), within)?;
         self.copy_part(new.0, new.1 + within, source)?;
         let after = within + bytes as u64;
-        self.keep_old(word, new, after, kept)?;
+        keep_old(self.volume, word, new, after, kept)?;
         zero(self.volume, new, after.max(kept), BLOCK as u64)?;
         self.mappings.push(Mapping::to(taken, file_block, 0));
         Ok(())
@@ -111,38 +111,35 @@ impl Write<'_, '_> {
         self.mappings.push(Mapping::to(taken, file_block, sums_at));
         Ok(())
     }
+}
 
-    /// Copy bytes `from..to` of the old block to the new one.
-    fn keep_old(
-        &self,
-        word: BlockWord,
-        (pool, new): (PoolIndex, PoolOffset),
-        from: u64,
-        to: u64,
-    ) -> Outcome<()> {
-        if from >= to {
-            return Ok(());
-        }
-        let mut bytes = [0u8; BLOCK];
-        let bytes = &mut bytes[..(to - from) as usize];
-        let run = |pool, block: PoolOffset| Run {
-            pool,
-            at: block + from,
-            bytes: (to - from) as usize,
-        };
-        let old = run(word.pool(), word.block().offset());
-        Access::upkeep(self.volume, old, |pool| {
-            pool.read_bytes(old.at, bytes).map_err(|_| Errno(libc::EIO))
-        })?;
-        let new = run(pool, new);
-        Access::upkeep(self.volume, new, |pool| {
-            pool.copy_in(new.at, (&*bytes).into()).map_err(Errno::from)
-        })
+/// Copy bytes `from..to` of an old block to a new one.
+pub(in crate::data) fn keep_old(
+    volume: &Volume,
+    word: BlockWord,
+    (pool, new): (PoolIndex, PoolOffset),
+    from: u64,
+    to: u64,
+) -> Outcome<()> {
+    if from >= to {
+        return Ok(());
     }
+    let run = |pool, block: PoolOffset| Run {
+        pool,
+        at: block + from,
+        bytes: (to - from) as usize,
+    };
+    let (old, new) = (run(word.pool(), word.block().offset()), run(pool, new));
+    Access::upkeep(volume, old, |from| {
+        Access::upkeep(volume, new, |to| {
+            to.copy_from(new.at, from, old.at, old.bytes)
+                .map_err(Errno::from)
+        })
+    })
 }
 
 /// Zero bytes `from..to` of a block.
-fn zero(
+pub(in crate::data) fn zero(
     volume: &Volume,
     (pool, block): (PoolIndex, PoolOffset),
     from: u64,

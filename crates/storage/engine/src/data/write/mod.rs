@@ -1,7 +1,7 @@
 //! Writing file data: copy-on-write, whole blocks copied before the lock is taken, edges under it;
 //! appends go in place behind the end of file. One commit per call makes it atomic.
 
-mod edges;
+pub(super) mod edges;
 
 use crate::data::delegation::Delegation;
 use crate::data::prefetch::prefetch;
@@ -50,12 +50,13 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Whether it is the end of a file of this size.
+    /// The offset in a file of this size; `None`: behind its end, or the rest of an append that is no longer the end.
     #[inline(always)]
-    pub(crate) fn is_end(self, size_bytes: u64) -> bool {
+    pub(crate) fn offset_inside(self, size_bytes: u64) -> Option<u64> {
         match self {
-            Target::At(offset) | Target::Rest(offset) => offset == size_bytes,
-            Target::End => true,
+            Target::At(offset) => (offset <= size_bytes).then_some(offset),
+            Target::End => Some(size_bytes),
+            Target::Rest(offset) => (offset == size_bytes).then_some(offset),
         }
     }
 
@@ -162,7 +163,7 @@ impl<'v> Writing<'v> {
         self.write_in_commits(call, None)
     }
 
-    /// The ways of short writes at the end, of whole blocks, and in place. `None`: none applies.
+    /// The ways of writes in place, of whole blocks, and of other short writes. `None`: none applies.
     #[inline(always)]
     fn try_fast_paths(
         self,
@@ -173,19 +174,19 @@ impl<'v> Writing<'v> {
         let WriteCall {
             file, from, rules, ..
         } = call;
-        if let Some(offset) = self.extend(file, call.target, from, rules, mode) {
-            return Some(Ok((offset, from.bytes())));
+        if let Target::At(offset) = call.target {
+            if file.inode().is_written_in_place()
+                && let Some(outcome) =
+                    self.overwrite_in_place(file, offset, from, rules, delegation)
+            {
+                return Some(outcome.map(|bytes| (offset, bytes)));
+            }
+            if let Some(bytes) = self.overwrite_block(file, offset, from, rules, mode) {
+                return Some(Ok((offset, bytes)));
+            }
         }
-        let Target::At(offset) = call.target else {
-            return None;
-        };
-        if file.inode().is_written_in_place()
-            && let Some(outcome) = self.overwrite_in_place(file, offset, from, rules, delegation)
-        {
-            return Some(outcome.map(|bytes| (offset, bytes)));
-        }
-        let bytes = self.overwrite_block(file, offset, from, rules, mode)?;
-        Some(Ok((offset, bytes)))
+        let offset = self.write_short(file, call.target, from, rules, mode)?;
+        Some(Ok((offset, from.bytes())))
     }
 
     /// Write in one commit, or in several if the data is long or the space is fragmented.
