@@ -26,9 +26,6 @@ use egeria_media::{BlockNumber, CallerSource, PoolIndex};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Blocks that a short write touches at most.
-const MAX_PIECES: usize = 2;
-
 /// The part of a short write that lies in one block.
 struct Piece<'a> {
     file_block: u64,
@@ -42,7 +39,7 @@ struct Piece<'a> {
     taken: Option<(Extent, PocketPlace<'a>)>,
 }
 
-impl Writing<'_> {
+impl<'v> Writing<'v> {
     /// Write at most a block; the offset where it landed. `None`: nothing was done; use the ordinary path, which also
     /// reports what is wrong.
     pub(crate) fn write_short(
@@ -101,29 +98,45 @@ impl Writing<'_> {
     }
 
     #[inline(always)]
-    fn short_locked(
+    fn short_locked<'a>(
         self,
-        locked: &Locked<'_>,
+        locked: &Locked<'a>,
         target: Target,
-        source: CallerSource<'_>,
+        source: CallerSource<'a>,
         rules: WriteRules,
-    ) -> Option<u64> {
+    ) -> Option<u64>
+    where
+        'v: 'a,
+    {
         let offset = target.offset_inside(locked.size_bytes())?;
         if source.bytes() == BLOCK && offset.is_multiple_of(BLOCK as u64) {
             self.overwrite_locked(locked, offset, source, rules)?;
+            return Some(offset);
+        }
+        let (first, within) = (offset / BLOCK as u64, offset % BLOCK as u64);
+        let room = BLOCK - within as usize;
+        let head = piece(locked, first, within, source.first(room))?;
+        if source.bytes() <= room {
+            self.write_pieces(locked, offset, source.bytes(), [head], rules)?;
         } else {
-            self.write_pieces(locked, offset, source, rules)?;
+            let tail = piece(locked, first + 1, 0, source.after(room))?;
+            self.write_pieces(locked, offset, source.bytes(), [head, tail], rules)?;
         }
         Some(offset)
     }
 
-    fn write_pieces(
+    #[inline(always)]
+    fn write_pieces<'a, const PIECES: usize>(
         self,
-        locked: &Locked<'_>,
+        locked: &Locked<'a>,
         offset: u64,
-        source: CallerSource<'_>,
+        bytes: usize,
+        mut pieces: [Piece<'a>; PIECES],
         rules: WriteRules,
-    ) -> Option<()> {
+    ) -> Option<()>
+    where
+        'v: 'a,
+    {
         let (inode, me, ino) = (locked.inode, locked.me, locked.ino);
         let size = locked.size_bytes();
         let cached = rules.direct && inode.kernel_cached.load(Ordering::Acquire) != 0;
@@ -135,12 +148,11 @@ impl Writing<'_> {
         if !usual {
             return None;
         }
-        let mut pieces = pieces(locked, offset, source)?;
         let mut staged = Staged::begin(locked, Need::Ordinary).ok()?;
-        if !staged.has_lines(MAX_PIECES as u8) {
+        if !staged.has_lines(PIECES as u8) {
             return None;
         }
-        let new_size = size.max(offset + source.bytes() as u64);
+        let new_size = size.max(offset + bytes as u64);
         let time_ns = Stamps::of(self.volume).stamp_ns(inode);
         let here = self.volume.pool_of_writer(me);
         let mut operation = ManuallyDrop::new(Operation::new(self.volume, me));
@@ -156,7 +168,7 @@ impl Writing<'_> {
         operation.commit_one(&staged).ok()?;
         // As in `apply_commit` and `apply_mapping`; the words of the slots cannot change while the inode is locked.
         let changing = WriteSection::begin(inode);
-        for piece in pieces.iter().flatten() {
+        for piece in &pieces {
             let Some((taken, _)) = &piece.taken else {
                 continue;
             };
@@ -173,9 +185,9 @@ impl Writing<'_> {
         inode.note_write(new_size, time_ns);
         Log::of(self.volume).end_apply(inode, &staged, changing);
         drop(direct);
-        let places = pieces.iter().flatten().filter_map(|piece| piece.taken);
+        let places = pieces.iter().filter_map(|piece| piece.taken);
         operation.finish_at_hand(places.map(|(_, place)| place));
-        for piece in pieces.iter().flatten() {
+        for piece in &pieces {
             let bytes = piece.source.bytes() as u64;
             count_written(me, piece.pool(), here, bytes);
         }
@@ -183,15 +195,16 @@ impl Writing<'_> {
     }
 
     /// Take the new blocks. `None`: the thread has too few at hand; those that were taken are noted in the operation.
+    #[inline(always)]
     fn take_blocks<'a>(
         self,
-        pieces: &mut [Option<Piece<'a>>; MAX_PIECES],
+        pieces: &mut [Piece<'a>],
         locked: &Locked<'a>,
         here: usize,
         operation: &mut Operation<'a>,
     ) -> Option<()> {
         let size = locked.size_bytes();
-        for piece in pieces.iter_mut().flatten() {
+        for piece in pieces {
             // These bytes are not visible before the commit moves the size.
             if piece.offset() >= size && piece.old.has_data() {
                 continue;
@@ -208,9 +221,10 @@ impl Writing<'_> {
     }
 
     /// Store an entry for each new block, or one of the size alone.
+    #[inline(always)]
     fn store_entries(
         self,
-        pieces: &[Option<Piece<'_>>; MAX_PIECES],
+        pieces: &[Piece<'_>],
         staged: &mut Staged,
         size_bytes: u64,
         time_ns: i64,
@@ -226,7 +240,7 @@ impl Writing<'_> {
             sums: &[],
         };
         let mut has_blocks = false;
-        for piece in pieces.iter().flatten() {
+        for piece in pieces {
             let Some((taken, _)) = &piece.taken else {
                 continue;
             };
@@ -248,8 +262,9 @@ impl Writing<'_> {
 
     /// Copy the caller's bytes, and to new blocks what is around them. `None`: something cannot be read, or a medium
     /// fails.
-    fn copy_pieces(self, pieces: &[Option<Piece<'_>>; MAX_PIECES], size_bytes: u64) -> Option<()> {
-        for piece in pieces.iter().flatten() {
+    #[inline(always)]
+    fn copy_pieces(self, pieces: &[Piece<'_>], size_bytes: u64) -> Option<()> {
+        for piece in pieces {
             let (old, within) = (piece.old, piece.within);
             let Some((taken, _)) = &piece.taken else {
                 let pool = self.volume.pool(old.pool()).ok()?;
@@ -292,31 +307,21 @@ impl Piece<'_> {
     }
 }
 
-/// The parts of a write of at most a block. `None`: the index has no word for one of them.
+/// The part of a write in one block. `None`: the index has no word for the block.
 #[inline(always)]
-fn pieces<'a>(
+fn piece<'a>(
     locked: &Locked<'a>,
-    offset: u64,
+    file_block: u64,
+    within: u64,
     source: CallerSource<'a>,
-) -> Option<[Option<Piece<'a>>; MAX_PIECES]> {
-    let piece = |file_block, within, source| {
-        let slot = locked.index().slot(file_block)?;
-        Some(Piece {
-            file_block,
-            slot,
-            old: BlockWord(slot.load(Ordering::Relaxed)),
-            within,
-            source,
-            taken: None,
-        })
-    };
-    let (first, within) = (offset / BLOCK as u64, offset % BLOCK as u64);
-    let room = BLOCK - within as usize;
-    let head = piece(first, within, source.first(room))?;
-    let tail = if source.bytes() > room {
-        Some(piece(first + 1, 0, source.after(room))?)
-    } else {
-        None
-    };
-    Some([Some(head), tail])
+) -> Option<Piece<'a>> {
+    let slot = locked.index().slot(file_block)?;
+    Some(Piece {
+        file_block,
+        slot,
+        old: BlockWord(slot.load(Ordering::Relaxed)),
+        within,
+        source,
+        taken: None,
+    })
 }
