@@ -36,7 +36,7 @@ impl Writing<'_> {
             return None;
         }
         self.write_locked(file, source, |locked| {
-            self.extend_locked(locked, target, source, rules)
+            self.extend_locked::<true>(locked, target, source, rules)
         })
     }
 
@@ -53,7 +53,7 @@ impl Writing<'_> {
             return None;
         }
         self.write_locked_at_once(me, file, source, |locked| {
-            self.extend_locked(locked, target, source, WriteRules::DIRECT)
+            self.extend_locked::<false>(locked, target, source, WriteRules::DIRECT)
         })
     }
 
@@ -75,7 +75,7 @@ impl Writing<'_> {
     }
 
     #[inline(always)]
-    fn extend_locked(
+    fn extend_locked<const MAY_BE_COUNTED: bool>(
         self,
         locked: &Locked<'_>,
         target: Target,
@@ -90,7 +90,7 @@ impl Writing<'_> {
         let within = offset % BLOCK as u64;
         if within == 0 {
             return self
-                .overwrite_locked(locked, offset, source, rules)
+                .overwrite_locked::<MAY_BE_COUNTED>(locked, offset, source, rules)
                 .map(|()| offset);
         }
         let word = locked.index().load(offset / BLOCK as u64);
