@@ -68,14 +68,29 @@ fn limits_hold_over_mounts_and_are_shown() {
     let top = data.join("top");
     fs::create_dir(&top).unwrap();
     fs::write(top.join("old"), [1; 10_000]).unwrap();
-    let set = run(["quota", "set", text(&top), "--bytes", "40KiB", "--inodes", "3"]).ok();
-    assert!(set.stdout.contains("12 KiB of 40 KiB, 2 of 3 inodes used"), "{set:?}");
+    let set = run([
+        "quota",
+        "set",
+        text(&top),
+        "--bytes",
+        "40KiB",
+        "--inodes",
+        "3",
+    ])
+    .ok();
+    assert!(
+        set.stdout.contains("12 KiB of 40 KiB, 2 of 3 inodes used"),
+        "{set:?}"
+    );
     for _ in 0..2 {
         let full = fs::write(top.join("new"), [2; 40_000]).unwrap_err();
         assert_eq!(full.raw_os_error(), Some(libc::EDQUOT));
         let shown = run(["quota", "show", text(&pool), "--json"]).ok().json();
         let tree = &shown["trees"][0];
-        assert_eq!((&tree["used_bytes"], &tree["used_inodes"]), (&40_960.into(), &3.into()));
+        assert_eq!(
+            (&tree["used_bytes"], &tree["used_inodes"]),
+            (&40_960.into(), &3.into())
+        );
         run(["umount", text(&data)]).ok();
         run(["mount", text(&pool), text(&data)]).ok();
     }
@@ -93,7 +108,8 @@ fn bad_limits_are_one_line_and_change_nothing() {
     let sandbox = Sandbox::new();
     let (pool, data) = (sandbox.volume("v", "64M"), sandbox.directory("data"));
     let top = data.join("top");
-    let set = |directory: &Path, bytes: &str| run(["quota", "set", text(directory), "--bytes", bytes]);
+    let set =
+        |directory: &Path, bytes: &str| run(["quota", "set", text(directory), "--bytes", bytes]);
     set(&data, "1MiB").refused(1, &["is not on a mount of Egeria"]);
     run(["mount", text(&pool), text(&data)]).ok();
     set(&top, "1MiB").refused(1, &["top"]);

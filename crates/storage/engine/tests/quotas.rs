@@ -81,12 +81,16 @@ fn a_tree_beyond_its_limit_takes_overwrites_and_removals() {
     let create = volume.create(top, b"new", &FILE).map(drop);
     assert_eq!(create, Err(EDQUOT));
     let punch = AllocateMode::PunchHole;
-    volume.allocate(file, 0, 4 * BLOCK as u64, punch).expect("punch");
+    volume
+        .allocate(file, 0, 4 * BLOCK as u64, punch)
+        .expect("punch");
     let change = AttributeChange {
         size_bytes: Some(11 * BLOCK as u64),
         ..AttributeChange::default()
     };
-    volume.set_attributes(file.ino(), &change).expect("truncate");
+    volume
+        .set_attributes(file.ino(), &change)
+        .expect("truncate");
     assert_eq!(used(&volume, top), (7, 2));
     assert_eq!(volume.write(file, 0, &[9; 2 * BLOCK]), Ok(BLOCK));
     volume.unlink(top, b"file").expect("unlink");
@@ -160,22 +164,42 @@ fn trees_that_cannot_be_counted_are_refused() {
     let top = directory(&volume, ROOT, b"top");
     let inner = directory(&volume, top, b"inner");
     let file = opened(&volume, inner, b"file").ino();
-    refused(volume.set_quota(top, limits(0, 0)), libc::EINVAL, "no limit");
+    refused(
+        volume.set_quota(top, limits(0, 0)),
+        libc::EINVAL,
+        "no limit",
+    );
     let small = QuotaLimits {
         bytes: Some(100),
         inodes: None,
     };
     refused(volume.set_quota(top, small), libc::EINVAL, "4096");
-    refused(volume.set_quota(file, limits(1, 0)), libc::ENOTDIR, "directory");
+    refused(
+        volume.set_quota(file, limits(1, 0)),
+        libc::ENOTDIR,
+        "directory",
+    );
     refused(volume.remove_quota(top), libc::ENODATA, "egeria quota show");
     volume.link(file, ROOT, b"twin").expect("link");
-    refused(volume.set_quota(top, limits(1, 0)), libc::EXDEV, "names in /top");
+    refused(
+        volume.set_quota(top, limits(1, 0)),
+        libc::EXDEV,
+        "names in /top",
+    );
     assert_eq!(volume.quotas(), []);
     volume.unlink(ROOT, b"twin").expect("unlink");
     volume.set_quota(inner, limits(0, 9)).expect("limit");
-    refused(volume.set_quota(top, limits(1, 0)), libc::EINVAL, "/top/inner in it");
+    refused(
+        volume.set_quota(top, limits(1, 0)),
+        libc::EINVAL,
+        "/top/inner in it",
+    );
     let below = directory(&volume, inner, b"below");
-    refused(volume.set_quota(below, limits(1, 0)), libc::EINVAL, "lies in /top/inner");
+    refused(
+        volume.set_quota(below, limits(1, 0)),
+        libc::EINVAL,
+        "lies in /top/inner",
+    );
     assert_eq!(used(&volume, inner), (0, 3));
     let set = |name: &[u8]| volume.set_xattr(ROOT, name, b"1 1 1", XattrMode::Any);
     assert_eq!(set(b"user.egeria.quota.1"), Err(Errno(libc::EOPNOTSUPP)));
@@ -191,7 +215,9 @@ fn limits_and_usage_are_there_after_every_session() {
         let file = opened(&volume, top, b"file");
         volume.write(file, 0, &[7; 3 * BLOCK]).expect("write");
         volume.link(file.ino(), top, b"twin").expect("link");
-        volume.symlink(top, b"link", b"target", 0, 0).expect("symlink");
+        volume
+            .symlink(top, b"link", b"target", 0, 0)
+            .expect("symlink");
         volume.set_quota(top, limits(4, 9)).expect("limit");
         let gone = directory(&volume, ROOT, b"gone");
         volume.set_quota(gone, limits(4, 9)).expect("limit");
@@ -326,7 +352,9 @@ fn fill_and_cut(volume: &Arc<Volume>, top: InodeNumber, file: FileReference) {
                 size_bytes: Some(0),
                 ..AttributeChange::default()
             };
-            volume.set_attributes(file.ino(), &change).expect("truncate");
+            volume
+                .set_attributes(file.ino(), &change)
+                .expect("truncate");
         }
     }
 }

@@ -62,7 +62,10 @@ fn statfs_in_a_tree_shows_its_limits() {
     fs::write(mount.path("top/file"), [1; 3 * BLOCK]).unwrap();
     for path in ["top", "top/file"] {
         let found = rustix::fs::statfs(mount.path(path)).unwrap();
-        assert_eq!((found.f_blocks, found.f_bfree, found.f_bavail), (100, 97, 97));
+        assert_eq!(
+            (found.f_blocks, found.f_bfree, found.f_bavail),
+            (100, 97, 97)
+        );
         assert_eq!((found.f_files, found.f_ffree), (20, 18));
     }
     let whole = rustix::fs::statfs(mount.path("")).unwrap();

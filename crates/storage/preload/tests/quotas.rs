@@ -37,7 +37,9 @@ fn limit(volume: &Volume) -> InodeNumber {
 fn limits_answer_as_the_kernel_says() {
     let mut answers = Vec::new();
     for is_direct in [false, true] {
-        let Some(mounted) = Mounted::new() else { return };
+        let Some(mounted) = Mounted::new() else {
+            return;
+        };
         let top = limit(&mounted.volume);
         let before = mounted.volume.counters();
         let mut command = match is_direct {

@@ -442,7 +442,8 @@ impl Volume {
     ///
     /// # Errors
     /// `EEXIST`; `ENOTDIR`; `ENOENT` when the directory or the last name was removed; `ENAMETOOLONG`; `EINVAL` for
-    /// a bad name; `EPERM` for directories; `EMLINK`; what [every change](crate::Errno) can fail with.
+    /// a bad name; `EPERM` for directories; `EMLINK`; `EXDEV` between trees with different limits; what [every
+    /// change](crate::Errno) can fail with.
     pub fn link(
         &self,
         inode: impl Into<InodeHandle>,
@@ -510,7 +511,8 @@ impl Volume {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG` for names; `EEXIST` with [`RenameMode::NoReplace`]; `EISDIR`, `ENOTDIR`
     /// and `ENOTEMPTY` for a target that cannot be replaced; `EINVAL` for a directory below itself; `EBUSY` for `.`
-    /// and `..`; `EMLINK`; what [every change](crate::Errno) can fail with.
+    /// and `..`; `EMLINK`; `EXDEV` between trees with different limits; what [every change](crate::Errno) can fail
+    /// with.
     pub fn rename(
         &self,
         parent: impl Into<InodeHandle>,

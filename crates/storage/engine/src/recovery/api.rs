@@ -67,7 +67,11 @@ impl Volume {
     #[cold]
     pub(crate) fn reap_for_quota(&self, file: FileReference) -> bool {
         let quotas = Quotas::of(self);
-        let used = || quotas.tree_in_force(file.inode()).map(|tree| quotas.usage(tree));
+        let used = || {
+            quotas
+                .tree_in_force(file.inode())
+                .map(|tree| quotas.usage(tree))
+        };
         let before = used();
         Reaper::of(self).reap_within(REAPER_PATIENCE);
         let is_less = |before: Amounts, now: Amounts| now.blocks < before.blocks;

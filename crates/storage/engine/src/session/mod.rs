@@ -34,8 +34,8 @@ pub(crate) use inodes::{
 pub(crate) use kernel::{lease_words, leases, lookup_references};
 pub use locks::lock;
 pub(crate) use locks::{direct, exclusion, in_place, late, patience, robust_list, seqlock};
-pub use shm::{arena, layout, map};
 pub(crate) use quotas::{Amounts, TreeIndex};
+pub use shm::{arena, layout, map};
 pub(crate) use shm::{free_list, machine, memory, memory_group, segments, trust};
 pub(crate) use threads::{current, own_callers, owner_word, slot_ownership, slots, walks};
 pub(crate) use waits::{stuck, wait_notes};

@@ -63,6 +63,11 @@ impl<'v> Quotas<'v> {
         self.tree_of(inode).filter(is_in_force)
     }
 
+    /// Whether this tree counts an inode.
+    pub(crate) fn is_counted_by(self, inode: &SessionInode, tree: TreeIndex) -> bool {
+        self.tree_of(inode) == Some(tree)
+    }
+
     /// Whether a name may lead from one inode to the other, or move from one to the other: `EXDEV` if different limits
     /// count them.
     #[inline]
@@ -72,20 +77,23 @@ impl<'v> Quotas<'v> {
         is_same.then_some(()).ok_or(Errno(libc::EXDEV))
     }
 
-    /// What a tree uses.
+    /// What a tree uses; during changes by other threads at least that.
     pub(crate) fn usage(self, tree: TreeIndex) -> Amounts {
         let used = self.volume.session.used_threads().len();
+        let cells = &self.cells(tree)[..used];
         let sum = |part: fn(&UsageCell) -> &AtomicU64| {
-            let cells = self.cells(tree)[..used].iter();
-            let sum = cells.fold(0u64, |sum, cell| {
-                sum.wrapping_add(part(cell).load(Ordering::Relaxed))
-            });
-            // Seen during a change, it may be below 0.
-            (sum as i64).max(0) as u64
+            let values = cells.iter().map(|cell| part(cell).load(Ordering::Acquire));
+            values.fold(0, u64::wrapping_add)
+        };
+        // What was removed was added before, perhaps in another cell. So no addition is missed of which the removal is
+        // seen.
+        let removed = Amounts {
+            blocks: sum(|cell| &cell.blocks.removed),
+            inodes: sum(|cell| &cell.inodes.removed),
         };
         Amounts {
-            blocks: sum(|cell| &cell.blocks),
-            inodes: sum(|cell| &cell.inodes),
+            blocks: sum(|cell| &cell.blocks.added).wrapping_sub(removed.blocks),
+            inodes: sum(|cell| &cell.inodes.added).wrapping_sub(removed.inodes),
         }
     }
 
@@ -184,12 +192,7 @@ impl<'v> Quotas<'v> {
     /// # Errors
     /// `EDQUOT` when the tree would exceed a limit.
     #[inline(always)]
-    pub(crate) fn count_new(
-        self,
-        directory: &Locked<'_>,
-        ino: u64,
-        blocks: u64,
-    ) -> Outcome<()> {
+    pub(crate) fn count_new(self, directory: &Locked<'_>, ino: u64, blocks: u64) -> Outcome<()> {
         if !directory.inode.is_counted() {
             return Ok(());
         }
@@ -255,27 +258,21 @@ impl<'v> Quotas<'v> {
     }
 
     /// Charge an inode this much instead of what it is charged now.
-    fn charge(
-        self,
-        me: Me<'_>,
-        (ino, inode): (u64, &SessionInode),
-        tree: TreeIndex,
-        charged: u64,
-    ) {
+    fn charge(self, me: Me<'_>, (ino, inode): (u64, &SessionInode), tree: TreeIndex, charged: u64) {
         let cell = &self.cells(tree)[me.index];
         let before = inode.charged.load(Ordering::Relaxed);
-        let changed = |word: &AtomicU64, part: fn(u64) -> u64| {
-            let word = word.load(Ordering::Relaxed);
-            word.wrapping_add(part(charged)).wrapping_sub(part(before))
-        };
         let change = &me.slot.usage_change;
-        let blocks = changed(&cell.blocks, |charged| charged & !COUNTED);
-        let inodes = changed(&cell.inodes, |charged| charged >> 63);
+        let blocks = |charged: u64| charged & !COUNTED;
+        let [blocks_added, blocks_removed] = cell.blocks.after(blocks(before), blocks(charged));
+        let inodes = |charged: u64| charged >> 63;
+        let [inodes_added, inodes_removed] = cell.inodes.after(inodes(before), inodes(charged));
         let stores = [
             (&change.ino, ino),
             (&change.tree, tree.0 as u64),
-            (&change.blocks, blocks),
-            (&change.inodes, inodes),
+            (&change.cell.blocks.added, blocks_added),
+            (&change.cell.blocks.removed, blocks_removed),
+            (&change.cell.inodes.added, inodes_added),
+            (&change.cell.inodes.removed, inodes_removed),
             (&change.charged, charged),
             (&change.begun, 1),
         ];
@@ -365,12 +362,25 @@ impl<'v> Quotas<'v> {
     }
 }
 
+impl Flow {
+    /// Both words after a part of the usage has changed.
+    fn after(&self, before: u64, now: u64) -> [u64; 2] {
+        let (added, removed) = (now.saturating_sub(before), before.saturating_sub(now));
+        [
+            self.added.load(Ordering::Relaxed).wrapping_add(added),
+            self.removed.load(Ordering::Relaxed).wrapping_add(removed),
+        ]
+    }
+}
+
 impl UsageChange {
     /// Each store releases those before it: none comes before the note of the change.
     fn make(&self, cell: &UsageCell, inode: &SessionInode) {
         let stores = [
-            (&cell.blocks, &self.blocks),
-            (&cell.inodes, &self.inodes),
+            (&cell.blocks.added, &self.cell.blocks.added),
+            (&cell.blocks.removed, &self.cell.blocks.removed),
+            (&cell.inodes.added, &self.cell.inodes.added),
+            (&cell.inodes.removed, &self.cell.inodes.removed),
             (&inode.charged, &self.charged),
         ];
         for (word, new) in stores {
@@ -466,7 +476,7 @@ mod tests {
     /// The process dies with its change noted, and none or all of it made.
     #[test]
     fn a_noted_change_is_completed_once() {
-        for steps in 0..4 {
+        for steps in 0..6 {
             let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
             let (volume, file) = limited(&directory);
             let stopped = Stopped::in_child(&volume, |volume| {
@@ -489,11 +499,12 @@ mod tests {
         let tree = quotas.tree_of(locked.inode).expect("counted");
         let cell = &quotas.cells(tree)[locked.me.index];
         let change = &locked.me.slot.usage_change;
-        let charged = &locked.inode.charged;
         let words = [
-            (&cell.blocks, &change.blocks, 1),
-            (&cell.inodes, &change.inodes, 0),
-            (charged, &change.charged, 1),
+            (&cell.blocks.added, &change.cell.blocks.added, 1),
+            (&cell.blocks.removed, &change.cell.blocks.removed, 0),
+            (&cell.inodes.added, &change.cell.inodes.added, 0),
+            (&cell.inodes.removed, &change.cell.inodes.removed, 0),
+            (&locked.inode.charged, &change.charged, 1),
         ];
         for (word, new, more) in words {
             let value = word.load(Ordering::Relaxed).wrapping_add(more);
@@ -522,9 +533,8 @@ mod tests {
             stop();
             Ok(())
         });
-        let rename = |volume: &Volume| {
-            volume.rename(top, b"file", ROOT, b"file", RenameMode::Replace)
-        };
+        let rename =
+            |volume: &Volume| volume.rename(top, b"file", ROOT, b"file", RenameMode::Replace);
         assert_eq!(rename(&volume), Err(Errno(libc::EXDEV)), "being counted");
         stopped.kill();
         volume.reap();

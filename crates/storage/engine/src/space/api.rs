@@ -1,11 +1,11 @@
 //! What callers ask about space, and what the session gives back.
 
 use crate::format::*;
-use crate::session::{LateWork, Quotas};
 use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::slots::Me;
 use crate::session::volume::Volume;
+use crate::session::{LateWork, Quotas};
 use crate::space::free_space::{GIVING_BACK, LOG_BLOCKS, RESERVE_BLOCKS, Wait};
 use crate::space::runs::change_bits;
 use crate::space::{InodeNumbers, Space};

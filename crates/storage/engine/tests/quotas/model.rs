@@ -99,7 +99,13 @@ impl Model {
         (left(limits.0, used.0), left(limits.1, used.1))
     }
 
-    pub fn make(&mut self, parent: usize, name: &str, mut node: Node, blocks: u64) -> Answer<usize> {
+    pub fn make(
+        &mut self,
+        parent: usize,
+        name: &str,
+        mut node: Node,
+        blocks: u64,
+    ) -> Answer<usize> {
         if self.find(parent, name).is_some() {
             return Err(Refusal::Other);
         }
@@ -127,7 +133,11 @@ impl Model {
 
     pub fn remove(&mut self, parent: usize, name: &str) -> Answer<()> {
         let node = self.find(parent, name).ok_or(Refusal::Other)?;
-        if self.nodes[node].names.as_ref().is_some_and(|names| !names.is_empty()) {
+        if self.nodes[node]
+            .names
+            .as_ref()
+            .is_some_and(|names| !names.is_empty())
+        {
             return Err(Refusal::Other);
         }
         self.take(parent, name);
@@ -137,7 +147,9 @@ impl Model {
 
     fn drop_link(&mut self, node: usize) {
         self.nodes[node].links -= 1;
-        self.nodes[node].limits = self.nodes[node].limits.filter(|_| self.nodes[node].links > 0);
+        self.nodes[node].limits = self.nodes[node]
+            .limits
+            .filter(|_| self.nodes[node].links > 0);
     }
 
     pub fn link(&mut self, node: usize, parent: usize, name: &str) -> Answer<()> {
@@ -163,8 +175,8 @@ impl Model {
         }
         let is_below = self.is_directory(node) && self.within(node).contains(&to.0);
         let is_above = replaced.is_some_and(|replaced| self.within(replaced).contains(&from.0));
-        let is_other_kind = replaced
-            .is_some_and(|replaced| self.is_directory(replaced) != self.is_directory(node));
+        let is_other_kind =
+            replaced.is_some_and(|replaced| self.is_directory(replaced) != self.is_directory(node));
         let is_full = replaced.is_some_and(|replaced| {
             let names = self.nodes[replaced].names.as_ref();
             names.is_some_and(|names| !names.is_empty())
@@ -195,7 +207,11 @@ impl Model {
             }
             written += 1;
         }
-        if written == 0 { Err(Refusal::Quota) } else { Ok(written) }
+        if written == 0 {
+            Err(Refusal::Quota)
+        } else {
+            Ok(written)
+        }
     }
 
     pub fn reserve(&mut self, file: usize, first: u64, count: u64) -> Answer<()> {

@@ -32,7 +32,9 @@ fn refusal(errno: i32) -> Refusal {
 
 impl Run {
     fn new(seed: u64) -> Run {
-        let pools: Vec<Arc<Pool>> = (0..2).map(|_| Arc::new(Pool::anonymous(16 << 20))).collect();
+        let pools: Vec<Arc<Pool>> = (0..2)
+            .map(|_| Arc::new(Pool::anonymous(16 << 20)))
+            .collect();
         create_private(&pools, seed, &CreateOptions::default()).expect("mkfs");
         let mut run = Run {
             pools,
@@ -72,7 +74,12 @@ impl Run {
     }
 
     #[track_caller]
-    fn compare<T: PartialEq + std::fmt::Debug>(&self, what: &str, found: Answer<T>, model: Answer<T>) {
+    fn compare<T: PartialEq + std::fmt::Debug>(
+        &self,
+        what: &str,
+        found: Answer<T>,
+        model: Answer<T>,
+    ) {
         assert_eq!(found, model, "{what}");
     }
 
@@ -99,7 +106,10 @@ impl Run {
 
     fn change_names(&mut self, what: u64) {
         let volume = self.volume();
-        let (from, to) = (self.pick(true).expect("root"), self.pick(true).expect("root"));
+        let (from, to) = (
+            self.pick(true).expect("root"),
+            self.pick(true).expect("root"),
+        );
         let (name, new) = (self.name(), self.name());
         let refused = |errno: Errno| refusal(errno.0);
         let (old, target) = (self.inodes[from], self.inodes[to]);

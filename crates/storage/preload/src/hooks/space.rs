@@ -122,13 +122,16 @@ fn statvfs(path: *const c_char, into: *mut c_void) -> c_int {
 }
 
 fn fstatfs(fd: c_int, into: *mut c_void) -> c_int {
-    on_descriptor(fd, |way| fill(way, way.start_ino(), into)).unwrap_or_else(|| real::fstatfs(fd, into))
+    on_descriptor(fd, |way| fill(way, way.start_ino(), into))
+        .unwrap_or_else(|| real::fstatfs(fd, into))
 }
 
 fn fstatvfs(fd: c_int, into: *mut c_void) -> c_int {
     let tells_type = tells_type();
-    on_descriptor(fd, |way| fill_vector(way, way.start_ino(), into, tells_type))
-        .unwrap_or_else(|| real::fstatvfs(fd, into))
+    on_descriptor(fd, |way| {
+        fill_vector(way, way.start_ino(), into, tells_type)
+    })
+    .unwrap_or_else(|| real::fstatvfs(fd, into))
 }
 
 export! {

@@ -80,11 +80,7 @@ const TREE: [&str; 30] = [
 ];
 
 /// What limits the tree. A file with names in it and outside could not be counted.
-const LIMITED: [&str; 3] = [
-    "unlink d/third",
-    "limit d 28672 6",
-    "limit stripes 40960 4",
-];
+const LIMITED: [&str; 3] = ["unlink d/third", "limit d 28672 6", "limit stripes 40960 4"];
 
 impl InitialState {
     /// Whether it is a volume with which nothing is wrong.

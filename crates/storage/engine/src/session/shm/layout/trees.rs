@@ -30,12 +30,18 @@ pub struct TreeHeader {
     pub limit_inodes: AtomicU64,
 }
 
-/// What the users of one thread slot added to the usage of a tree, less what they removed: it may be below 0. The sum
-/// over all slots is the usage.
+/// What was ever added to a usage, and removed from it. Both only grow.
+#[repr(C)]
+pub struct Flow {
+    pub added: AtomicU64,
+    pub removed: AtomicU64,
+}
+
+/// What the users of one thread slot did to the usage of a tree. The sum over all slots is the usage.
 #[repr(C)]
 pub struct UsageCell {
-    pub blocks: AtomicU64,
-    pub inodes: AtomicU64,
+    pub blocks: Flow,
+    pub inodes: Flow,
 }
 
 /// The usage of a tree, by thread slot.
@@ -53,9 +59,7 @@ pub struct UsageChange {
     /// Index of the tree.
     pub tree: AtomicU64,
     /// The cell of the slot after the change.
-    pub blocks: AtomicU64,
-    /// See `blocks`.
-    pub inodes: AtomicU64,
+    pub cell: UsageCell,
     /// `SessionInode::charged` after the change.
     pub charged: AtomicU64,
 }

@@ -9,26 +9,29 @@
 //! link, and what is made in it is counted from the beginning. The names that it has then are counted after that, each
 //! under its own lock. Directories do not move, because the lock of renames is held.
 
-use crate::format::{BLOCK, Entry, LogPosition};
-use crate::log::Log;
+mod counting;
+mod stored;
+
+pub(super) use stored::is_of_quotas;
+
+use crate::format::{BLOCK, Entry};
 use crate::namespace::{Metadata, TreeWalks};
 use crate::requests::{VolumeError, failure};
-use crate::session::inode::Locked;
 use crate::session::volume::Volume;
 use crate::session::{Amounts, Quotas, TreeIndex};
 use crate::space::free_space::Need;
 use crate::types::*;
+use counting::AfterCounting;
 use egeria_machine::format_bytes;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use stored::{ATTRIBUTES, Stored};
 
 /// Trees that a text about limits names at most.
 const QUOTAS_NAMED: usize = 3;
-/// Prefix of the attributes of the root.
-const ATTRIBUTES: &[u8] = b"user.egeria.quota.";
 
 /// Limits of a directory tree; at least one is set.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -60,62 +63,6 @@ impl Quota {
         let bytes = left(self.limits.bytes, self.used_bytes);
         let inodes = left(self.limits.inodes, self.used_inodes);
         bytes.into_iter().chain(inodes).min().unwrap_or(1000)
-    }
-}
-
-/// Whether an attribute of the root has the limits of a tree.
-pub(super) fn is_of_quotas(name: &[u8]) -> bool {
-    name.starts_with(ATTRIBUTES)
-}
-
-/// What becomes of the session's state of an inode that was counted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AfterCounting {
-    Keep,
-    /// The session is being made: it takes no more memory than without limits.
-    Unload,
-}
-
-/// An inode that a directory names.
-struct Named {
-    ino: u64,
-    generation: u32,
-    is_directory: bool,
-}
-
-/// Limits as an attribute of the root has them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Stored {
-    top: u64,
-    generation: u32,
-    limits: Amounts,
-}
-
-impl Stored {
-    fn name(&self) -> Vec<u8> {
-        [ATTRIBUTES, self.top.to_string().as_bytes()].concat()
-    }
-
-    fn value(&self) -> Vec<u8> {
-        let Amounts { blocks, inodes } = self.limits;
-        format!("{} {blocks} {inodes}", self.generation).into_bytes()
-    }
-
-    fn parse(name: &[u8], value: &[u8]) -> Option<Stored> {
-        let top = std::str::from_utf8(name.strip_prefix(ATTRIBUTES)?).ok()?;
-        let mut words = std::str::from_utf8(value).ok()?.split(' ');
-        let generation = words.next()?.parse().ok()?;
-        let limits = Amounts {
-            blocks: words.next()?.parse().ok()?,
-            inodes: words.next()?.parse().ok()?,
-        };
-        let stored = Stored {
-            top: top.parse().ok()?,
-            generation,
-            limits,
-        };
-        let is_whole = words.next().is_none() && limits != Amounts::default();
-        is_whole.then_some(stored)
     }
 }
 
@@ -347,170 +294,6 @@ impl TreeWalks<'_> {
         Metadata::of(self.volume).commit_xattr(&root, &entry, Need::Ordinary)
     }
 
-    /// Count all trees that have limits on media. For the thread that makes the session.
-    pub(crate) fn count_limited(self) -> Outcome<()> {
-        let quotas = Quotas::of(self.volume);
-        let mut begun = Vec::new();
-        for stored in self.stored()? {
-            let certificate = match self.volume.read_record(stored.top) {
-                Ok(record) => record.certificate,
-                // It was removed, or is damaged, which is reported.
-                Err(_) => continue,
-            };
-            let is_top = certificate.generation == stored.generation
-                && FileKind::from_mode(certificate.mode) == Some(FileKind::Directory);
-            if is_top {
-                let tree = quotas.begin_tree(stored.top, stored.generation)?;
-                begun.push((tree, stored));
-            }
-        }
-        for (tree, stored) in begun {
-            let top = (stored.top, stored.generation);
-            self.count(tree, top, AfterCounting::Unload)?;
-            quotas.limit(tree, stored.limits);
-        }
-        Ok(())
-    }
-
-    fn stored(self) -> Outcome<Vec<Stored>> {
-        let root = self.volume.lock_beside_leases(InodeNumber::ROOT.0)?;
-        // Damage there was reported, and prevents no use of the volume.
-        let all = Log::of(self.volume)
-            .xattrs(root.inode, root.log_place())
-            .unwrap_or_default();
-        let mut stored = Vec::new();
-        for (name, value) in all.iter().filter(|(name, _)| is_of_quotas(name)) {
-            match Stored::parse(name, value) {
-                Some(one) => stored.push(one),
-                None => drop(self.volume.damaged(root.ino, "limits of a directory tree")),
-            }
-        }
-        Ok(stored)
-    }
-
-    /// Have a tree count all that is in it. Returns files with more names than were found, and how many more.
-    fn count(
-        self,
-        tree: TreeIndex,
-        top: (u64, u32),
-        after: AfterCounting,
-    ) -> Outcome<HashMap<u64, i64>> {
-        let quotas = Quotas::of(self.volume);
-        let mut outside = HashMap::new();
-        let mut directories = vec![top];
-        while let Some((ino, generation)) = directories.pop() {
-            for named in self.count_directory(tree, (ino, generation), after)? {
-                if named.is_directory {
-                    let other = |tree: TreeIndex| quotas.top_of(tree).0 == named.ino;
-                    if !quotas.trees().any(other) {
-                        directories.push((named.ino, named.generation));
-                    } else if let Some(found) = outside.get_mut(&named.ino) {
-                        *found += 1;
-                    } else {
-                        outside.insert(named.ino, i64::MAX);
-                    }
-                    continue;
-                }
-                self.count_file(tree, &named, &mut outside, after)?;
-            }
-        }
-        outside.retain(|_, more| *more > 0);
-        Ok(outside)
-    }
-
-    /// Tag a directory, and return what it names. A directory that cannot be read has nothing.
-    fn count_directory(
-        self,
-        tree: TreeIndex,
-        (ino, generation): (u64, u32),
-        after: AfterCounting,
-    ) -> Outcome<Vec<Named>> {
-        let handle = InodeHandle {
-            ino: InodeNumber(ino),
-            generation: Some(generation),
-        };
-        let locked = self.volume.lock_beside_leases(ino);
-        let locked = match locked.and_then(|locked| locked.same(handle)?.directory()) {
-            Ok(locked) => locked,
-            // Removed since, or damaged, which is reported.
-            Err(Errno(libc::ESTALE | libc::EIO | libc::ENOTDIR)) => return Ok(Vec::new()),
-            Err(errno) => return Err(errno),
-        };
-        Quotas::of(self.volume).move_to(&locked, Some(tree));
-        let names = self.names_in(&locked);
-        self.end_count(&locked, after);
-        names
-    }
-
-    fn end_count(self, locked: &Locked<'_>, after: AfterCounting) {
-        if after == AfterCounting::Unload {
-            self.volume.unload(locked);
-        }
-    }
-
-    /// What a locked directory names, in one pass over its log.
-    fn names_in(self, locked: &Locked<'_>) -> Outcome<Vec<Named>> {
-        let mut names = HashMap::new();
-        // Damage is reported. What can be read is counted.
-        let _ = Log::of(self.volume).walk_log(
-            locked.log_place(),
-            locked.commit()?,
-            LogPosition::NONE,
-            &mut |_| Ok(()),
-            &mut |position, entry, _| {
-                match *entry {
-                    Entry::NameAdd { ino, kind, .. } => {
-                        names.insert(position, (ino, kind == FileKind::Directory as u8));
-                    }
-                    Entry::NameRemove { added } => drop(names.remove(&added)),
-                    _ => {}
-                }
-                Ok(())
-            },
-        );
-        // Under the lock of the directory, which every removal of its names takes.
-        let named = names.into_values().filter_map(|(ino, is_directory)| {
-            let generation = self.volume.read_record(ino).ok()?.certificate.generation;
-            Some(Named {
-                ino,
-                generation,
-                is_directory,
-            })
-        });
-        Ok(named.collect())
-    }
-
-    fn count_file(
-        self,
-        tree: TreeIndex,
-        named: &Named,
-        outside: &mut HashMap<u64, i64>,
-        after: AfterCounting,
-    ) -> Outcome<()> {
-        if let Some(more) = outside.get_mut(&named.ino) {
-            // Another name of a file that was counted.
-            *more -= 1;
-            return Ok(());
-        }
-        let handle = InodeHandle {
-            ino: InodeNumber(named.ino),
-            generation: Some(named.generation),
-        };
-        let locked = self.volume.lock_beside_leases(named.ino);
-        let locked = match locked.and_then(|locked| locked.same(handle)) {
-            Ok(locked) => locked,
-            Err(Errno(libc::ESTALE | libc::EIO)) => return Ok(()),
-            Err(errno) => return Err(errno),
-        };
-        Quotas::of(self.volume).move_to(&locked, Some(tree));
-        let names = locked.inode.nlink.load(Ordering::Relaxed);
-        if names > 1 {
-            outside.insert(named.ino, i64::from(names) - 1);
-        }
-        self.end_count(&locked, after);
-        Ok(())
-    }
-
     /// Refuse a tree with another one in it, or with files that have names outside.
     fn check_counted(self, tree: TreeIndex, outside: HashMap<u64, i64>) -> Result<(), VolumeError> {
         let Some((ino, more)) = outside.into_iter().next() else {
@@ -548,15 +331,6 @@ impl TreeWalks<'_> {
             Some(path) => path.to_string_lossy().chars().map(shown).collect(),
             None => format!("directory inode {directory}"),
         }
-    }
-
-    /// Have the tree of a directory count an inode.
-    pub(crate) fn move_to_tree_of(self, ino: u64, directory: InodeNumber) -> Outcome<()> {
-        let quotas = Quotas::of(self.volume);
-        let tree = quotas.tree_in_force(self.volume.inode(directory.0)?);
-        let locked = self.volume.lock_beside_leases(ino)?;
-        quotas.move_to(&locked, tree);
-        Ok(())
     }
 }
 
@@ -606,24 +380,6 @@ fn space_within(space: SpaceReport, quota: &Quota) -> SpaceReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stored_limits_come_back_and_nonsense_does_not() {
-        let stored = Stored {
-            top: 17,
-            generation: 3,
-            limits: Amounts {
-                blocks: 4,
-                inodes: 0,
-            },
-        };
-        assert_eq!(stored.value(), b"3 4 0");
-        assert_eq!(Stored::parse(&stored.name(), &stored.value()), Some(stored));
-        for value in [&b""[..], b"3 4", b"3 4 0 1", b"3 0 0", b"3 -4 0", b"3 4 x"] {
-            assert_eq!(Stored::parse(b"user.egeria.quota.17", value), None);
-        }
-        assert_eq!(Stored::parse(b"user.egeria.quota.x", b"3 4 0"), None);
-    }
 
     #[test]
     fn a_limit_larger_than_the_volume_shows_the_volume() {
