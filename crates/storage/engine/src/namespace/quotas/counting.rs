@@ -61,7 +61,9 @@ impl TreeWalks<'_> {
         for (name, value) in all.iter().filter(|(name, _)| is_of_quotas(name)) {
             match Stored::parse(name, value) {
                 Some(one) => stored.push(one),
-                None => drop(self.volume.damaged(root.ino, "limits of a directory tree")),
+                None => {
+                    self.volume.damaged(root.ino, "limits of a directory tree");
+                }
             }
         }
         Ok(stored)
@@ -143,7 +145,9 @@ impl TreeWalks<'_> {
                     Entry::NameAdd { ino, kind, .. } => {
                         names.insert(position, (ino, kind == FileKind::Directory as u8));
                     }
-                    Entry::NameRemove { added } => drop(names.remove(&added)),
+                    Entry::NameRemove { added } => {
+                        names.remove(&added);
+                    }
                     _ => {}
                 }
                 Ok(())

@@ -116,10 +116,10 @@ impl Volume {
             limits: QuotaLimits {
                 bytes: Some(limits.blocks)
                     .filter(is_set)
-                    .map(|blocks| blocks * BLOCK as u64),
+                    .map(|blocks| blocks.saturating_mul(BLOCK as u64)),
                 inodes: Some(limits.inodes).filter(is_set),
             },
-            used_bytes: used.blocks * BLOCK as u64,
+            used_bytes: used.blocks.saturating_mul(BLOCK as u64),
             used_inodes: used.inodes,
         }
     }
