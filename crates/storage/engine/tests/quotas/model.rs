@@ -21,8 +21,8 @@ pub struct Node {
     /// Names of a directory; `None`: it is a file or a symbolic link.
     pub names: Option<BTreeMap<String, usize>>,
     /// Blocks that a file has.
-    blocks: BTreeSet<u64>,
-    links: u32,
+    pub blocks: BTreeSet<u64>,
+    pub links: u32,
     pub limits: Option<Limits>,
 }
 
