@@ -2,6 +2,8 @@
 
 use crate::common::*;
 use egeria_engine::{InodeNumber, QuotaLimits};
+use egeria_harness::memory::Mapping;
+use rustix::fs::{FallocateFlags, XattrFlags};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
