@@ -79,7 +79,8 @@ fn limits_hold_over_mounts_and_are_shown() {
     ])
     .ok();
     assert!(
-        set.stdout.contains("12.0 KiB of 40.0 KiB, 2 of 3 inodes used"),
+        set.stdout
+            .contains("12.0 KiB of 40.0 KiB, 2 of 3 inodes used"),
         "{set:?}"
     );
     for _ in 0..2 {
