@@ -39,6 +39,8 @@ pub enum Command {
     Mkfs(commands::volumes::mkfs::Arguments),
     /// Change the pools of a volume
     Pool(commands::volumes::pool::Arguments),
+    /// Limit what is in a directory and below it
+    Quota(commands::volumes::quota::Arguments),
     /// Give a volume the newest format, in place
     Upgrade(commands::volumes::upgrade::Arguments),
     /// Mount a volume on a directory

@@ -22,6 +22,7 @@ mod one_node;
 mod pages;
 mod pools;
 mod prometheus;
+mod quota;
 mod recordings;
 mod replay;
 mod report;

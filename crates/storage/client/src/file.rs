@@ -248,8 +248,8 @@ impl File {
     /// Write a buffer, durable when this returns. Writes fewer bytes only when space runs out in between.
     ///
     /// # Errors
-    /// `EBADF` when not opened for writing; `EBUSY` while a program has it mapped through a mount; `ENOSPC`; `EFBIG`;
-    /// `EROFS`; `EIO` for damage; `ENOTCONN` in a child.
+    /// `EBADF` when not opened for writing; `EBUSY` while a program has it mapped through a mount; `ENOSPC`; `EDQUOT`;
+    /// `EFBIG`; `EROFS`; `EIO` for damage; `ENOTCONN` in a child.
     pub fn write_at(&self, buffer: &[u8], offset_bytes: u64) -> Result<usize> {
         self.write_from(buffer.into(), offset_bytes)
     }

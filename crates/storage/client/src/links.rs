@@ -29,7 +29,7 @@ impl Volume {
     ///
     /// # Errors
     /// `EEXIST`; `ENOENT` for an empty target or a missing directory; `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` for
-    /// names; `EROFS`, `ENOSPC`, `EIO`, `ENOTCONN`.
+    /// names; `EROFS`, `ENOSPC`, `EDQUOT`, `EIO`, `ENOTCONN`.
     pub fn symlink(&self, target: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<()> {
         let target = target.as_ref().as_os_str().as_bytes();
         self.on_path(path.as_ref(), |volume, path| {
@@ -68,7 +68,7 @@ impl Volume {
     ///
     /// # Errors
     /// `EEXIST`; `EPERM` for directories; `EMLINK`; `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` for names;
-    /// `EROFS`, `ENOSPC`, `EIO`, `ENOTCONN`.
+    /// `EROFS`, `ENOSPC`, `EDQUOT`, `EIO`, `ENOTCONN`.
     pub fn hard_link(&self, existing: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<()> {
         let existing = existing.as_ref().as_os_str().as_bytes();
         self.on_path(path.as_ref(), |volume, path| {

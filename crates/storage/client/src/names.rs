@@ -15,7 +15,7 @@ impl Volume {
     ///
     /// # Errors
     /// `ENOENT`, `EEXIST`, `ENOTDIR`, `EISDIR`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` for names; `EINVAL` for options that
-    /// contradict each other; `ENXIO` for a pipe, socket or device; `EROFS`, `ENOSPC`, `EIO`, `ENOTCONN`.
+    /// contradict each other; `ENXIO` for a pipe, socket or device; `EROFS`, `ENOSPC`, `EDQUOT`, `EIO`, `ENOTCONN`.
     pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<File> {
         let file = self.on_path(path.as_ref(), |volume, path| options.open(volume, path))?;
         Ok(File::new(self.clone(), file, options))
@@ -47,7 +47,8 @@ impl Volume {
     /// Make a directory.
     ///
     /// # Errors
-    /// `EEXIST`; `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` for names; `EROFS`, `ENOSPC`, `EIO`, `ENOTCONN`.
+    /// `EEXIST`; `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` for names; `EROFS`, `ENOSPC`, `EDQUOT`, `EIO`,
+    /// `ENOTCONN`.
     pub fn create_directory(&self, path: impl AsRef<Path>, mode: u32) -> Result<()> {
         self.on_path(path.as_ref(), |volume, path| {
             let place = walk(volume, path, false)?;

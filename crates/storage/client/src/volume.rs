@@ -151,7 +151,14 @@ impl Volume {
             libc::EROFS if self.is_read_only() => {
                 Some("the volume is attached for reading only".to_owned())
             }
-            libc::EXDEV => Some("the path leads out of the volume".to_owned()),
+            libc::EDQUOT => Some(format!("{}; {}", words(errno), self.inner.quotas_left())),
+            libc::EXDEV if self.inner.quotas().is_empty() => {
+                Some("the path leads out of the volume".to_owned())
+            }
+            libc::EXDEV => Some(
+                "the path leads out of the volume, or names are in directories with different limits; copy the file"
+                    .to_owned(),
+            ),
             _ => None,
         };
         Error::new(

@@ -39,6 +39,7 @@ pub use data::relocate::Relocated;
 pub use egeria_media::{CallerDestination, CallerSource};
 pub use failure_cause::{FailureCause, forget_failure_cause};
 pub use namespace::path::{MAX_PATH_BYTES, PathEnd, PathStop, PathWalker};
+pub use namespace::quotas::{Quota, QuotaLimits};
 pub use observe::callers::CallerReport;
 pub use observe::reports::{FileReport, ThreadReport};
 pub use pools::{

@@ -43,7 +43,7 @@ impl From<&Attributes> for InodeHandle {
 /// Every operation on an inode can fail with `ESTALE` (there is no such inode), `EIO` (damage, which is reported, or a
 /// medium that fails), `ENOMEM` (no more memory for the session) and `EAGAIN` (all slots of threads or processes are
 /// taken, or a lock is not free within the limit that [`crate::within_patience`] sets). Every change can also fail
-/// with `EROFS` and `ENOSPC`.
+/// with `EROFS`, `ENOSPC` and, in a directory tree with limits, `EDQUOT`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 

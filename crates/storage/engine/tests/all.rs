@@ -19,6 +19,7 @@ mod medium;
 mod moves;
 mod observe;
 mod pools;
+mod quotas;
 mod reference;
 mod relocate;
 mod scrub;

@@ -402,3 +402,37 @@ fn names_in_findings_neither_end_lines_nor_steer_terminals() {
         assert!(line.contains("new\\nline"), "{line:?}");
     }
 }
+
+#[test]
+fn limits_over_a_ring_of_directories_count_each_once() {
+    let mut made = [ROOT; 2];
+    let mut forged = Forged::new(|volume| {
+        let outer = mkdir(volume, ROOT, "outer");
+        let inner = mkdir(volume, outer, "inner");
+        volume.create(inner, b"file", &FILE).expect("create");
+        made = [outer, inner];
+    });
+    let [outer, inner] = made;
+    forged.add_name(inner, outer, FileKind::Directory, 50);
+    let of = |top: u64| format!("user.egeria.quota.{top}");
+    let attributes = [
+        (of(outer.0), "1 5 5"),
+        (of(inner.0), "7 5 5"),
+        (of(1 << 40), "1 5 5"),
+        (of(3000), "nonsense"),
+        ("user.egeria.quota.".to_owned(), "1 5 5"),
+    ];
+    for (name, value) in &attributes {
+        let (name, value) = (name.as_bytes(), value.as_bytes());
+        forged.append(ROOT, &Entry::XattrSet { name, value });
+    }
+    let volume = forged.attach();
+    let quotas = volume.quotas();
+    assert_eq!(quotas.len(), 1, "{quotas:?}");
+    assert_eq!((quotas[0].top, quotas[0].used_inodes), (outer, 3));
+    assert_eq!(volume.create(inner, b"new", &FILE).map(drop), Ok(()));
+    drop(volume);
+    let report = forged.check(false);
+    let is_named = |finding: &Finding| finding.what.contains("limits of a directory tree");
+    assert!(report.findings.iter().any(is_named), "{report:#?}");
+}

@@ -44,6 +44,7 @@ fn part() {
     let mut random = Rng::new(setting("EGERIA_TEST_SEED", 0x5EED));
     match std::env::var(ROLE).as_deref() {
         Ok("steps") => steps(&mut random),
+        Ok("limited") => limited(&mut random),
         Ok("sealed") => sealed(),
         Ok("crowd") => crowd::kill_workers(setting("EGERIA_TEST_CASES", 250), &mut random),
         Ok("living") => living::are_not_reaped(),
@@ -190,6 +191,30 @@ fn steps(random: &mut Rng) {
 #[test]
 fn an_operation_killed_anywhere_happened_or_not() {
     assert!(play("steps").success());
+}
+
+/// Each kind of operation dies in a volume with limits: what is used is then what is there.
+fn limited(random: &mut Rng) {
+    let deaths = setting("EGERIA_TEST_CASES", 4);
+    for case in CASES {
+        let scratch = Scratch::new(1, 64 << 20);
+        let mut scene = Scene::new(scratch.attach());
+        scene.limit();
+        for round in 0..deaths {
+            let death = match round % 2 {
+                0 => Death::Nanoseconds(random.below(60_000)),
+                _ => Death::Instructions(random.below(8_000)),
+            };
+            die_once(case, &mut scene, death, random);
+            scene.volume.reap();
+            scene.check_usage(case.name);
+        }
+    }
+}
+
+#[test]
+fn usage_is_exact_after_deaths_anywhere() {
+    assert!(play("limited").success());
 }
 
 /// Operations of two objects die between the seal of their journal and its end.

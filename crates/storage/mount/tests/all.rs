@@ -11,5 +11,6 @@ mod data;
 mod handles;
 mod names;
 mod permissions;
+mod quotas;
 mod renames;
 mod xattr;

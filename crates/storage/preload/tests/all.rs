@@ -14,6 +14,7 @@ mod opens;
 mod position;
 mod processes;
 mod protection;
+mod quotas;
 mod signals;
 mod stacks;
 mod stops;

@@ -17,7 +17,7 @@ use clap::CommandFactory;
 use control::{move_pages, replay, steward, trace, trial, warm, weights};
 use look::{diagnose, doctor, explain, top, web, where_is};
 use machines::{machine, sim};
-use volumes::{check, df, mkfs, mount, pool, run, scrub, stat, umount, units, upgrade};
+use volumes::{check, df, mkfs, mount, pool, quota, run, scrub, stat, umount, units, upgrade};
 
 use crate::arguments::{Arguments, Command};
 use egeria_cli::failure::Outcome;
@@ -29,6 +29,7 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Run(run) => return run::run(run, format),
         Command::Check(check) => return check::run(&check, format),
         Command::Pool(pool) => return pool::run(pool, format),
+        Command::Quota(quota) => return quota::run(quota, format),
         Command::Scrub(scrub) => return scrub::run(&scrub, format),
         Command::Machine(machine) => return machine::run(&machine, format),
         Command::Mount(mount) => return mount::run(mount, format),

@@ -9,11 +9,11 @@ use crate::log::checksums::NewSums;
 use crate::log::committed::CommittedBlocks;
 use crate::log::mapping::{Mapping, entries_of};
 use crate::log::staging::Staged;
-use crate::session::Stamps;
 use crate::session::index::Index;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_EXTENTS;
 use crate::session::volume::FileReference;
+use crate::session::{Quotas, Stamps};
 use crate::space::Placing;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
@@ -43,6 +43,7 @@ impl Reserving<'_> {
                 let reserve = || self.reserve_range(file, (offset_bytes, end), grow, rules);
                 match reserve() {
                     Err(Errno(libc::ENOSPC)) if self.volume.reap_for_space() => reserve(),
+                    Err(Errno(libc::EDQUOT)) if self.volume.reap_for_quota(file) => reserve(),
                     outcome => outcome,
                 }
             }
@@ -209,6 +210,25 @@ impl Reserving<'_> {
         if mappings.is_empty() && hole.is_none() && size_bytes == locked.size_bytes() {
             return Ok(());
         }
+        let quotas = Quotas::of(self.volume);
+        quotas.reserve(locked, || locked.unmapped_blocks(mappings))?;
+        let (content, how) = ((mappings, sums), (need, rules));
+        let outcome = self.commit_reserved(locked, operation, content, size_bytes, hole, how);
+        if outcome.is_err() {
+            quotas.settle(locked);
+        }
+        outcome
+    }
+
+    fn commit_reserved(
+        self,
+        locked: &Locked<'_>,
+        operation: &mut Operation<'_>,
+        (mappings, sums): (&[Mapping], &NewSums),
+        size_bytes: u64,
+        hole: Option<(u64, u64)>,
+        (need, rules): (Need, WriteRules),
+    ) -> Outcome<()> {
         Log::of(self.volume).compact_if_due(locked, operation);
         let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;

@@ -38,7 +38,7 @@ impl Writing<'_> {
             return None;
         }
         self.write_locked(file, source, |locked| {
-            self.overwrite_locked(locked, offset, source, rules)
+            self.overwrite_locked::<true>(locked, offset, source, rules)
         })?;
         Some(BLOCK)
     }
@@ -56,7 +56,7 @@ impl Writing<'_> {
             return None;
         }
         self.write_locked_at_once(me, file, source, |locked| {
-            self.overwrite_locked(locked, offset, source, WriteRules::DIRECT)
+            self.overwrite_locked::<false>(locked, offset, source, WriteRules::DIRECT)
         })?;
         Some(BLOCK)
     }
@@ -114,8 +114,9 @@ impl Writing<'_> {
 
     /// Overwrite a block of a locked file, or write the block behind its end; `None`: the ordinary path is to do it. All
     /// that is called here is inlined, and the operation has no guard, so that what they consist of stays in registers.
+    /// `MAY_BE_COUNTED`: a tree with limits may count the file.
     #[inline(always)]
-    pub(super) fn overwrite_locked(
+    pub(super) fn overwrite_locked<const MAY_BE_COUNTED: bool>(
         self,
         locked: &Locked<'_>,
         offset: u64,
@@ -135,6 +136,13 @@ impl Writing<'_> {
             && locked.is_regular()
             && !Log::of(self.volume).is_compaction_due(locked);
         if !usual {
+            return None;
+        }
+        if MAY_BE_COUNTED
+            && inode.is_counted()
+            && !BlockWord(slot.load(Ordering::Relaxed)).is_mapped()
+        {
+            // The ordinary path charges it.
             return None;
         }
         let mut staged = Staged::begin(locked, Need::Ordinary).ok()?;

@@ -5,6 +5,7 @@ use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::mapping::Mapping;
 use crate::log::{Log, NameTable};
+use crate::session::Quotas;
 use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::{Locked, is_extent_valid};
 use crate::session::layout::{SessionInode, ThreadSlot};
@@ -225,6 +226,7 @@ impl Log<'_> {
         apply: impl FnOnce() -> Outcome<()>,
     ) -> Outcome<()> {
         let inode = locked.inode;
+        Quotas::of(self.volume).note_unsettled(locked);
         let changing = WriteSection::begin(inode);
         if let Err(errno) = apply() {
             self.forget(locked);
@@ -232,6 +234,7 @@ impl Log<'_> {
             return Err(errno);
         }
         self.end_apply(inode, staged, changing);
+        Quotas::of(self.volume).settle(locked);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Runs of a file's blocks, and the log entries that map them.
 
 use crate::format::{Entry, Extent, MAX_SUMS, WriteEntry};
+use crate::session::inode::Locked;
 use egeria_media::{BlockNumber, PoolIndex};
 
 /// A run of a file's blocks, as an entry maps it.
@@ -60,6 +61,16 @@ impl Mapping {
             touches_mtime,
             sums: &[],
         }
+    }
+}
+
+impl Locked<'_> {
+    /// How many blocks of these runs the file does not have so far.
+    pub(crate) fn unmapped_blocks(&self, mappings: &[Mapping]) -> u64 {
+        let index = self.index();
+        let blocks = |mapping: &Mapping| mapping.file_block..mapping.file_block + mapping.count;
+        let all = mappings.iter().flat_map(blocks);
+        all.filter(|block| !index.load(*block).is_mapped()).count() as u64
     }
 }
 

@@ -11,6 +11,7 @@ use crate::namespace::attributes::{CAPABILITY, NO_CAPABILITY, XATTRS_UNKNOWN, ch
 use crate::namespace::named::BELOW_TRIES;
 use crate::namespace::names::{Birth, check_new_name, check_old_name, newborn};
 use crate::namespace::path::MAX_LONG_PATH_BYTES;
+use crate::namespace::quotas::is_of_quotas;
 use crate::namespace::rename::{Request, Tried};
 use crate::namespace::unlocked::living_directory;
 use crate::namespace::{Lookups, Metadata, Naming, Renaming};
@@ -18,7 +19,7 @@ use crate::rights::SETID;
 use crate::session::layout::{LOADED, SessionInode};
 use crate::session::seqlock::OPTIMISTIC_TRIES;
 use crate::session::volume::{FileReference, Volume};
-use crate::session::{Leases, Uses, Waits};
+use crate::session::{Leases, Quotas, Uses, Waits};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::{InodeNumbers, striping};
@@ -75,6 +76,9 @@ impl Volume {
                 libc::ENOSPC
             }));
         }
+        if is_of_quotas(name) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         let inode = inode.into();
         let locked = self.lock(inode.ino.0)?.same(inode)?;
         if name == ATTRIBUTE && Log::of(self).check_checksum_attribute(&locked, value)? {
@@ -105,6 +109,9 @@ impl Volume {
     pub fn remove_xattr(&self, inode: impl Into<InodeHandle>, name: &[u8]) -> Outcome<()> {
         self.writable()?;
         check_xattr_name(name)?;
+        if is_of_quotas(name) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         let inode = inode.into();
         let locked = self.lock(inode.ino.0)?.same(inode)?;
         if name == ATTRIBUTE && locked.has_sums() {
@@ -186,6 +193,8 @@ impl Volume {
             // As for the checksum attribute: a copy made elsewhere should not try to set it.
             all.remove(striping::ATTRIBUTE);
         }
+        // A copy of the root made elsewhere should not have them.
+        all.retain(|name, _| !is_of_quotas(name));
         Ok(all.into_keys().collect())
     }
 
@@ -407,8 +416,9 @@ impl Volume {
             head_index: 0,
             orphan: true,
         };
-        let done = InodeNumbers::of(self)
-            .write_certificate(&certificate)
+        let done = Quotas::of(self)
+            .count_new(&directory, certificate.ino, 0)
+            .and_then(|()| InodeNumbers::of(self).write_certificate(&certificate))
             .and_then(|()| Uses::of(self).note_open(certificate.ino))
             .and_then(|()| {
                 let staged = Staged::fresh(self, certificate.ino, certificate.generation, commit)?;
@@ -432,7 +442,8 @@ impl Volume {
     ///
     /// # Errors
     /// `EEXIST`; `ENOTDIR`; `ENOENT` when the directory or the last name was removed; `ENAMETOOLONG`; `EINVAL` for
-    /// a bad name; `EPERM` for directories; `EMLINK`; what [every change](crate::Errno) can fail with.
+    /// a bad name; `EPERM` for directories; `EMLINK`; `EXDEV` between trees with different limits; what [every
+    /// change](crate::Errno) can fail with.
     pub fn link(
         &self,
         inode: impl Into<InodeHandle>,
@@ -500,7 +511,8 @@ impl Volume {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG` for names; `EEXIST` with [`RenameMode::NoReplace`]; `EISDIR`, `ENOTDIR`
     /// and `ENOTEMPTY` for a target that cannot be replaced; `EINVAL` for a directory below itself; `EBUSY` for `.`
-    /// and `..`; `EMLINK`; what [every change](crate::Errno) can fail with.
+    /// and `..`; `EMLINK`; `EXDEV` between trees with different limits; what [every change](crate::Errno) can fail
+    /// with.
     pub fn rename(
         &self,
         parent: impl Into<InodeHandle>,

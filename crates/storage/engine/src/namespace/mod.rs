@@ -7,6 +7,7 @@ pub(crate) mod extended;
 pub(crate) mod named;
 pub(crate) mod names;
 pub(crate) mod path;
+pub(crate) mod quotas;
 pub(crate) mod rename;
 pub(crate) mod unlocked;
 
@@ -21,4 +22,6 @@ of_volume! {
     Naming;
     /// Changes of names between or within directories.
     Renaming;
+    /// Counting what is in directory trees with limits.
+    TreeWalks;
 }

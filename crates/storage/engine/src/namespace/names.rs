@@ -8,7 +8,7 @@ use crate::log::staging::Staged;
 use crate::log::{Log, NameTable};
 use crate::namespace::Naming;
 use crate::session::inode::Locked;
-use crate::session::{Stamps, Uses};
+use crate::session::{Quotas, Stamps, Uses};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::space::{InodeNumbers, Placing};
@@ -68,8 +68,11 @@ impl Naming<'_> {
         NameTable::of(self.volume).reserve_names(&directory, 1)?;
         let mut operation = Operation::new(self.volume, directory.me);
         let certificate = self.certify(&mut operation, &directory, new)?;
-        let result =
-            self.create_certified(&directory, &mut operation, name, kind, &certificate, birth);
+        let blocks = matches!(birth, Birth::Symlink(_)).into();
+        let counted = Quotas::of(self.volume).count_new(&directory, certificate.ino, blocks);
+        let result = counted.and_then(|()| {
+            self.create_certified(&directory, &mut operation, name, kind, &certificate, birth)
+        });
         // After a commit the number belongs to the inode, whatever failed later.
         if result.is_err() && operation.commits() == 0 {
             self.volume.free_inode(directory.me.slot, certificate.ino);
@@ -233,6 +236,7 @@ impl Naming<'_> {
             return Err(Errno(libc::EPERM));
         }
         let child = self.lock_leaf(inode.ino.0)?.same(inode)?;
+        Quotas::of(self.volume).check_same_tree(directory.inode, child.inode)?;
         let nlink = child.inode.nlink.load(Ordering::Relaxed);
         if nlink >= MAX_LINKS {
             return Err(Errno(libc::EMLINK));

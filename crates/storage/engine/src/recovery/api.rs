@@ -5,7 +5,8 @@ use crate::recovery::reap::REAPER_PATIENCE;
 use crate::recovery::scrub::{Pause, Scrub, ScrubProgress, ScrubReport};
 use crate::recovery::{Reaper, Recovery};
 use crate::requests::*;
-use crate::session::volume::{Origin, Volume};
+use crate::session::volume::{FileReference, Origin, Volume};
+use crate::session::{Amounts, Quotas};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,6 +60,24 @@ impl Volume {
         let before = free();
         Reaper::of(self).reap_within(REAPER_PATIENCE);
         free() > before
+    }
+
+    /// Called when a limit was reached, by a thread without locks: returns whether reaping dead processes has lowered
+    /// the usage of the file's tree.
+    #[cold]
+    pub(crate) fn reap_for_quota(&self, file: FileReference) -> bool {
+        let quotas = Quotas::of(self);
+        let used = || {
+            quotas
+                .tree_in_force(file.inode())
+                .map(|tree| quotas.usage(tree))
+        };
+        let before = used();
+        Reaper::of(self).reap_within(REAPER_PATIENCE);
+        let is_less = |before: Amounts, now: Amounts| now.blocks < before.blocks;
+        before
+            .zip(used())
+            .is_some_and(|(before, now)| is_less(before, now))
     }
 
     /// Recover the volume into its fresh session. `is_after_death`: all processes of the previous session died.

@@ -9,7 +9,7 @@ use crate::data::verified::BadBlocks;
 use crate::format::*;
 use crate::log::staging::Staged;
 use crate::log::{Log, NameTable};
-use crate::namespace::Naming;
+use crate::namespace::{Naming, TreeWalks};
 use crate::recovery::Recovery;
 use crate::requests::*;
 use crate::session::Stamps;
@@ -505,6 +505,8 @@ impl Check<'_> {
             self.set_links(ino, 0)?;
         }
         let name = format!("#{ino}");
+        // No name said which limits count it.
+        TreeWalks::of(self.volume).move_to_tree_of(ino, directory)?;
         self.volume
             .link(InodeNumber(ino), directory, name.as_bytes())?;
         self.set_links(ino, 1)

@@ -7,7 +7,7 @@ use crate::recovery::{Reaper, Recovery};
 use crate::session::layout::*;
 use crate::session::lock::Acquired;
 use crate::session::volume::Severity;
-use crate::session::{LateWork, References, Uses, patience};
+use crate::session::{LateWork, Quotas, References, Uses, patience};
 use crate::space::Space;
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::Ordering;
@@ -23,7 +23,12 @@ pub(super) const REAPER_PATIENCE: Duration = Duration::from_millis(200);
 /// Whether a thread is in the middle of an operation.
 fn is_at_work(slot: &ThreadSlot) -> bool {
     let pending = slot.pending_new.iter().chain(&slot.pending_old);
-    let words = [&slot.incoming, &slot.outgoing, &slot.pending_inode];
+    let words = [
+        &slot.incoming,
+        &slot.outgoing,
+        &slot.pending_inode,
+        &slot.unsettled,
+    ];
     pending
         .map(|entry| &entry.extent)
         .chain(words)
@@ -81,8 +86,17 @@ impl Reaper<'_> {
             );
             self.volume.report(Severity::Information, &line);
         }
+        self.retire_unfinished_trees();
         if done {
             pid.store(0, Ordering::Release);
+        }
+    }
+
+    /// The process may have been counting a tree. If another one holds the lock of renames, it may be counting, and
+    /// does this itself before it begins.
+    fn retire_unfinished_trees(self) {
+        if let Ok(_held) = self.volume.session.lock_renames() {
+            Quotas::of(self.volume).retire_unfinished();
         }
     }
 
@@ -91,8 +105,10 @@ impl Reaper<'_> {
         let slot = &self.volume.session.threads()[index];
         self.under_recovery(slot, || {
             let _ = self.volume.complete_journal(index);
+            Quotas::of(self.volume).complete_change(index);
         })?;
         self.reap_pending(index)?;
+        self.reap_unsettled(index)?;
         self.reap_moves(index)?;
         self.reap_pending_inode(index)?;
         self.volume.empty_pockets(slot)?;
@@ -132,6 +148,23 @@ impl Reaper<'_> {
             }
         }
         outcome
+    }
+
+    /// Charge the inode that the thread charged for what it then did not do.
+    fn reap_unsettled(self, index: usize) -> Outcome<()> {
+        let slot = &self.volume.session.threads()[index];
+        let ino = slot.unsettled.load(Ordering::Acquire);
+        if ino == 0 {
+            return Ok(());
+        }
+        match self.volume.lock_beside_leases(ino) {
+            Ok(locked) => Quotas::of(self.volume).settle(&locked),
+            Err(errno) if patience::is_expiry(errno) => return Err(errno),
+            // Deleted since, or it is settled when it can be loaded.
+            Err(_) => {}
+        }
+        slot.unsettled.store(0, Ordering::Release);
+        Ok(())
     }
 
     /// Settle a run that no inode's log can name; a run noted for inode 0 may be a block of records.
@@ -188,7 +221,11 @@ impl Reaper<'_> {
                 let _ = self.volume.delete_if_unused(&locked);
                 locked.me.inode_settled();
             }
-            Err(Errno(libc::ESTALE)) if word == ino => self.volume.free_inode(slot, ino),
+            Err(Errno(libc::ESTALE)) if word == ino => {
+                // In our own slot: others may complete what the dead one noted.
+                Quotas::of(self.volume).discount(self.volume.me()?, ino);
+                self.volume.free_inode(slot, ino);
+            }
             Err(errno) if patience::is_expiry(errno) => return Err(errno),
             Err(_) => slot.pending_inode.store(0, Ordering::Release),
         }

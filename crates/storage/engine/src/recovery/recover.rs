@@ -5,6 +5,7 @@ use crate::attach::superblocks;
 use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::Log;
+use crate::namespace::TreeWalks;
 use crate::recovery::Recovery;
 use crate::requests::*;
 use crate::session::index::MAX_FILE_BLOCKS;
@@ -81,7 +82,7 @@ impl Recovery<'_> {
                     ),
                 )
             })?;
-        Ok(())
+        TreeWalks::of(self.volume).count_limited().map_err(failed)
     }
 
     fn claim_inode_blocks(self, pool: usize) {

@@ -12,7 +12,7 @@ use crate::session::lock::Acquired;
 use crate::session::path_mode::PathMode;
 use crate::session::slots::Me;
 use crate::session::volume::{FileReference, Reported, Severity, Volume};
-use crate::session::{Locking, Reports, Slots, current, lease_words, robust_list};
+use crate::session::{Locking, Quotas, Reports, Slots, current, lease_words, robust_list};
 use crate::types::*;
 use egeria_media::emulation::Emulation;
 use egeria_media::{Pool, PoolIndex, PoolOffset};
@@ -219,9 +219,11 @@ impl Volume {
         let inode = file.inode();
         let (list, thread) = current::robust_list()?;
         let taken = robust_list::take(&inode.mutex, list, thread)?;
+        // What a tree counts may have to be charged.
         let words = inode.owner.load(Ordering::Relaxed)
             | lease_words::held(&inode.leases)
-            | inode.layout.load(Ordering::Relaxed);
+            | inode.layout.load(Ordering::Relaxed)
+            | inode.tree.load(Ordering::Relaxed);
         if words != 0 || inode.state.load(Ordering::Acquire) != LOADED {
             robust_list::give(&inode.mutex, taken);
             return None;
@@ -282,6 +284,7 @@ impl Volume {
             return Err(errno);
         }
         locked.index().mark_loaded();
+        Quotas::of(self).settle(locked);
         Ok(())
     }
 

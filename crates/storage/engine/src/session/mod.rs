@@ -8,6 +8,7 @@
 //! | `inodes` | inodes in the session: loaded state, block index, opens, times |
 //! | `kernel` | what the kernel of a mount may have of an inode: pages, names, attributes, numbers |
 //! | `data_paths` | the bracket around accesses of pools: mode, admission, delegation, counts |
+//! | `quotas` | usage of directory trees with limits |
 //! | `waits` | long waits: limits, notes, and inodes that could not be locked in time |
 //!
 //! Other floors name a module by itself, without its folder.
@@ -19,6 +20,7 @@ mod inodes;
 mod kernel;
 mod kernel_api;
 mod locks;
+mod quotas;
 mod reports;
 mod shm;
 mod threads;
@@ -32,6 +34,7 @@ pub(crate) use inodes::{
 pub(crate) use kernel::{lease_words, leases, lookup_references};
 pub use locks::lock;
 pub(crate) use locks::{direct, exclusion, in_place, late, patience, robust_list, seqlock};
+pub(crate) use quotas::{Amounts, TreeIndex};
 pub use shm::{arena, layout, map};
 pub(crate) use shm::{free_list, machine, memory, memory_group, segments, trust};
 pub(crate) use threads::{current, own_callers, owner_word, slot_ownership, slots, walks};
@@ -60,4 +63,6 @@ of_volume! {
     Waits;
     /// Work left until locks are free.
     LateWork;
+    /// Usage of directory trees with limits.
+    Quotas;
 }

@@ -1,11 +1,11 @@
 //! What callers ask about space, and what the session gives back.
 
 use crate::format::*;
-use crate::session::LateWork;
 use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::slots::Me;
 use crate::session::volume::Volume;
+use crate::session::{LateWork, Quotas};
 use crate::space::free_space::{GIVING_BACK, LOG_BLOCKS, RESERVE_BLOCKS, Wait};
 use crate::space::runs::change_bits;
 use crate::space::{InodeNumbers, Space};
@@ -21,6 +21,11 @@ impl Volume {
         let Some((pool, index)) = inode_place(ino) else {
             return;
         };
+        let owner = Me {
+            slot,
+            index: Space::of(self).index_of_slot(slot),
+        };
+        Quotas::of(self).discount(owner, ino);
         let pool = pool.0 as usize;
         let place = (pool, InodeNumbers::of(self).part_of(pool, index));
         let numbers = InodeNumbers::of(self).numbers(place.0, place.1);

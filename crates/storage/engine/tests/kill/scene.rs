@@ -46,6 +46,24 @@ impl Scene {
         }
     }
 
+    /// The whole volume has limits that are not reached.
+    pub fn limit(&self) {
+        let limits = QuotaLimits {
+            bytes: Some(1 << 40),
+            inodes: Some(1 << 40),
+        };
+        let limited = self.volume.set_quota(InodeNumber::ROOT, limits);
+        limited.expect("limits");
+    }
+
+    /// What is used is what is there.
+    pub fn check_usage(&self, what: &str) {
+        let root = InodeNumber::ROOT;
+        let quota = self.volume.quota_of(root).expect("limits");
+        let used = (quota.used_bytes, quota.used_inodes);
+        assert_eq!(self.volume.recount_quota(root), Ok(used), "{what}");
+    }
+
     /// A file with these bytes.
     pub fn file(&self, parent: InodeNumber, name: &[u8], bytes: &[u8]) -> InodeNumber {
         let ino = self.volume.create(parent, name, &FILE).expect("file").ino;

@@ -62,11 +62,12 @@ pub(crate) fn inode(number: INodeNo) -> InodeNumber {
     InodeNumber(number.0)
 }
 
-/// Every reply with an error goes through here; `EIO` and `ENOSPC` are logged (module `failures`).
+/// Every reply with an error goes through here; `EIO`, `ENOSPC` and `EDQUOT` are logged (module `failures`).
 pub(crate) fn errno(error: Errno) -> fuser::Errno {
     match error.0 {
         libc::EIO => failures::note_answer(),
         libc::ENOSPC => failures::note_full(),
+        libc::EDQUOT => failures::note_over_limit(),
         _ => {}
     }
     fuser::Errno::from_i32(error.0)

@@ -4,7 +4,8 @@
 //! Programs may try again without end, so the number of lines per interval is limited. Further ones are counted, and
 //! the count is logged.
 //!
-//! A request that finds no space is logged once in a while, with what is left on each node.
+//! A request that finds no space, or exceeds a limit of a directory tree, is logged once in a while, with what is left on
+//! each node, or in each tree.
 
 use crate::replies::request_counts::{ErrorCause, RequestCounts, RequestKind};
 use egeria_engine::{Errno, FailureCause, Volume, forget_failure_cause};
@@ -65,6 +66,8 @@ thread_local! {
     static ANSWERED: Cell<bool> = const { Cell::new(false) };
     /// It was answered with `ENOSPC`.
     static FULL: Cell<bool> = const { Cell::new(false) };
+    /// It was answered with `EDQUOT`.
+    static OVER_LIMIT: Cell<bool> = const { Cell::new(false) };
     /// Another thread continues it.
     static HANDED_ON: Cell<bool> = const { Cell::new(false) };
 }
@@ -77,6 +80,11 @@ pub(crate) fn note_answer() {
 /// Note that the request under way is answered with `ENOSPC`.
 pub(crate) fn note_full() {
     FULL.set(true);
+}
+
+/// Note that the request under way is answered with `EDQUOT`.
+pub(crate) fn note_over_limit() {
+    OVER_LIMIT.set(true);
 }
 
 /// Note that another thread continues the request under way, and answers it.
@@ -97,6 +105,8 @@ pub(crate) struct Failures {
     counts: Arc<RequestCounts>,
     /// When a lack of space was logged last.
     full: Mutex<Option<Instant>>,
+    /// When a limit of a directory tree was logged last.
+    over_limit: Mutex<Option<Instant>>,
 }
 
 /// What is to be logged now.
@@ -119,6 +129,7 @@ impl Failures {
             window,
             counts,
             full: Mutex::new(None),
+            over_limit: Mutex::new(None),
         }
     }
 
@@ -127,6 +138,7 @@ impl Failures {
         forget_failure_cause();
         ANSWERED.set(false);
         FULL.set(false);
+        OVER_LIMIT.set(false);
         HANDED_ON.set(false);
         match catch_unwind(AssertUnwindSafe(serve)) {
             Ok(()) if !ANSWERED.get() => {}
@@ -136,6 +148,9 @@ impl Failures {
         // A long extended attribute is answered so, too, whatever is left.
         if FULL.get() && operation.kind != RequestKind::Setxattr {
             self.log_full(volume, operation);
+        }
+        if OVER_LIMIT.get() {
+            self.log_over_limit(volume, operation);
         }
         if !HANDED_ON.get() {
             self.counts.count(operation.kind, operation.began.elapsed());
@@ -175,10 +190,18 @@ impl Failures {
     }
 
     #[cold]
+    fn log_over_limit(&self, volume: &Volume, operation: Operation) {
+        if is_due(&self.over_limit) {
+            tracing::warn!(
+                "{operation} exceeds a limit: {}; remove files, or raise it with `egeria quota set`",
+                volume.quotas_left()
+            );
+        }
+    }
+
+    #[cold]
     fn log_full(&self, volume: &Volume, operation: Operation) {
-        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        if full.is_none_or(|last| last.elapsed() >= FULL_WINDOW) {
-            *full = Some(Instant::now());
+        if is_due(&self.full) {
             tracing::warn!(
                 "{operation} found no space: {}; remove files, or add a pool with `egeria pool add`",
                 volume.space_left()
@@ -232,6 +255,16 @@ impl Window {
         };
         Due { left_out, line }
     }
+}
+
+/// Whether the last line of this kind was logged long ago; then this one is logged now.
+fn is_due(last: &Mutex<Option<Instant>>) -> bool {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_due = last.is_none_or(|last| last.elapsed() >= FULL_WINDOW);
+    if is_due {
+        *last = Some(Instant::now());
+    }
+    is_due
 }
 
 fn log_count(left_out: u64) {

@@ -429,7 +429,7 @@ impl Filesystem for Requests {
 
     fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
         self.serve(Operation::of(RequestKind::Statfs, ino), |adapter| {
-            let space = adapter.volume.space(None);
+            let space = adapter.volume.space_at(inode(ino));
             reply.statfs(
                 space.blocks,
                 space.free_blocks,

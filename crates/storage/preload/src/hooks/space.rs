@@ -4,7 +4,7 @@ use crate::description::reply::Reply;
 use crate::serve::path::{CallerPlace, Way, on_descriptor, on_path};
 use crate::system::{errno, real};
 use crate::volumes::mounts::SpaceWords;
-use egeria_engine::PathStop;
+use egeria_engine::{InodeNumber, PathStop};
 use libc::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -34,9 +34,9 @@ fn tells_type() -> bool {
     tells
 }
 
-fn space(way: &Way<'_>) -> Result<SpaceWords, PathStop> {
+fn space(way: &Way<'_>, ino: InodeNumber) -> Result<SpaceWords, PathStop> {
     let mut words = way.mount.space().ok_or(PathStop::Elsewhere)?;
-    let space = way.volume.space(None);
+    let space = way.volume.space_at(ino);
     words[2..7].copy_from_slice(&[
         space.blocks,
         space.free_blocks,
@@ -88,42 +88,50 @@ fn vector(words: &SpaceWords, tells_type: bool) -> VectorWords {
     ]
 }
 
-fn fill(way: &Way<'_>, into: *mut c_void) -> Result<Reply, PathStop> {
-    Ok(CallerPlace(into.cast::<u64>()).fill(&space(way)?))
+fn fill(way: &Way<'_>, ino: InodeNumber, into: *mut c_void) -> Result<Reply, PathStop> {
+    Ok(CallerPlace(into.cast::<u64>()).fill(&space(way, ino)?))
 }
 
-fn fill_vector(way: &Way<'_>, into: *mut c_void, tells_type: bool) -> Result<Reply, PathStop> {
-    Ok(CallerPlace(into.cast::<u64>()).fill(&vector(&space(way)?, tells_type)))
+fn fill_vector(
+    way: &Way<'_>,
+    ino: InodeNumber,
+    into: *mut c_void,
+    tells_type: bool,
+) -> Result<Reply, PathStop> {
+    Ok(CallerPlace(into.cast::<u64>()).fill(&vector(&space(way, ino)?, tells_type)))
 }
 
 fn on_name(
     path: *const c_char,
-    fill: impl FnOnce(&Way<'_>) -> Result<Reply, PathStop>,
+    fill: impl FnOnce(&Way<'_>, InodeNumber) -> Result<Reply, PathStop>,
 ) -> Option<c_int> {
     on_path(libc::AT_FDCWD, path, |way| {
-        way.find(true)?;
-        fill(way)
+        let found = way.find(true)?;
+        fill(way, found.ino)
     })
 }
 
 fn statfs(path: *const c_char, into: *mut c_void) -> c_int {
-    on_name(path, |way| fill(way, into)).unwrap_or_else(|| real::statfs(path, into))
+    on_name(path, |way, ino| fill(way, ino, into)).unwrap_or_else(|| real::statfs(path, into))
 }
 
 fn statvfs(path: *const c_char, into: *mut c_void) -> c_int {
     let tells_type = tells_type();
-    on_name(path, |way| fill_vector(way, into, tells_type))
+    on_name(path, |way, ino| fill_vector(way, ino, into, tells_type))
         .unwrap_or_else(|| real::statvfs(path, into))
 }
 
 fn fstatfs(fd: c_int, into: *mut c_void) -> c_int {
-    on_descriptor(fd, |way| fill(way, into)).unwrap_or_else(|| real::fstatfs(fd, into))
+    on_descriptor(fd, |way| fill(way, way.start_ino(), into))
+        .unwrap_or_else(|| real::fstatfs(fd, into))
 }
 
 fn fstatvfs(fd: c_int, into: *mut c_void) -> c_int {
     let tells_type = tells_type();
-    on_descriptor(fd, |way| fill_vector(way, into, tells_type))
-        .unwrap_or_else(|| real::fstatvfs(fd, into))
+    on_descriptor(fd, |way| {
+        fill_vector(way, way.start_ino(), into, tells_type)
+    })
+    .unwrap_or_else(|| real::fstatvfs(fd, into))
 }
 
 export! {

@@ -82,6 +82,11 @@ impl<'p> Way<'p> {
         self.walker.find(directory, self.start.path, follows_last)
     }
 
+    /// The directory that the path begins in, or what the descriptor refers to.
+    pub fn start_ino(&self) -> InodeNumber {
+        self.start.ino
+    }
+
     /// What the path means where an empty one means the descriptor (`AT_EMPTY_PATH`).
     pub fn find_or_own(
         &self,

@@ -115,6 +115,23 @@ fn changed(volume: &Volume, operation: &Operation, seed: u8) -> Outcome<()> {
         RemoveXattr { path, name } => volume.remove_xattr(ino(volume, path)?, name.as_bytes()),
         Checksums { path, value } => set(path, CHECKSUMS, value.as_bytes()),
         Layout { path, value } => set(path, LAYOUT, value.as_bytes()),
+        Limit {
+            path,
+            bytes,
+            inodes,
+        } => {
+            let given = |limit: u64| (limit != 0).then_some(limit);
+            let limits = QuotaLimits {
+                bytes: given(*bytes),
+                inodes: given(*inodes),
+            };
+            let set = volume.set_quota(ino(volume, path)?, limits);
+            set.map_err(|error| Errno(error.errno))
+        }
+        Unlimit { path } => {
+            let removed = volume.remove_quota(ino(volume, path)?);
+            removed.map_err(|error| Errno(error.errno))
+        }
         Relocate { path, from, to } => opened(volume, ino(volume, path)?, |file| {
             let ends = (PoolIndex(*from), PoolIndex(*to));
             let mut block = 0;

@@ -139,6 +139,52 @@ const FEW: &[&str] = &[
     "truncate sums/file 5001",
 ];
 
+/// What matters in directories with limits, of [`super::InitialState::Limited`]: within them, over them, and across.
+const LIMITS: &[&str] = &[
+    "limit d 16384 0",
+    "limit d 0 4",
+    "limit e 1048576 100",
+    "limit d/sub 4096 1",
+    "limit empty 4096 1",
+    "unlimit d",
+    "create d/new",
+    "mkdir d/newdir",
+    "mkdir d/sub/newdir",
+    "symlink d/short 5",
+    "link d/x d/twin",
+    "link small d/another",
+    "unlink d/x",
+    "unlink d/sub/deep",
+    "rmdir d/sub",
+    "rmdir empty",
+    "rename d/x d/sub/x",
+    "rename d/x d/sub/deep",
+    "rename d/x e/z",
+    "rename big d/big",
+    "rename d/sub e/sub",
+    "rename d e/d",
+    "exchange d/x d/sub/deep",
+    "exchange d/x e/y",
+    "write d/x 4096 8192",
+    "write d/x 0 4096",
+    "write d/x 100 4",
+    "write d/sub/deep 0 5",
+    "write d/sub/deep 8192 4096",
+    "append d/x 4100",
+    "truncate d/x 0",
+    "truncate d/x 20000",
+    "reserve d/x 0 16384",
+    "reserve d/x 0 1000000",
+    "reserve-behind d/x 8192 8192",
+    "punch d/x 0 4096",
+    "zero d/x 4000 9000",
+    "write stripes/file 4096 4096",
+    "write stripes/file 100 30000",
+    "append stripes/file 10000",
+    "punch stripes/file 3000 9000",
+    "unlink stripes/file",
+];
+
 fn parsed(texts: &[&str]) -> Vec<Operation> {
     let parsed = texts.iter().map(|text| text.parse());
     parsed
@@ -159,6 +205,11 @@ pub(super) fn all() -> Vec<Operation> {
     let mut all = parsed(ALL);
     all.extend(long_names());
     all
+}
+
+/// What matters in directories with limits.
+pub(super) fn limits() -> Vec<Operation> {
+    parsed(LIMITS)
 }
 
 /// One of each class.

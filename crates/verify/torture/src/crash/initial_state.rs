@@ -30,6 +30,8 @@ pub enum InitialState {
     Orphan,
     /// Pools that hold nothing, not even a volume.
     Blank,
+    /// As `Tree`, and directories have limits with room for a few blocks and inodes.
+    Limited,
     /// As `Tree`, damaged.
     Damaged(Damage),
     /// As `Tree`, on all pools but the last, which holds no volume.
@@ -77,6 +79,9 @@ const TREE: [&str; 30] = [
     "write stripes/file 0 20000",
 ];
 
+/// What limits the tree. A file with names in it and outside could not be counted.
+const LIMITED: [&str; 3] = ["unlink d/third", "limit d 28672 6", "limit stripes 40960 4"];
+
 impl InitialState {
     /// Whether it is a volume with which nothing is wrong.
     pub(super) fn is_whole(self) -> bool {
@@ -121,6 +126,7 @@ impl InitialState {
             | InitialState::LastUnused
             | InitialState::OfVersion(_) => Ok(()),
             InitialState::Damaged(damage) => do_damage(volume, damage),
+            InitialState::Limited => run_all(&mut actor, &LIMITED),
             InitialState::PageEnd(lines) => shorten_pages(&mut actor, lines),
             InitialState::LongLog => repeat(&mut actor, 63 * 16, &["chmod big 600"]),
             InitialState::LongDirectory => {
@@ -178,6 +184,11 @@ fn leave_orphan(volume: Arc<Volume>) -> Outcome<()> {
 fn run(actor: &mut Actor<'_>, text: &str, step: usize) -> Outcome<()> {
     let operation: Operation = text.parse().map_err(|_| Errno(libc::EINVAL))?;
     actor.run(&operation, step)
+}
+
+fn run_all(actor: &mut Actor<'_>, texts: &[&str]) -> Outcome<()> {
+    let mut steps = texts.iter().zip(TREE.len()..);
+    steps.try_for_each(|(text, step)| run(actor, text, step))
 }
 
 fn repeat(actor: &mut Actor<'_>, rounds: usize, texts: &[&str]) -> Outcome<()> {

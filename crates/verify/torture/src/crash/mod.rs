@@ -328,6 +328,9 @@ impl Listener for ReportListener<'_> {
 fn kind_of(task: &Task) -> &'static str {
     let two = task.setup.pools > 1;
     match (task.kind, two) {
+        (TaskKind::Sequences { .. }, _) if task.setup.initial_state == InitialState::Limited => {
+            "sequences, limited directories"
+        }
         (TaskKind::Sequences { .. }, false) => "sequences, one pool",
         (TaskKind::Sequences { .. }, true) => "sequences, two pools",
         (TaskKind::Random { .. }, _) => "long random sequences of two attachments",

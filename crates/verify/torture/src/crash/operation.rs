@@ -54,6 +54,10 @@ operations! {
     Checksums = "checksums" { path: String, value: String },
     /// Where the data goes of a file, or of what is made in a directory from now on.
     Layout = "layout" { path: String, value: String },
+    /// Limits of a directory tree; 0: none.
+    Limit = "limit" { path: String, bytes: u64, inodes: u64 },
+    /// No limits of a directory tree.
+    Unlimit = "unlimit" { path: String },
     /// What of a file lies on one pool goes to another.
     Relocate = "relocate" { path: String, from: u8, to: u8 },
     /// The last name of a file goes while it is open; it stays open.

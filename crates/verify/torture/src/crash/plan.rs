@@ -34,6 +34,8 @@ pub(super) enum Alphabet {
     All,
     /// One of each kind.
     Few,
+    /// In directories with limits.
+    Limits,
 }
 
 impl Alphabet {
@@ -41,6 +43,7 @@ impl Alphabet {
         match self {
             Alphabet::All => grammar::all(),
             Alphabet::Few => grammar::few(),
+            Alphabet::Limits => grammar::limits(),
         }
     }
 }
@@ -201,7 +204,7 @@ impl Plan {
     }
 
     fn quick(&mut self, seed: u64) {
-        use Alphabet::{All, Few};
+        use Alphabet::{All, Few, Limits};
         self.making_and_repair(8);
         self.pool_changes(8);
         self.sequences(InitialState::Tree, 1, 12, All, (1, 1));
@@ -217,6 +220,7 @@ impl Plan {
             self.sequences(initial_state, 1, 4, Few, (1, 1));
         }
         self.sequences(InitialState::Tree, 1, 4, Few, (2, 2));
+        self.sequences(InitialState::Limited, 1, 4, Limits, (1, 1));
         self.pairs(1, 2, 16);
         for number in 0..4 {
             let kind = TaskKind::Random {
@@ -228,7 +232,7 @@ impl Plan {
     }
 
     fn full(&mut self, seed: u64) {
-        use Alphabet::{All, Few};
+        use Alphabet::{All, Few, Limits};
         self.making_and_repair(64);
         self.pool_changes(64);
         for pools in [1, 2] {
@@ -255,6 +259,11 @@ impl Plan {
             self.sequences(initial_state, 1, 12, All, (1, 2));
             self.sequences(initial_state, 2, 8, Few, (1, 2));
         }
+        for pools in [1, 2] {
+            self.sequences(InitialState::Limited, pools, 64, Limits, (1, 1));
+            self.sequences(InitialState::Limited, pools, 16, Limits, (2, 2));
+        }
+        self.sequences(InitialState::Limited, 1, 8, Limits, (3, 3));
         for initial_state in RARE {
             self.sequences(initial_state, 1, 12, All, (1, 1));
             self.sequences(initial_state, 1, 6, Few, (2, 2));

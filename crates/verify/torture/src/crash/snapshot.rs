@@ -4,6 +4,7 @@ use super::actor::{CHECKSUMS, LAYOUT};
 use egeria_engine::*;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 
 /// Everything users can see of one inode, under one of its paths.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,11 +58,12 @@ impl Seen {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Snapshot(BTreeMap<String, Seen>, Shape);
 
-/// What changes of a volume's pools change.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+/// What changes of a volume's pools change, and limits of directory trees.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 struct Shape {
     version: u32,
     pools: usize,
+    limits: Vec<(PathBuf, Option<u64>, Option<u64>)>,
 }
 
 impl Snapshot {
@@ -100,6 +102,7 @@ impl Snapshot {
             pools: pools
                 .filter(|pool| volume.space(Some(*pool)).blocks > 0)
                 .count(),
+            limits: limits_of(volume)?,
         };
         Ok(Snapshot(all, shape))
     }
@@ -199,6 +202,22 @@ impl Snapshot {
         }
         lines.join("\n")
     }
+}
+
+/// The limits of directory trees. What they use must be what is in them.
+fn limits_of(volume: &Volume) -> Result<Vec<(PathBuf, Option<u64>, Option<u64>)>, String> {
+    let mut all = Vec::new();
+    for quota in volume.quotas() {
+        let path = volume.path_of_quota(&quota);
+        let counted = volume.recount_quota(quota.top);
+        let used = (quota.used_bytes, quota.used_inodes);
+        if counted != Ok(used) {
+            return Err(format!("{path:?} uses {used:?}, but holds {counted:?}"));
+        }
+        all.push((path, quota.limits.bytes, quota.limits.inodes));
+    }
+    all.sort();
+    Ok(all)
 }
 
 fn list(

@@ -7,6 +7,7 @@ pub mod mount;
 pub(crate) mod options;
 pub(crate) mod placement;
 pub mod pool;
+pub mod quota;
 pub mod run;
 pub mod scrub;
 mod sharing;

@@ -54,7 +54,7 @@ impl<'v> Writing<'v> {
             return None;
         }
         self.write_locked(file, source, |locked| {
-            self.short_locked(locked, target, source, rules)
+            self.short_locked::<true>(locked, target, source, rules)
         })
     }
 
@@ -71,7 +71,7 @@ impl<'v> Writing<'v> {
             return None;
         }
         self.write_locked_at_once(me, file, source, |locked| {
-            self.short_locked(locked, target, source, WriteRules::DIRECT)
+            self.short_locked::<false>(locked, target, source, WriteRules::DIRECT)
         })
     }
 
@@ -98,7 +98,7 @@ impl<'v> Writing<'v> {
     }
 
     #[inline(always)]
-    fn short_locked<'a>(
+    fn short_locked<'a, const MAY_BE_COUNTED: bool>(
         self,
         locked: &Locked<'a>,
         target: Target,
@@ -110,7 +110,7 @@ impl<'v> Writing<'v> {
     {
         let offset = target.offset_inside(locked.size_bytes())?;
         if source.bytes() == BLOCK && offset.is_multiple_of(BLOCK as u64) {
-            self.overwrite_locked(locked, offset, source, rules)?;
+            self.overwrite_locked::<MAY_BE_COUNTED>(locked, offset, source, rules)?;
             return Some(offset);
         }
         let (first, within) = (offset / BLOCK as u64, offset % BLOCK as u64);
@@ -208,6 +208,10 @@ impl<'v> Writing<'v> {
             // These bytes are not visible before the commit moves the size.
             if piece.offset() >= size && piece.old.has_data() {
                 continue;
+            }
+            // The ordinary path charges a block that a tree with limits gets.
+            if locked.inode.is_counted() && !piece.old.is_mapped() {
+                return None;
             }
             let prefer = Placing::of(self.volume).pool_for_block(
                 locked.me,

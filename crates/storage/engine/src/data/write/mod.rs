@@ -20,7 +20,7 @@ use crate::session::layout::PENDING_EXTENTS;
 use crate::session::path_mode::PathMode;
 use crate::session::traffic::Traffic;
 use crate::session::volume::{FileReference, Volume};
-use crate::session::{Admitting, Stamps};
+use crate::session::{Admitting, Quotas, Stamps};
 use crate::space::Placing;
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
@@ -216,11 +216,15 @@ impl<'v> Writing<'v> {
                     landed.get_or_insert(offset);
                     done += written;
                 }
-                // The data took the last block, or run of blocks, and left none for the log: write less data.
-                Err(Errno(libc::ENOSPC | libc::ENOBUFS)) if from.bytes() > BLOCK => {
+                // The data took the last block, or run of blocks, and left none for the log, or it exceeds a limit:
+                // write less data.
+                Err(Errno(libc::ENOSPC | libc::ENOBUFS | libc::EDQUOT)) if from.bytes() > BLOCK => {
                     at_once = (from.bytes() / 2).next_multiple_of(BLOCK);
                 }
                 Err(Errno(libc::ENOSPC)) if may_reap && self.volume.reap_for_space() => {
+                    (may_reap, at_once) = (false, MAX_COMMIT_BYTES);
+                }
+                Err(Errno(libc::EDQUOT)) if may_reap && self.volume.reap_for_quota(call.file) => {
                     (may_reap, at_once) = (false, MAX_COMMIT_BYTES);
                 }
                 Err(errno) if done == 0 => return Err(errno),
@@ -450,6 +454,14 @@ impl<'a> Write<'a, '_> {
         if self.bytes == 0 {
             return Ok(());
         }
+        let outcome = self.commit_copied(locked, rules);
+        if outcome.is_err() {
+            Quotas::of(self.volume).settle(locked);
+        }
+        outcome
+    }
+
+    fn commit_copied(&mut self, locked: &Locked<'_>, rules: WriteRules) -> Outcome<()> {
         let size = locked.size_bytes();
         self.zero_gap(locked, size)?;
         let first = self.offset / BLOCK as u64;
@@ -466,6 +478,8 @@ impl<'a> Write<'a, '_> {
         self.mappings
             .sort_unstable_by_key(|mapping| mapping.file_block);
         let new_size = size.max(self.end());
+        let new_blocks = || locked.unmapped_blocks(&self.mappings);
+        Quotas::of(self.volume).reserve(locked, new_blocks)?;
         let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         Log::of(self.volume).compact_if_due(locked, self.operation);
         let mut staged = Staged::begin(locked, self.need)?;

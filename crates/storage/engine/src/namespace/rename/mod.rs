@@ -15,7 +15,7 @@ use crate::namespace::names::Dropped;
 use crate::namespace::{Naming, Renaming};
 use crate::session::inode::Locked;
 use crate::session::seqlock::WriteSection;
-use crate::session::{Leases, Stamps};
+use crate::session::{Leases, Quotas, Stamps};
 use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
@@ -152,6 +152,9 @@ impl<'v> Renaming<'v> {
             (RenameMode::Exchange, None) => return Err(Errno(libc::ENOENT)),
             (_, Some(target)) if target.ino == source.ino => return Ok(Tried::Renamed),
             _ => {}
+        }
+        if let Some(new) = &ends.new {
+            Quotas::of(self.volume).check_same_tree(ends.old.inode, new.inode)?;
         }
         let is_directory = |found: FoundName| found.kind == FileKind::Directory;
         if lines.is_empty()

@@ -11,7 +11,7 @@ use crate::session::map::Session;
 use crate::session::owner_word::OwnerWord;
 use crate::session::seqlock::WriteSection;
 use crate::session::slots::Me;
-use crate::session::{Locking, Waits};
+use crate::session::{Locking, Quotas, Waits};
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
@@ -69,6 +69,7 @@ impl<'v> Locking<'v> {
         }
         let slot = self.with_slot_of(locked.ino, dead, |slot| {
             self.volume.complete_journal(slot);
+            Quotas::of(self.volume).complete_change(slot);
             if is_loaded() && locked.kind() != FileKind::Directory {
                 self.volume.reclaim_replaced_blocks(locked, slot);
             }
@@ -85,6 +86,7 @@ impl<'v> Locking<'v> {
                 self.volume.reclaim_new_blocks(locked, slot);
             })?;
         }
+        Quotas::of(self.volume).settle(locked);
         Ok(())
     }
 

@@ -337,6 +337,10 @@ impl Session {
     pub fn descriptions(&self) -> &[DescriptionEntry] {
         self.slice(self.layout.descriptions, DESCRIPTION_SLOTS)
     }
+    /// Usage of limited trees. It has memory from the time on when the tree gets limits.
+    pub fn usage(&self) -> &[TreeUsage] {
+        self.slice(self.layout.usage, MAX_TREES)
+    }
     /// Head of a pool.
     #[inline]
     pub fn pool(&self, pool: usize) -> &PoolHeader {

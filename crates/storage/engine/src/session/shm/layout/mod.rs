@@ -3,8 +3,10 @@
 //! stores.
 
 mod places;
+mod trees;
 
 pub use places::SessionLayout;
+pub use trees::*;
 
 use crate::format::{BLOCK, MAX_POOLS};
 use crate::session::lock::RobustMutex;
@@ -156,6 +158,8 @@ pub struct SessionHeader {
     /// Pools in the order in which stripes go to them, and how many of these count; 0: each pool in turn.
     pub stripe_turns: [AtomicU8; MAX_STRIPE_TURNS],
     pub stripe_turn_count: AtomicU32,
+    /// Directory trees with limits.
+    pub trees: [TreeHeader; MAX_TREES],
 }
 
 /// Stripes after which the order of their pools repeats, at most.
@@ -394,6 +398,10 @@ pub struct ThreadSlot {
     pub incarnation: AtomicU64,
     /// Inode number taken and not yet committed, or being given up; with [`LOSING_USE`] the number of another inode.
     pub pending_inode: AtomicU64,
+    /// Inode that may be charged more or less than it uses, until the thread has settled it; 0: none (see `quotas`).
+    pub unsettled: AtomicU64,
+    /// Change of a tree's usage under way.
+    pub usage_change: UsageChange,
     /// Group of each pool where the thread last found room, plus 1.
     pub last_group: [AtomicU32; MAX_POOLS],
     /// Part of a pool's inode numbers where the thread starts searching (see `inode_alloc`).
@@ -494,6 +502,8 @@ pub struct SessionInode {
     pub layout: AtomicU32,
     /// See `data::in_place`.
     pub logged_time: AtomicU32,
+    /// Index of the tree that counts the inode, plus 1; 0: none (see `quotas`).
+    pub tree: AtomicU32,
     /// See `write_back_errors`.
     pub write_back_errors: AtomicU64,
     /// Offset of the record in its pool, when loaded.
@@ -502,6 +512,8 @@ pub struct SessionInode {
     pub birth_ns: AtomicU64,
     /// Words of a small file; of a directory: used slots, subdirectories, next cookie, living lines.
     pub inline_words: [AtomicU64; INLINE_BLOCKS],
+    /// Blocks that its tree counts for it; with the top bit, the inode is counted, too (see `quotas`).
+    pub charged: AtomicU64,
 }
 
 impl SessionInode {

@@ -17,6 +17,8 @@ pub struct SessionLayout {
     pub gates: usize,
     /// [`DescriptionEntry`]s.
     pub descriptions: usize,
+    /// [`TreeUsage`]s.
+    pub usage: usize,
     /// Bit maps of the numbers that a mount's kernel remembers: per mount, one per pool.
     pub lookup_reference_maps: [Vec<usize>; MAX_LOOKUP_MOUNTS],
     /// Bit maps of blocks, one per pool.
@@ -50,6 +52,7 @@ impl SessionLayout {
         let callers = take(CALLER_SLOTS * size_of::<CallerSlot>());
         let gates = take(2 * pools.len() * size_of::<AdmissionGate>());
         let descriptions = take(DESCRIPTION_SLOTS * size_of::<DescriptionEntry>());
+        let usage = take(MAX_TREES * size_of::<TreeUsage>());
         let lookup_reference_maps = std::array::from_fn(|_| {
             let map = |(_, inodes): &(u64, u64)| take(inodes.div_ceil(64) as usize * 8);
             pools.iter().map(map).collect()
@@ -81,6 +84,7 @@ impl SessionLayout {
             callers,
             gates,
             descriptions,
+            usage,
             lookup_reference_maps,
             block_maps,
             inode_maps,
