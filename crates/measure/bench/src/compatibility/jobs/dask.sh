@@ -12,7 +12,7 @@ run() {
     cat >"$NOTES/job.py" <<'PYTHON'
 import os, sys, warnings
 import pandas
-ROWS = 400_000
+ROWS = 200_000
 
 def table():
     numbers = pandas.Series(range(ROWS), name='n')
@@ -27,8 +27,8 @@ def work():
         source[part::8].to_csv(f'csv/{part}.csv', index=False)
     source.to_parquet('one.parquet', row_group_size=50_000)
     # Workers spill soon, to the same volume.
-    dask.config.set({'distributed.worker.memory.target': 0.4, 'distributed.worker.memory.spill': 0.5})
-    with LocalCluster(n_workers=3, threads_per_worker=1, memory_limit='400MB', dashboard_address=None,
+    dask.config.set({'distributed.worker.memory.target': 0.2, 'distributed.worker.memory.spill': 0.3})
+    with LocalCluster(n_workers=3, threads_per_worker=1, memory_limit='1GB', dashboard_address=None,
                       local_directory=os.path.abspath('spill')) as cluster, Client(cluster):
         here = 'file://' + os.getcwd()
         csv = dd.read_csv(here + '/csv/*.csv', blocksize='1MB')
