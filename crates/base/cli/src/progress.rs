@@ -1,6 +1,6 @@
 //! Progress of long work: on stderr, only on a terminal, only after a second.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,7 +16,7 @@ pub struct Progress {
     bar: ProgressBar,
     started: Instant,
     /// Without a terminal the bar stays hidden.
-    is_asked_for: Cell<bool>,
+    is_asked_for: AtomicBool,
 }
 
 impl Progress {
@@ -34,15 +34,14 @@ impl Progress {
         Progress {
             bar,
             started: Instant::now(),
-            is_asked_for: Cell::new(false),
+            is_asked_for: AtomicBool::new(false),
         }
     }
 
     /// Records that `done` of `total` steps are done.
     pub fn advance(&self, done: u64, total: u64) {
         // Once: each call to tick starts a thread.
-        if !self.is_asked_for.get() && self.started.elapsed() >= QUIET {
-            self.is_asked_for.set(true);
+        if self.started.elapsed() >= QUIET && !self.is_asked_for.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.enable_steady_tick(TICK);
         }

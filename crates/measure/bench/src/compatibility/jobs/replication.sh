@@ -1,6 +1,6 @@
 # program: PostgreSQL, replicated
 # kind: databases
-# needs: pgbench psql pg_dump initdb postgres pg_basebackup pg_rewind pkill
+# needs: pgbench psql pg_dump initdb postgres pg_basebackup pg_rewind pg_ctl pkill
 # path: /usr/lib/postgresql/*/bin
 # debian: postgresql procps
 # volumes: 2
@@ -74,7 +74,8 @@ same_rows() {
 }
 
 promote() {
-    [ "$(ask 2 'select pg_promote()')" = t ] || fail "the standby was not promoted"
+    # A query may be cancelled while the standby replays; this is none.
+    pg_ctl -D "$SECOND/data" -w promote >/dev/null
 }
 
 balances() {
