@@ -121,7 +121,8 @@ check() {
     await 60 follows 2
     [ "$(ask 2 'select count(*) from pgbench_history')" = 4000 ] || fail "transactions are missing"
     same_rows
-    at 1 pgbench -c 4 -j 2 -T 600 --log --log-prefix="$NOTES/checked" >/dev/null 2>>"$NOTES/log1" &
+    # -n: or it would empty the history.
+    at 1 pgbench -n -c 4 -j 2 -T 600 --log --log-prefix="$NOTES/checked" >/dev/null 2>>"$NOTES/log1" &
     await 60 sh -c 'cat "$NOTES"/checked.* | grep -q .'
     sleep 1
     end_at_once "$server1"
