@@ -346,8 +346,8 @@ impl Mounted {
                 "the report of egeria run is not as expected: {error}"
             ))
         };
-        let report = fs::read_to_string(&self.report)
-            .map_err(|error| unexpected(error.to_string()))?;
+        let report =
+            fs::read_to_string(&self.report).map_err(|error| unexpected(error.to_string()))?;
         let report: Summary =
             serde_json::from_str(&report).map_err(|error| unexpected(error.to_string()))?;
         Ok(Counts {

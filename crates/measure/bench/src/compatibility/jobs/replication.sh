@@ -76,6 +76,8 @@ same_rows() {
 promote() {
     # A query may be cancelled while the standby replays; this is none.
     pg_ctl -D "$SECOND/data" -w promote >/dev/null
+    # Before its next checkpoint, pg_rewind would not see the new timeline.
+    ask 2 checkpoint >/dev/null
 }
 
 balances() {
