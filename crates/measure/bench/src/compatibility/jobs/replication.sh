@@ -28,7 +28,7 @@ ask() {
 start() {
     [ "$1" = 1 ] && port=$PORT1 other=$PORT2 || port=$PORT2 other=$PORT1
     postgres -D "$2" -p "$port" -k "$NOTES" -h '' -c shared_buffers=16MB -c dynamic_shared_memory_type=mmap \
-        -c wal_keep_size=128MB -c primary_conninfo="host=$NOTES port=$other user=u" >>"$NOTES/log$1" 2>&1 &
+        -c primary_conninfo="host=$NOTES port=$other user=u" >>"$NOTES/log$1" 2>&1 &
     eval "server$1=$!"
     await 60 ask "$1" 'select 1'
 }
@@ -36,6 +36,8 @@ start() {
 # Commits wait until the standby has written them to its volume.
 begin() {
     initdb -D data -U u -A trust --data-checksums >>"$NOTES/log1" 2>&1 || fail "$(tail -n3 "$NOTES/log1")"
+    # In the file, because the recovery of pg_rewind has to know it too.
+    echo 'wal_keep_size = 128MB' >>data/postgresql.conf
     start 1 data
     at 1 pgbench -q -i -s 2 2>>"$NOTES/log1"
     at 1 pg_basebackup -D "$SECOND/data" -X stream -c fast
