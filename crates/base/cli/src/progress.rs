@@ -1,5 +1,6 @@
 //! Progress of long work: on stderr, only on a terminal, only after a second.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,6 +15,8 @@ const TICK: Duration = Duration::from_millis(120);
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,
+    /// Without a terminal the bar stays hidden.
+    is_asked_for: AtomicBool,
 }
 
 impl Progress {
@@ -31,12 +34,14 @@ impl Progress {
         Progress {
             bar,
             started: Instant::now(),
+            is_asked_for: AtomicBool::new(false),
         }
     }
 
     /// Records that `done` of `total` steps are done.
     pub fn advance(&self, done: u64, total: u64) {
-        if self.bar.is_hidden() && self.started.elapsed() >= QUIET {
+        // Once: each call to tick starts a thread.
+        if self.started.elapsed() >= QUIET && !self.is_asked_for.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.enable_steady_tick(TICK);
         }

@@ -59,6 +59,19 @@ check() {
 }
 "#;
 
+/// Copies from one volume to another.
+const TWOFOLD: &str = r#"
+# program: Twofold
+# volumes: 2
+work() {
+    seq 100 | tee numbers >"$SECOND/numbers"
+}
+check() {
+    cmp numbers "$SECOND/numbers"
+    [ "$PLACE" = tmpfs ] || [ "$(stat -c %d .)" != "$(stat -c %d "$SECOND")" ] || fail "it is one volume"
+}
+"#;
+
 /// Runs these jobs on all places.
 fn tried(jobs: &[(&str, &str)]) -> Ended {
     let (files, memory) = (tempfile::tempdir().unwrap(), memory());
@@ -105,6 +118,16 @@ fn a_program_that_keeps_its_promises_works_on_all_places() {
     assert!(library.starts_with("works"), "{ended:?}");
     assert_eq!(row["killed"], "survives", "{ended:?}");
     assert!(row["speed_of_tmpfs"]["library"].is_f64(), "{ended:?}");
+}
+
+#[test]
+fn a_job_works_on_two_volumes_at_once() {
+    let Some(_turn) = turn() else { return };
+    let ended = tried(&[("twofold", TWOFOLD)]).ok();
+    let row = &ended.json()["rows"][0];
+    assert_eq!(row["mount"], "works", "{ended:?}");
+    let library = row["library"].as_str().unwrap();
+    assert!(library.starts_with("works"), "{ended:?}");
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub struct Job {
     pub crates: Vec<String>,
     /// It runs as root.
     pub needs_root: bool,
+    /// It works on two volumes at the same time.
+    pub needs_second: bool,
     /// Longest time of a section, s.
     pub limit_s: u64,
     /// The script.
@@ -62,6 +64,7 @@ pub fn jobs() -> Vec<Job> {
 
 const SCRIPTS: &[(&str, &str)] = &scripts![
     "postgresql",
+    "replication",
     "mariadb",
     "sqlite",
     "redis",
@@ -109,6 +112,7 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "apache",
     "sftp",
     "samba",
+    "seaweedfs",
     "java",
     "node",
     "python",
@@ -118,6 +122,8 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "h5py",
     "pyarrow",
     "polars",
+    "readers",
+    "dask",
     "zarr",
     "buildah",
     "overlay",
@@ -187,6 +193,7 @@ impl Job {
             "npm" => self.npm = words(),
             "crates" => self.crates = words(),
             "user" => self.needs_root = value == "root",
+            "volumes" => self.needs_second = value == "2",
             "like" => {
                 let other = SCRIPTS.iter().find(|(name, _)| *name == value);
                 let (_, text) = other.ok_or_else(|| format!("there is no job {value}"))?;

@@ -108,6 +108,14 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// Those of two volumes.
+    fn with(self, other: Counts) -> Counts {
+        Counts {
+            direct: self.direct + other.direct,
+            mount_requests: self.mount_requests + other.mount_requests,
+        }
+    }
+
     /// Share of the calls that the preload library served itself; `None` without any.
     pub(super) fn direct_share(&self) -> Option<f64> {
         let all = self.direct + self.mount_requests;
@@ -124,7 +132,9 @@ pub(super) struct Ground {
     own: PathBuf,
     /// A directory of the user's in it.
     notes: PathBuf,
-    mounted: Option<Mounted>,
+    /// Where the job's directories on a second volume are, if it needs one.
+    second: Option<PathBuf>,
+    mounted: Vec<Mounted>,
 }
 
 impl Ground {
@@ -142,13 +152,20 @@ impl Ground {
         }
         let name = format!("{}-{}", job.name, place.name());
         let (own, notes) = scratch.directories(&name, user)?;
-        let mounted = Mounted::start(place, scratch, user, (&own, &notes), cancel)?;
+        let volumes = if job.needs_second { 2 } else { 1 };
+        let mount = |number| {
+            let name = format!("pool{number}");
+            Mounted::start(place, scratch, user, (&own, &notes, &name), cancel)
+        };
+        let mounted: Vec<Mounted> = (1..=volumes).map(mount).collect::<Result<_>>()?;
+        let root = |mounted: &Mounted| mounted.directory.clone();
         Ok(Ground {
             place,
-            root: mounted.directory.clone(),
+            root: mounted.first().map(root).unwrap_or_default(),
+            second: mounted.get(1).map(root),
             own,
             notes,
-            mounted: Some(mounted),
+            mounted,
         })
     }
 
@@ -161,9 +178,10 @@ impl Ground {
         Ok(Ground {
             place: Place::Tmpfs,
             root: notes.clone(),
+            second: job.needs_second.then(|| notes.join("second")),
             own,
             notes,
-            mounted: None,
+            mounted: Vec::new(),
         })
     }
 
@@ -176,6 +194,12 @@ impl Ground {
         self.root.join(name)
     }
 
+    /// What belongs to a directory of the job on the second volume.
+    pub(super) fn second(&self, directory: &Path) -> Option<PathBuf> {
+        let name = directory.file_name()?;
+        Some(self.second.as_ref()?.join(name))
+    }
+
     /// A directory on tmpfs that only this process writes into.
     pub(super) fn own(&self) -> &Path {
         &self.own
@@ -186,14 +210,15 @@ impl Ground {
         &self.notes
     }
 
-    /// The process that serves the mount.
-    pub(super) fn holder(&self) -> Option<u32> {
-        self.mounted.as_ref().map(|mounted| mounted.process_id)
+    /// The processes that serve the mounts.
+    pub(super) fn holders(&self) -> Vec<u32> {
+        let processes = self.mounted.iter().map(|mounted| mounted.process_id);
+        processes.collect()
     }
 
     /// Has a command use the preload library, if that is what is tried.
     pub(super) fn enter(&self, command: &mut Command) {
-        let Some(mounted) = &self.mounted else {
+        let Some(mounted) = self.mounted.first() else {
             return;
         };
         command.env("EGERIA_MOUNT", &mounted.directory);
@@ -202,14 +227,15 @@ impl Ground {
         }
     }
 
-    /// Unmounts, checks the volume, and removes everything.
+    /// Unmounts, checks the volumes, and removes everything.
     ///
     /// # Errors
-    /// When the mount does not end well, or the volume is damaged.
+    /// When a mount does not end well, or a volume is damaged.
     pub(super) fn end(mut self, cancel: Cancel<'_>) -> Result<Option<Counts>> {
-        let counts = self.mounted.take().map(|mounted| mounted.end(cancel));
+        let mounted = std::mem::take(&mut self.mounted).into_iter();
+        let counts: Result<Vec<Counts>> = mounted.map(|mounted| mounted.end(cancel)).collect();
         remove(&self.own);
-        counts.transpose()
+        Ok(counts?.into_iter().reduce(Counts::with))
     }
 }
 
@@ -222,7 +248,10 @@ struct Mounted {
     directory: PathBuf,
     egeria: PathBuf,
     user: User,
-    own: PathBuf,
+    /// What `egeria run` printed.
+    said: PathBuf,
+    pool: PathBuf,
+    report: PathBuf,
     notes: PathBuf,
     /// What programs are started with; `None`: they use the mount.
     library: Option<PathBuf>,
@@ -245,19 +274,21 @@ impl Mounted {
         place: Place,
         scratch: &Scratch,
         user: User,
-        (own, notes): (&Path, &Path),
+        (own, notes, name): (&Path, &Path, &str),
         cancel: Cancel<'_>,
     ) -> Result<Mounted> {
-        let pool = format!("0:{}:{POOL_SIZE}", notes.join("pool").display());
+        let pool = notes.join(name);
+        let report = notes.join(format!("{name}.json"));
+        let sized = format!("0:{}:{POOL_SIZE}", pool.display());
         let mut mkfs = command(&scratch.egeria, user, notes);
-        process::run_well(mkfs.args(["mkfs", "--pool", &pool]), LIMIT, cancel)?;
+        process::run_well(mkfs.args(["mkfs", "--pool", &sized]), LIMIT, cancel)?;
         let failed = |error| Error::io("cannot start egeria run", error, "build it again");
-        let said = own.join("run.log");
+        let said = own.join(format!("{name}.log"));
         let mut run = command(&scratch.egeria, user, notes);
         run.args(["run", "--volume"])
-            .arg(notes.join("pool"))
+            .arg(&pool)
             .arg("--report")
-            .arg(notes.join("report.json"))
+            .arg(&report)
             .args(["--", "sh", "-c", "echo \"$EGERIA_MOUNT\" && exec cat"])
             // The command only waits; programs get the library from us.
             .env("EGERIA_PRELOAD_LIB", "")
@@ -274,7 +305,7 @@ impl Mounted {
                 .map_err(failed)?;
         }
         if line.trim().is_empty() {
-            let said = fs::read_to_string(said).unwrap_or_default();
+            let said = fs::read_to_string(&said).unwrap_or_default();
             return Err(Error::failed(format!(
                 "egeria run did not mount{}",
                 last_words(&said)
@@ -287,7 +318,9 @@ impl Mounted {
             directory: PathBuf::from(line.trim()),
             egeria: scratch.egeria.clone(),
             user,
-            own: own.to_owned(),
+            said,
+            pool,
+            report,
             notes: notes.to_owned(),
             library: (place == Place::Library).then(|| scratch.library.clone()),
         })
@@ -296,7 +329,7 @@ impl Mounted {
     fn end(mut self, cancel: Cancel<'_>) -> Result<Counts> {
         drop(self.input.take());
         let said = || {
-            let said = fs::read_to_string(self.own.join("run.log"));
+            let said = fs::read_to_string(&self.said);
             last_words(&said.unwrap_or_default())
         };
         match self.group.wait(LIMIT, cancel)? {
@@ -307,18 +340,14 @@ impl Mounted {
             }
         }
         let mut check = command(&self.egeria, self.user, &self.notes);
-        process::run_well(
-            check.arg("check").arg(self.notes.join("pool")),
-            LIMIT,
-            cancel,
-        )?;
+        process::run_well(check.arg("check").arg(&self.pool), LIMIT, cancel)?;
         let unexpected = |error: String| {
             Error::failed(format!(
                 "the report of egeria run is not as expected: {error}"
             ))
         };
-        let report = fs::read_to_string(self.notes.join("report.json"))
-            .map_err(|error| unexpected(error.to_string()))?;
+        let report =
+            fs::read_to_string(&self.report).map_err(|error| unexpected(error.to_string()))?;
         let report: Summary =
             serde_json::from_str(&report).map_err(|error| unexpected(error.to_string()))?;
         Ok(Counts {

@@ -23,7 +23,7 @@ const FIRST_LIMIT: Duration = Duration::from_secs(60);
 const DEATH_LIMIT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 /// Ports that are free for a job.
-const PORTS: usize = 3;
+const PORTS: usize = 8;
 /// Where a load notes what was acknowledged, in the directory `NOTES`.
 const ACKNOWLEDGED: &str = "acknowledged";
 
@@ -59,7 +59,7 @@ impl<'a> Script<'a> {
     ) -> Result<Script<'a>> {
         let file = ground.own().join("job.sh");
         let text = format!(
-            "{PRELUDE}\n{}\nmkdir -p \"$2\"\ncd \"$2\"\n\"$1\"\n",
+            "{PRELUDE}\n{}\nmkdir -p \"$2\" ${{SECOND:+\"$SECOND\"}}\ncd \"$2\"\n\"$1\"\n",
             job.text
         );
         let failed = |error| Error::io("cannot write a script", error, "is the tmpfs full?");
@@ -88,8 +88,8 @@ impl<'a> Script<'a> {
         let mut command = self.command(section, directory, limits)?;
         let limit = Duration::from_secs(self.job.limit_s);
         let ended = process::run(&mut command, limit, limits.cancel);
-        kill_descendants(self.ground.holder());
-        reap(self.ground.holder());
+        kill_descendants(&self.ground.holders());
+        reap(&self.ground.holders());
         let finished = ended.map_err(|error| in_section(section, error))?;
         if finished.status.success() {
             return Ok(finished);
@@ -124,9 +124,9 @@ impl<'a> Script<'a> {
             .stderr(said);
         let mut group = Group::start(&mut command).map_err(failed)?;
         let by_itself = self.works(&group, limits);
-        kill_descendants(self.ground.holder());
+        kill_descendants(&self.ground.holders());
         group.finish()?;
-        reap(self.ground.holder());
+        reap(&self.ground.holders());
         let Some(why) = by_itself? else {
             return Ok(());
         };
@@ -175,6 +175,9 @@ impl<'a> Script<'a> {
             .env("INPUT", &self.input)
             .env("NOTES", notes)
             .env("PLACE", self.ground.place().name());
+        if let Some(second) = self.ground.second(directory) {
+            command.env("SECOND", second);
+        }
         for (index, port) in free_ports()?.iter().enumerate() {
             command.env(format!("PORT{}", index + 1), port.to_string());
         }
@@ -219,8 +222,8 @@ pub(super) fn adopt_orphans() -> Result<()> {
     })
 }
 
-/// Kills the processes that descend from this one, except `spared` and what descends from it.
-fn kill_descendants(spared: Option<u32>) {
+/// Kills the processes that descend from this one, except `spared` and what descends from these.
+fn kill_descendants(spared: &[u32]) {
     let deadline = Instant::now() + DEATH_LIMIT;
     loop {
         let living = descendants(spared);
@@ -238,8 +241,8 @@ fn kill_descendants(spared: Option<u32>) {
     }
 }
 
-/// Ended children are gone for good; `spared` is waited for elsewhere.
-fn reap(spared: Option<u32>) {
+/// Ended children are gone for good; `spared` are waited for elsewhere.
+fn reap(spared: &[u32]) {
     let own = getpid().as_raw_nonzero().get();
     for one in descendants(spared) {
         if one.ppid == own && one.state == 'Z' {
@@ -248,10 +251,10 @@ fn reap(spared: Option<u32>) {
     }
 }
 
-fn descendants(spared: Option<u32>) -> Vec<Stat> {
+fn descendants(spared: &[u32]) -> Vec<Stat> {
     let all = all_processes().into_iter().flatten().flatten();
     let mut others: Vec<Stat> = all.filter_map(|process| process.stat().ok()).collect();
-    others.retain(|one| Some(one.pid as u32) != spared);
+    others.retain(|one| !spared.contains(&(one.pid as u32)));
     let mut parents = vec![getpid().as_raw_nonzero().get()];
     let mut found = Vec::new();
     while let Some(parent) = parents.pop() {

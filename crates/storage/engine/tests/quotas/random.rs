@@ -129,9 +129,10 @@ impl Run {
             },
             _ => {
                 let node = self.model.find(from, name);
-                let found = match node.is_some_and(|node| self.model.is_directory(node)) {
-                    true => volume.remove_directory(old, name.as_bytes()),
-                    false => volume.unlink(old, name.as_bytes()),
+                let found = if node.is_some_and(|node| self.model.is_directory(node)) {
+                    volume.remove_directory(old, name.as_bytes())
+                } else {
+                    volume.unlink(old, name.as_bytes())
                 };
                 (found, self.model.remove(from, name))
             }

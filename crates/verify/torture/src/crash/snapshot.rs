@@ -204,8 +204,11 @@ impl Snapshot {
     }
 }
 
+/// A directory, and its limits in bytes and inodes.
+type Limit = (PathBuf, Option<u64>, Option<u64>);
+
 /// The limits of directory trees. What they use must be what is in them.
-fn limits_of(volume: &Volume) -> Result<Vec<(PathBuf, Option<u64>, Option<u64>)>, String> {
+fn limits_of(volume: &Volume) -> Result<Vec<Limit>, String> {
     let mut all = Vec::new();
     for quota in volume.quotas() {
         let path = volume.path_of_quota(&quota);

@@ -1,5 +1,6 @@
 # Functions of all jobs. A section runs in a directory of the place that is tried: work and check in one, load and
-# survived in another. INPUT is what prepare made, NOTES a directory on tmpfs, PORT1 to PORT3 are free ports.
+# survived in another. INPUT is what prepare made, NOTES a directory on tmpfs, PORT1 to PORT8 are free ports. A job with
+# `volumes: 2` has another directory on the second volume, SECOND.
 
 fail() {
     echo "$*" >&2
