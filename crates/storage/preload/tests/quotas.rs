@@ -42,9 +42,10 @@ fn limits_answer_as_the_kernel_says() {
         };
         let top = limit(&mounted.volume);
         let before = mounted.volume.counters();
-        let mut command = match is_direct {
-            true => mounted.command("sh"),
-            false => mounted.bare_command("sh"),
+        let mut command = if is_direct {
+            mounted.command("sh")
+        } else {
+            mounted.bare_command("sh")
         };
         command.env("LC_ALL", "C");
         let output = finish(command.args(["-c", SCRIPT]));

@@ -63,7 +63,7 @@ pub(super) struct Snapshot(BTreeMap<String, Seen>, Shape);
 struct Shape {
     version: u32,
     pools: usize,
-    limits: Vec<(PathBuf, Option<u64>, Option<u64>)>,
+    limits: Vec<Limit>,
 }
 
 impl Snapshot {

@@ -6,7 +6,7 @@ use clap::Args;
 use egeria_machine::NamedPath;
 use serde::Serialize;
 
-use super::{directory_at, refused};
+use super::tree::{directory_at, refused};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use egeria_engine::QuotaLimits;
 
-use super::{Row, directory_at, refused};
+use super::tree::{Row, directory_at, refused};
 use egeria_cli::failure::{Failure, Outcome};
 use egeria_cli::output::Format;
 use egeria_cli::{progress, sizes};

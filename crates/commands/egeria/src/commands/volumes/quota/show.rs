@@ -6,7 +6,7 @@ use clap::Args;
 use egeria_engine::{AttachMode, AttachOptions};
 use serde::Serialize;
 
-use super::Row;
+use super::tree::Row;
 use crate::{control, session};
 use egeria_cli::failure::Outcome;
 use egeria_cli::output::Format;

@@ -1,6 +1,6 @@
 //! Limited directory trees, and what they use (see `session::quotas`).
 
-use super::THREAD_SLOTS;
+use crate::format::JOURNAL_SLOTS;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Directory trees with limits at the same time.
@@ -47,7 +47,7 @@ pub struct UsageCell {
 /// The usage of a tree, by thread slot.
 #[repr(C)]
 pub struct TreeUsage {
-    pub cells: [UsageCell; THREAD_SLOTS],
+    pub cells: [UsageCell; JOURNAL_SLOTS as usize],
 }
 
 /// A change of what an inode is charged, noted before it is made. Repeating it has no effect.
