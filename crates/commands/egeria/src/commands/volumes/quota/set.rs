@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use egeria_engine::QuotaLimits;
 
 use super::tree::{Row, directory_at, refused};
@@ -23,7 +23,7 @@ not given is removed. Bytes are blocks of 4 KiB, as `du` shows them; inodes are
 files, directories, symbolic links and the like, with the directory itself. A
 limit below what is used is allowed: nothing more fits until files are removed.
 Names cannot be moved or linked into the directory or out of it: `mv` copies.")]
-#[group(id = "limits", required = true, multiple = true, args = ["bytes", "inodes"])]
+#[command(group(ArgGroup::new("limits").required(true).multiple(true).args(["bytes", "inodes"])))]
 pub struct Arguments {
     /// A directory on a mount of Egeria
     directory: PathBuf,
