@@ -4,14 +4,9 @@ use crate::common;
 
 use std::fs;
 use std::num::NonZeroU32;
-use std::path::Path;
 
-use common::{Sandbox, can_mount, run};
+use common::{Sandbox, can_mount, run, text};
 use egeria_engine::{AttachMode, AttachOptions, Volume};
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 #[test]
 fn a_limit_holds_on_the_mount_and_under_the_library() {

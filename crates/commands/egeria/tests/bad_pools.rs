@@ -6,16 +6,12 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
-use common::{Sandbox, as_nobody, finish, is_root, run};
+use common::{Sandbox, as_nobody, finish, is_root, run, text};
 use egeria_stats::rng::Rng;
 
 /// Bytes of a superblock copy, and where the two copies begin (docs/reference/format.md).
 const SUPERBLOCK_BYTES: usize = 8192;
 const COPIES: [u64; 2] = [0, 8192];
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// Every command that opens a volume refuses it in one line.
 #[track_caller]

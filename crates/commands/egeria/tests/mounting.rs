@@ -8,14 +8,10 @@ use std::process::{Command, Stdio};
 
 use common::{
     Background, Sandbox, anybody_can_mount, as_nobody, can_mount, damage, egeria, eventually,
-    finish, is_root, kill, mounts, run, wait,
+    finish, is_root, kill, mounts, run, text, wait,
 };
 use rustix::process::Signal;
 use serde_json::Value;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// Mounts in the background; what it says.
 #[track_caller]

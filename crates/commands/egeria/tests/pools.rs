@@ -2,27 +2,15 @@
 
 use crate::common;
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Sandbox, can_mount, egeria, finish, run};
+use common::{Sandbox, can_mount, commands_of, egeria, finish, run, shell, text};
 use egeria_harness::testing::without_surroundings;
 
 const PAGE: &str = include_str!("../../../../docs/how-to/grow-and-shrink.md");
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-/// Commands of the page's shell blocks, in order.
-fn commands() -> Vec<&'static str> {
-    let blocks = PAGE.split("```sh\n").skip(1);
-    let blocks = blocks.filter_map(|block| block.split("```").next());
-    blocks.flat_map(str::lines).collect()
-}
 
 #[test]
 fn the_page_on_growing_and_shrinking_works_as_it_stands() {
@@ -39,21 +27,14 @@ fn the_page_on_growing_and_shrinking_works_as_it_stands() {
     run(["mount", text(&first), text(&data)]).ok();
     let content: Vec<u8> = (0..1_000_000).map(|at| (at / 77) as u8).collect();
     fs::write(data.join("file"), &content).unwrap();
-    let programs = Path::new(env!("CARGO_BIN_EXE_egeria")).parent().unwrap();
-    let mut path = OsString::from(programs);
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap());
-    let commands = commands();
+    let commands = commands_of(PAGE);
     assert!(commands.len() >= 11, "{commands:?}");
     for line in commands {
         let here = line
             .replace("/mnt/", &format!("{}/", sandbox.root.display()))
             .replace("/srv/data", text(&data))
             .replace("64GiB", "64M");
-        let mut shell = Command::new("sh");
-        without_surroundings(&mut shell);
-        shell.args(["-c", &here]).env("PATH", &path);
-        let ended = finish(shell);
+        let ended = finish(shell(&here));
         assert_eq!(ended.status, 0, "{line}: {ended:?}");
         if line.contains(" mount ") {
             assert!(fs::read(data.join("file")).unwrap() == content, "{line}");

@@ -2,26 +2,12 @@
 
 use crate::common;
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use common::{Sandbox, can_mount, finish, run};
-use egeria_harness::testing::without_surroundings;
+use common::{Sandbox, can_mount, commands_of, finish, run, shell, text};
 
 const PAGE: &str = include_str!("../../../../docs/how-to/limit-directories.md");
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-/// Commands of the page's shell blocks, in order.
-fn commands() -> Vec<&'static str> {
-    let blocks = PAGE.split("```sh\n").skip(1);
-    let blocks = blocks.filter_map(|block| block.split("```").next());
-    blocks.flat_map(str::lines).collect()
-}
 
 #[test]
 fn the_page_on_limits_works_as_it_stands() {
@@ -31,18 +17,11 @@ fn the_page_on_limits_works_as_it_stands() {
     let sandbox = Sandbox::new();
     let (pool, data) = (sandbox.volume("v", "64M"), sandbox.directory("data"));
     run(["mount", text(&pool), text(&data)]).ok();
-    let programs = Path::new(env!("CARGO_BIN_EXE_egeria")).parent().unwrap();
-    let mut path = OsString::from(programs);
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap());
-    let commands = commands();
+    let commands = commands_of(PAGE);
     assert!(commands.len() >= 8, "{commands:?}");
     for line in commands {
-        let mut shell = Command::new("sh");
-        without_surroundings(&mut shell);
         let here = line.replace("/srv/data", text(&data));
-        shell.args(["-c", &here]).env("PATH", &path);
-        let ended = finish(shell);
+        let ended = finish(shell(&here));
         assert_eq!(ended.status, 0, "{line}: {ended:?}");
     }
     let shown = run(["quota", "show", text(&data), "--json"]).ok().json();

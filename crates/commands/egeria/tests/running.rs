@@ -9,14 +9,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{
-    Background, Ended, Sandbox, can_mount, egeria, eventually, finish, kill, mounts, run, wait,
+    Background, Ended, Sandbox, can_mount, egeria, eventually, finish, kill, mounts, run, text,
+    wait,
 };
 use rustix::process::Signal;
 use serde_json::Value;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// A scratch volume for `egeria run`.
 const SCRATCH: [&str; 2] = ["--scratch", "64M"];

@@ -6,12 +6,8 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use common::{Running, Sandbox, can_mount, egeria, kill, run};
+use common::{Running, Sandbox, can_mount, egeria, kill, run, text};
 use rustix::process::Signal;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// Damages the log of the inode: one bit behind the header of each of its pages.
 fn damage_log(pool: &Path, ino: u64) {

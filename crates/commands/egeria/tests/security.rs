@@ -4,14 +4,10 @@ use crate::common;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Sandbox, as_nobody, can_mount, finish, is_root, run};
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+use common::{Sandbox, as_nobody, can_mount, finish, is_root, run, text};
 
 /// A volume that is mounted for everybody, in a directory everybody may enter.
 struct Shared {

@@ -12,15 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Background, Sandbox, can_mount, egeria, kill, mounts, run};
+use common::{Background, Sandbox, can_mount, egeria, kill, mounts, run, text};
 use rustix::process::Signal;
 
 fn packaging() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../packaging")
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 /// Where a service manager listens.

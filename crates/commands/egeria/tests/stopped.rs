@@ -8,12 +8,8 @@ use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{Sandbox, can_mount, eventually, kill, preload_library, run};
+use common::{Sandbox, can_mount, eventually, kill, preload_library, run, text};
 use rustix::process::Signal;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// A program under the preload library that overwrites blocks of a file: once, or until it is killed.
 fn overwriting(file: &Path, is_endless: bool) -> Child {

@@ -12,14 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{
-    Background, Sandbox, as_nobody, can_mount, egeria, eventually, finish, is_root, kill, run,
+    Background, Sandbox, as_nobody, can_mount, egeria, eventually, finish, is_root, kill, run, text,
 };
 
 const NOBODY: u32 = 65_534;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 /// A sandbox that everybody may enter, with a directory of nobody's in it.
 fn two_users() -> Option<(Sandbox, PathBuf)> {

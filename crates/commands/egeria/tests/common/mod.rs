@@ -23,6 +23,32 @@ pub fn egeria<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Comman
     command
 }
 
+pub fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Commands of a page's shell blocks, in order.
+pub fn commands_of(page: &str) -> Vec<&str> {
+    let blocks = page.split("```sh\n").skip(1);
+    let blocks = blocks.filter_map(|block| block.split("```").next());
+    blocks.flat_map(str::lines).collect()
+}
+
+/// A line of a page in a shell that finds `egeria`.
+pub fn shell(line: &str) -> Command {
+    let mut path = Path::new(env!("CARGO_BIN_EXE_egeria"))
+        .parent()
+        .unwrap()
+        .as_os_str()
+        .to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap());
+    let mut command = Command::new("sh");
+    without_surroundings(&mut command);
+    command.args(["-c", line]).env("PATH", path);
+    command
+}
+
 /// The same as the user nobody.
 pub fn as_nobody<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new("setpriv");

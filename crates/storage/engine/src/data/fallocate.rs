@@ -210,25 +210,8 @@ impl Reserving<'_> {
         if mappings.is_empty() && hole.is_none() && size_bytes == locked.size_bytes() {
             return Ok(());
         }
-        let quotas = Quotas::of(self.volume);
-        quotas.reserve(locked, || locked.unmapped_blocks(mappings))?;
-        let (content, how) = ((mappings, sums), (need, rules));
-        let outcome = self.commit_reserved(locked, operation, content, size_bytes, hole, how);
-        if outcome.is_err() {
-            quotas.settle(locked);
-        }
-        outcome
-    }
-
-    fn commit_reserved(
-        self,
-        locked: &Locked<'_>,
-        operation: &mut Operation<'_>,
-        (mappings, sums): (&[Mapping], &NewSums),
-        size_bytes: u64,
-        hole: Option<(u64, u64)>,
-        (need, rules): (Need, WriteRules),
-    ) -> Outcome<()> {
+        let new_blocks = || locked.unmapped_blocks(mappings);
+        let _charge = Quotas::of(self.volume).reserve(locked, new_blocks)?;
         Log::of(self.volume).compact_if_due(locked, operation);
         let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         let mut staged = Staged::begin(locked, need)?;

@@ -39,6 +39,19 @@ impl SessionInode {
     }
 }
 
+/// A charge for blocks that may not be used. Dropping it settles the inode.
+pub(crate) struct Charge<'a, 'v> {
+    quotas: Quotas<'v>,
+    locked: &'a Locked<'v>,
+}
+
+impl Drop for Charge<'_, '_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.quotas.settle(self.locked);
+    }
+}
+
 impl<'v> Quotas<'v> {
     fn header(self, tree: TreeIndex) -> &'v TreeHeader {
         &self.volume.session.header().trees[tree.0]
@@ -109,21 +122,24 @@ impl<'v> Quotas<'v> {
         }
     }
 
-    /// Charge an inode for blocks that it is about to get, under its lock; until [`Quotas::settle`]. One branch where no
-    /// tree counts it.
+    /// Charge an inode for blocks that it is about to get, under its lock, until the charge is dropped: then it is charged
+    /// what it uses. One branch where no tree counts it.
     ///
     /// # Errors
     /// `EDQUOT` when the tree would exceed its limit.
     #[inline(always)]
-    pub(crate) fn reserve(
+    pub(crate) fn reserve<'a>(
         self,
-        locked: &Locked<'_>,
+        locked: &'a Locked<'v>,
         new_blocks: impl FnOnce() -> u64,
-    ) -> Outcome<()> {
-        if !locked.inode.is_counted() {
-            return Ok(());
+    ) -> Outcome<Charge<'a, 'v>> {
+        if locked.inode.is_counted() {
+            self.reserve_in_tree(locked, new_blocks())?;
         }
-        self.reserve_in_tree(locked, new_blocks())
+        Ok(Charge {
+            quotas: self,
+            locked,
+        })
     }
 
     #[inline(never)]
@@ -422,7 +438,8 @@ mod tests {
     fn charged(volume: &Volume, file: FileReference) -> Stopped {
         Stopped::in_child(volume, |volume| {
             let locked = volume.lock(file.ino().0)?;
-            Quotas::of(volume).reserve(&locked, || 6).map(|()| locked)
+            std::mem::forget(Quotas::of(volume).reserve(&locked, || 6)?);
+            Ok(locked)
         })
     }
 

@@ -443,8 +443,7 @@ pub(crate) struct Routines {
     pub(crate) copy_large: Copy,
     /// Length from which the string instruction is faster.
     pub(crate) string_bytes: usize,
-    /// Length from which it is faster when the destination is not in the caches: it stores whole lines and does not
-    /// read them first.
+    /// The same where the destination is not in the caches: the string instruction does not read lines that it fills.
     pub(crate) string_store_bytes: usize,
     /// Non-temporal; destination and bytes multiples of 64, bytes > 0.
     pub(crate) stream: Copy,

@@ -6,7 +6,7 @@ mod tests;
 
 use crate::data::Writing;
 use crate::data::overwrite::count_written;
-use crate::data::write::edges::{keep_old, zero};
+use crate::data::write::edges::fill_around;
 use crate::data::write::{MAX_FILE_BYTES, Target};
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
@@ -22,6 +22,7 @@ use crate::session::volume::FileReference;
 use crate::space::Placing;
 use crate::space::free_space::{Need, PocketPlace};
 use crate::space::operation::Operation;
+use crate::types::Errno;
 use egeria_media::{BlockNumber, CallerSource, PoolIndex};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +55,7 @@ impl<'v> Writing<'v> {
             return None;
         }
         self.write_locked(file, source, |locked| {
-            self.short_locked::<true>(locked, target, source, rules)
+            self.short_locked(locked, target, source, rules)
         })
     }
 
@@ -71,7 +72,7 @@ impl<'v> Writing<'v> {
             return None;
         }
         self.write_locked_at_once(me, file, source, |locked| {
-            self.short_locked::<false>(locked, target, source, WriteRules::DIRECT)
+            self.short_locked(locked, target, source, WriteRules::DIRECT)
         })
     }
 
@@ -85,20 +86,23 @@ impl<'v> Writing<'v> {
         mode: PathMode,
     ) -> bool {
         let size_bytes = file.inode().size_bytes.load(Ordering::Relaxed);
-        let is_near = |offset: u64| {
-            // Whole blocks at an offset that is known go another way.
-            let is_known = target != Target::End && offset.is_multiple_of(BLOCK as u64);
-            !(is_known && source.bytes() == BLOCK)
+        // `overwrite_block` was tried before.
+        let is_whole_block = |offset: u64| {
+            matches!(target, Target::At(_))
+                && source.bytes() == BLOCK
+                && offset.is_multiple_of(BLOCK as u64)
         };
         (1..=BLOCK).contains(&source.bytes())
-            && target.offset_inside(size_bytes).is_some_and(is_near)
+            && target
+                .offset_inside(size_bytes)
+                .is_some_and(|offset| !is_whole_block(offset))
             && self.volume.path_mode() == mode
             && !self.volume.is_read_only()
             && !has_pairs(file.inode().root.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
-    fn short_locked<'a, const MAY_BE_COUNTED: bool>(
+    fn short_locked<'a>(
         self,
         locked: &Locked<'a>,
         target: Target,
@@ -110,7 +114,7 @@ impl<'v> Writing<'v> {
     {
         let offset = target.offset_inside(locked.size_bytes())?;
         if source.bytes() == BLOCK && offset.is_multiple_of(BLOCK as u64) {
-            self.overwrite_locked::<MAY_BE_COUNTED>(locked, offset, source, rules)?;
+            self.overwrite_locked::<true>(locked, offset, source, rules)?;
             return Some(offset);
         }
         let (first, within) = (offset / BLOCK as u64, offset % BLOCK as u64);
@@ -276,21 +280,14 @@ impl<'v> Writing<'v> {
                 pool.copy_in(at, piece.source).ok()?;
                 continue;
             };
-            // Old bytes behind the end of file do not belong to the file.
-            let kept = if old.has_data() {
-                let start = piece.file_block * BLOCK as u64;
-                size_bytes.saturating_sub(start).min(BLOCK as u64)
-            } else {
-                0
-            };
-            let new = (taken.pool, taken.block.offset());
-            let after = within + piece.source.bytes() as u64;
-            keep_old(self.volume, old, new, 0, within.min(kept)).ok()?;
-            zero(self.volume, new, within.min(kept), within).ok()?;
+            let size = size_bytes.saturating_sub(piece.file_block * BLOCK as u64);
+            let written = within..within + piece.source.bytes() as u64;
             let pool = self.volume.pool(taken.pool).ok()?;
-            pool.copy_in(new.1 + within, piece.source).ok()?;
-            keep_old(self.volume, old, new, after, kept).ok()?;
-            zero(self.volume, new, after.max(kept), BLOCK as u64).ok()?;
+            fill_around(self.volume, (old, size), *taken, written, || {
+                let at = taken.block.offset() + within;
+                pool.copy_in(at, piece.source).map_err(Errno::from)
+            })
+            .ok()?;
         }
         Some(())
     }

@@ -38,19 +38,11 @@ impl Write<'_, '_> {
             return self.copy_part(word.pool(), word.block().offset() + within, source);
         }
         let taken = self.take_block(file_block)?;
-        let new = (taken.pool, taken.block.offset());
-        // Old bytes behind the end of file do not belong to the file: only those before it are kept.
-        let kept = if word.has_data() {
-            size.saturating_sub(block_start).min(BLOCK as u64)
-        } else {
-            0
-        };
-        keep_old(self.volume, word, new, 0, within.min(kept))?;
-        zero(self.volume, new, within.min(kept), within)?;
-        self.copy_part(new.0, new.1 + within, source)?;
-        let after = within + bytes as u64;
-        keep_old(self.volume, word, new, after, kept)?;
-        zero(self.volume, new, after.max(kept), BLOCK as u64)?;
+        let size = size.saturating_sub(block_start);
+        let written = within..within + bytes as u64;
+        fill_around(self.volume, (word, size), taken, written, || {
+            self.copy_part(taken.pool, taken.block.offset() + within, source)
+        })?;
         self.mappings.push(Mapping::to(taken, file_block, 0));
         Ok(())
     }
@@ -113,8 +105,32 @@ impl Write<'_, '_> {
     }
 }
 
+/// Fill a new block: `copy` stores the bytes `written`, and around them come those of the old block as far as the file
+/// goes. `size`: that of the file, from the start of the block on.
+#[inline(always)]
+pub(in crate::data) fn fill_around(
+    volume: &Volume,
+    (old, size): (BlockWord, u64),
+    taken: Extent,
+    written: Range<u64>,
+    copy: impl FnOnce() -> Outcome<()>,
+) -> Outcome<()> {
+    // Old bytes behind the end of file do not belong to the file.
+    let kept = if old.has_data() {
+        size.min(BLOCK as u64)
+    } else {
+        0
+    };
+    let new = (taken.pool, taken.block.offset());
+    keep_old(volume, old, new, 0, written.start.min(kept))?;
+    zero(volume, new, written.start.min(kept), written.start)?;
+    copy()?;
+    keep_old(volume, old, new, written.end, kept)?;
+    zero(volume, new, written.end.max(kept), BLOCK as u64)
+}
+
 /// Copy bytes `from..to` of an old block to a new one.
-pub(in crate::data) fn keep_old(
+fn keep_old(
     volume: &Volume,
     word: BlockWord,
     (pool, new): (PoolIndex, PoolOffset),
@@ -139,7 +155,7 @@ pub(in crate::data) fn keep_old(
 }
 
 /// Zero bytes `from..to` of a block.
-pub(in crate::data) fn zero(
+fn zero(
     volume: &Volume,
     (pool, block): (PoolIndex, PoolOffset),
     from: u64,

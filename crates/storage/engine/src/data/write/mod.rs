@@ -454,14 +454,6 @@ impl<'a> Write<'a, '_> {
         if self.bytes == 0 {
             return Ok(());
         }
-        let outcome = self.commit_copied(locked, rules);
-        if outcome.is_err() {
-            Quotas::of(self.volume).settle(locked);
-        }
-        outcome
-    }
-
-    fn commit_copied(&mut self, locked: &Locked<'_>, rules: WriteRules) -> Outcome<()> {
         let size = locked.size_bytes();
         self.zero_gap(locked, size)?;
         let first = self.offset / BLOCK as u64;
@@ -479,7 +471,7 @@ impl<'a> Write<'a, '_> {
             .sort_unstable_by_key(|mapping| mapping.file_block);
         let new_size = size.max(self.end());
         let new_blocks = || locked.unmapped_blocks(&self.mappings);
-        Quotas::of(self.volume).reserve(locked, new_blocks)?;
+        let _charge = Quotas::of(self.volume).reserve(locked, new_blocks)?;
         let time_ns = Stamps::of(self.volume).stamp_ns(locked.inode);
         Log::of(self.volume).compact_if_due(locked, self.operation);
         let mut staged = Staged::begin(locked, self.need)?;

@@ -28,7 +28,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use stored::{ATTRIBUTES, Stored};
+use stored::Stored;
 
 /// Trees that a text about limits names at most.
 const QUOTAS_NAMED: usize = 3;
@@ -258,7 +258,7 @@ impl TreeWalks<'_> {
             failure(libc::ENODATA, message)
         })?;
         let root = self.volume.lock(InodeNumber::ROOT.0).map_err(failed)?;
-        let name = [ATTRIBUTES, ino.to_string().as_bytes()].concat();
+        let name = stored::attribute_of(ino);
         let entry = Entry::XattrRemove { name: &name };
         Metadata::of(self.volume)
             .commit_xattr(&root, &entry, Need::Freeing)

@@ -3,11 +3,16 @@
 use crate::session::Amounts;
 
 /// Prefix of the attributes of the root.
-pub(super) const ATTRIBUTES: &[u8] = b"user.egeria.quota.";
+const ATTRIBUTES: &[u8] = b"user.egeria.quota.";
 
 /// Whether an attribute of the root has the limits of a tree.
 pub(in crate::namespace) fn is_of_quotas(name: &[u8]) -> bool {
     name.starts_with(ATTRIBUTES)
+}
+
+/// The attribute of the root with the limits of a tree.
+pub(super) fn attribute_of(top: u64) -> Vec<u8> {
+    [ATTRIBUTES, top.to_string().as_bytes()].concat()
 }
 
 /// Limits as an attribute of the root has them.
@@ -20,7 +25,7 @@ pub(super) struct Stored {
 
 impl Stored {
     pub(super) fn name(&self) -> Vec<u8> {
-        [ATTRIBUTES, self.top.to_string().as_bytes()].concat()
+        attribute_of(self.top)
     }
 
     pub(super) fn value(&self) -> Vec<u8> {
