@@ -1,5 +1,5 @@
-//! Tests that can run with others in one program, which is built and linked once. Those that fork, or count what the kernel asks
-//! for in a time, are programs of their own.
+//! Tests that can run with others in one program, which is built and linked once. Those that fork, that make namespaces, or that
+//! count what the kernel asks for in a time, are programs of their own.
 
 mod attributes;
 #[path = "common/child.rs"]

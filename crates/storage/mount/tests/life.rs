@@ -6,7 +6,6 @@ mod common;
 use child::{kill, mounted, serve_in_child};
 use common::*;
 use egeria_engine::{AttachMode, InodeNumber, NewInode};
-use egeria_harness::testing::is_root;
 use egeria_mount::{MountError, MountOptions, serve, spawn, unmount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::{self, File};
@@ -499,73 +498,4 @@ fn nobody_waits_for_a_stopped_process_to_unmount_its_mount() {
         assert!(!mounted(place.point()));
     }
     child.wait().unwrap();
-}
-
-/// Says that this process is the part of a test that has mounts of its own.
-const PART: &str = "EGERIA_TEST_COPIED_MOUNT";
-
-/// Runs this test again, as a process with mounts of its own; `true` in that process.
-fn in_own_namespace() -> bool {
-    if std::env::var_os(PART).is_some() {
-        return true;
-    }
-    let thread = std::thread::current();
-    let mut part = Command::new("unshare");
-    part.args(["--mount", "--propagation", "private"]);
-    part.arg(std::env::current_exe().unwrap());
-    part.args(["--exact", thread.name().unwrap(), "--nocapture"]);
-    let output = part.env(PART, "1").output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    false
-}
-
-/// What unmounting says while another namespace has a copy of the mount; afterwards nothing is attached.
-fn unmount_of_a_copied_mount() -> Result<(), MountError> {
-    let place = Place::with_pools_of(16 << 20);
-    let volume = place.attach(AttachMode::CreateOrJoin);
-    let handle = spawn(volume.clone(), place.point(), &MountOptions::default()).unwrap();
-    let mut other = Command::new("unshare");
-    other.args(["--mount", "--propagation", "private", "sleep", "600"]);
-    let mut other = other.spawn().unwrap();
-    let own = fs::read_link("/proc/self/ns/mnt").unwrap();
-    let of_other = format!("/proc/{}/ns/mnt", other.id());
-    eventually("a copy", || fs::read_link(&of_other).unwrap() != own);
-    let outcome = handle.unmount();
-    assert!(!mounted(place.point()));
-    other.kill().unwrap();
-    other.wait().unwrap();
-    eventually("the end of the mount", || {
-        std::sync::Arc::strong_count(&volume) == 1
-    });
-    outcome
-}
-
-#[test]
-fn a_mount_with_a_copy_elsewhere_is_aborted() {
-    if !is_root() || !can_mount() {
-        return;
-    }
-    if !in_own_namespace() {
-        return;
-    }
-    let mut control = Command::new("mount");
-    control.args(["-t", "fusectl", "none", "/sys/fs/fuse/connections"]);
-    assert!(control.status().unwrap().success());
-    unmount_of_a_copied_mount().unwrap();
-}
-
-#[test]
-fn a_mount_with_a_copy_that_cannot_be_aborted_says_so() {
-    if !is_root() || !can_mount() {
-        return;
-    }
-    if !in_own_namespace() {
-        return;
-    }
-    let _ = Command::new("umount")
-        .args(["-q", "/sys/fs/fuse/connections"])
-        .status();
-    let refused = unmount_of_a_copied_mount().unwrap_err();
-    assert!(matches!(refused, MountError::Copied(_)));
-    one_line(&refused);
 }

@@ -88,6 +88,34 @@ fn pages_stay_when_a_database_is_closed() {
     assert!(requests() - before <= 430, "{}", requests() - before);
 }
 
+/// An open that dropped them would wait for pages that a write has locked, and the write may wait for a stopped process.
+#[test]
+fn other_handles_drop_no_pages_in_use() {
+    let Some(mounted) = Mounted::with(&MountOptions::default()) else {
+        return;
+    };
+    let path = mounted.path("database");
+    let file = database(&path);
+    let expected = read_all(&file);
+    let requests = || mounted.volume.counters().mount_requests;
+    let before = requests();
+    for _ in 0..10 {
+        for flags in [
+            libc::O_RDONLY,
+            libc::O_RDWR,
+            libc::O_WRONLY,
+            libc::O_RDWR | libc::O_APPEND,
+        ] {
+            let other = open(&path, flags, 0).unwrap();
+            assert!(read_all(&file) == expected);
+            drop(other);
+            assert!(read_all(&file) == expected);
+        }
+    }
+    // An open and a release of each, and few of the other kinds.
+    assert!(requests() - before <= 90, "{}", requests() - before);
+}
+
 #[test]
 fn a_write_through_pages_has_reached_the_engine() {
     let Some(mounted) = Mounted::with(&MountOptions::default()) else {
@@ -217,7 +245,15 @@ impl Shared<'_> {
             let bytes = handle.read_at(&mut read, at).unwrap();
             let from = (at as usize).min(self.content.len());
             let to = (from + read.len()).min(self.content.len());
-            assert!(read[..bytes] == self.content[from..to], "round {round}");
+            let expected = &self.content[from..to];
+            if bytes > expected.len() {
+                // The kernel ignored the answer with the new size: `leases.md` has the reason.
+                assert!(read[expected.len()..bytes].iter().all(|byte| *byte == 0));
+                fs::metadata(self.path).unwrap();
+                let again = handle.read_at(&mut read, at).unwrap();
+                assert_eq!(again, expected.len(), "round {round}");
+            }
+            assert!(read[..expected.len()] == *expected, "round {round}");
         }
         let bytes = fs::metadata(self.path).unwrap().len();
         assert_eq!(bytes, self.content.len() as u64, "round {round}");

@@ -4,8 +4,8 @@
 //! marked (module `coherence`) from the beginning: while such handles exist, programs with the preload library go
 //! through the kernel. The last of them removes the mark. The pages stay if all of them were read or written under the
 //! lease. A process that then wants to change the file has them dropped in the recall of its attributes. Handles that
-//! only write, or append, are direct. The kernel drops the pages when it opens one, and the pages do not stay as long
-//! as one is open.
+//! only write, or append, are direct. When the kernel opens one, it drops the pages, unless another handle uses them. The
+//! pages do not stay as long as one is open.
 //!
 //! A write through a page is in the page before the mount learns of it. So the lease comes before the write reaches the
 //! engine. A later change by another process then waits for a recall, which drops the page.
@@ -15,6 +15,7 @@ use super::given::Given;
 use super::lease::{Lease, Pages};
 use super::times::{LOOK_AGAIN, UNTIL_PAGES_LEFT};
 use egeria_engine::{Attributes, InodeNumber};
+use fuser::FopenFlags;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -36,8 +37,9 @@ fn growth_to_count(counted_bytes: u64, file_bytes: u64) -> u64 {
 }
 
 impl Leases {
-    /// A handle that may change the file is about to be opened, past the page cache or not.
-    pub(crate) fn begin_writing(&self, ino: InodeNumber, is_direct: bool) {
+    /// A handle that may change the file is about to be opened with these flags.
+    pub(crate) fn begin_writing(&self, ino: InodeNumber, open_flags: FopenFlags) {
+        let is_direct = open_flags.contains(FopenFlags::FOPEN_DIRECT_IO);
         let mut shard = self.shard(ino);
         let writers = shard.writers.entry(ino.0).or_default();
         writers.all += 1;
@@ -47,7 +49,11 @@ impl Leases {
             && lease.pages == Pages::Leased
         {
             self.paged.take(std::mem::take(&mut lease.paged_bytes));
-            lease.pages = Pages::None;
+            lease.pages = if open_flags.contains(FopenFlags::FOPEN_KEEP_CACHE) {
+                Pages::Other
+            } else {
+                Pages::None
+            };
         }
     }
 
@@ -68,16 +74,29 @@ impl Leases {
         self.shard(ino).writers.contains_key(&ino.0)
     }
 
-    /// Whether a handle may use the page cache, and whether the pages from before are still valid.
-    pub(crate) fn grant_pages(&self, ino: InodeNumber, writes: bool) -> Option<bool> {
+    /// Whether a handle may use the page cache.
+    pub(crate) fn may_use_pages(&self, ino: InodeNumber, writes: bool) -> bool {
         if self.has_no_names || !self.may_page(ino, writes) {
-            return None;
+            return false;
         }
-        self.grant_attributes(ino)?;
+        if self.grant_attributes(ino).is_none() {
+            return false;
+        }
         let shard = self.shard(ino);
-        let lease = shard.leases.get(&ino.0)?;
-        let is_granted = lease.is_granted() && !shard.has_direct_writers(ino);
-        is_granted.then_some(lease.pages == Pages::Leased)
+        let lease = shard.leases.get(&ino.0);
+        lease.is_some_and(Lease::is_granted) && !shard.has_direct_writers(ino)
+    }
+
+    /// Whether the pages from before are valid for a handle that was just marked. `are_used`: other handles use them.
+    pub(crate) fn are_pages_valid(&self, ino: InodeNumber, are_used: bool) -> bool {
+        let shard = self.shard(ino);
+        let lease = shard.leases.get(&ino.0);
+        lease.is_some_and(|lease| match lease.pages {
+            Pages::None => false,
+            Pages::Leased => true,
+            // As long as the mount knows of a handle that uses them: they are dropped with the last one.
+            Pages::Other => are_used,
+        })
     }
 
     fn may_page(&self, ino: InodeNumber, writes: bool) -> bool {
@@ -176,7 +195,7 @@ impl Leases {
         }
     }
 
-    /// A marked handle was closed. Returns whether pages may stay; if not, all must be dropped.
+    /// The last marked handle was closed. Returns whether pages may stay; if not, all must be dropped.
     pub(crate) fn may_keep_pages(&self, ino: InodeNumber) -> bool {
         let mut shard = self.shard(ino);
         let is_written = shard.has_direct_writers(ino);

@@ -16,8 +16,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::AtomicU64;
 
 /// Read and written directly, several at a time: the engine has its own locks.
-pub(crate) const DIRECT: FopenFlags =
+const DIRECT: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+
+fn keeping_pages(flags: FopenFlags, keeps_pages: bool) -> FopenFlags {
+    if keeps_pages {
+        flags | FopenFlags::FOPEN_KEEP_CACHE
+    } else {
+        flags
+    }
+}
 
 /// Part of the value of `LD_PRELOAD`.
 const LIBRARY: &[u8] = b"libegeria_preload";
@@ -64,6 +72,10 @@ impl Adapter {
 
     /// Flags of a handle: through the page cache, if no process has the file open past it. The handle is marked before
     /// the kernel has pages.
+    ///
+    /// Without `FOPEN_KEEP_CACHE`, the kernel drops the file's pages, and waits for those that a write through another
+    /// handle has locked. That write may wait for a stopped process, and an open must not. So pages that another handle
+    /// uses stay: this handle is direct, or they are valid for it too.
     fn flags_of_handle(
         &self,
         ino: InodeNumber,
@@ -72,18 +84,18 @@ impl Adapter {
         mark: &Mark,
     ) -> FopenFlags {
         let writes = may_write(flags);
-        if !may_use_pages(flags) || writes && has_library(thread_id) {
-            return DIRECT;
-        }
-        match self.leases.grant_pages(ino, writes) {
-            Some(are_good) if self.coherence.mark(ino, mark).is_ok() => {
-                if are_good {
-                    FopenFlags::FOPEN_KEEP_CACHE
-                } else {
-                    FopenFlags::empty()
-                }
-            }
-            _ => DIRECT,
+        let may_use_pages = may_use_pages(flags)
+            && !(writes && has_library(thread_id))
+            && self.leases.may_use_pages(ino, writes)
+            && self.coherence.mark(ino, mark).is_ok();
+        let are_used = self.coherence.are_pages_used_by_others(ino, mark);
+        if may_use_pages {
+            keeping_pages(
+                FopenFlags::empty(),
+                self.leases.are_pages_valid(ino, are_used),
+            )
+        } else {
+            keeping_pages(DIRECT, are_used)
         }
     }
 
@@ -177,9 +189,12 @@ impl Adapter {
         });
         self.volume.close(ino);
         let (held, attributes) = added?;
-        let handle = self.keep_open(held, flags, Mark::default(), DIRECT);
+        let mark = Mark::default();
+        let are_used = self.coherence.are_pages_used_by_others(ino, &mark);
+        let open_flags = keeping_pages(DIRECT, are_used);
+        let handle = self.keep_open(held, flags, mark, open_flags);
         let found = Found::once(&self.volume, &attributes);
-        Ok((found, handle, DIRECT))
+        Ok((found, handle, open_flags))
     }
 
     /// The kernel let go of an open directory.
@@ -216,9 +231,9 @@ impl Adapter {
 
     fn keep_open(&self, held: Held<'_>, flags: i32, mark: Mark, open_flags: FopenFlags) -> u64 {
         let writes = may_write(flags);
-        let keeps_pages = open_flags != DIRECT;
+        let keeps_pages = !open_flags.contains(FopenFlags::FOPEN_DIRECT_IO);
         if writes {
-            self.leases.begin_writing(held.ino, !keeps_pages);
+            self.leases.begin_writing(held.ino, open_flags);
             if self.coherence.has_given_holes(held.ino) {
                 // The handle may store into holes of the file.
                 self.leases.changed_by_kernel(held.ino, &self.kernel);

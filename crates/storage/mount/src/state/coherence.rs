@@ -13,8 +13,9 @@
 //! 3. No request reports stores into holes, but `st_blocks`, `SEEK_DATA` and `SEEK_HOLE` depend on them. These are
 //!    answered after an invalidation, which makes the kernel write its pages back. This happens at most once each time
 //!    the kernel got pages of holes.
-//! 4. When a marked handle is released, first the pages are dropped, then the mark is removed, then the file is
-//!    closed.
+//! 4. When the last marked handle is released, first the pages are dropped, then the mark is removed, then the file is
+//!    closed. As long as one is open, no other handle's open or release drops pages: that waits for pages that a write
+//!    has locked.
 //!
 //! An invalidation waits for pages that are locked while their READ is served, and it writes dirty pages back. So no
 //! thread that serves requests may send one: a separate thread does, and it sends the answers too. Truncations are
@@ -197,6 +198,12 @@ impl Coherence {
         }
     }
 
+    /// Whether handles other than this one may use pages of the kernel.
+    pub(crate) fn are_pages_used_by_others(&self, ino: InodeNumber, own: &Mark) -> bool {
+        let marks = (locked(&self.marked).get(&ino.0)).map_or(0, |watched| watched.marks);
+        marks > u32::from(own.counted.load(Ordering::Acquire))
+    }
+
     /// The state that merges writes with cached pages of the kernel. `None`: the kernel has no pages.
     pub(crate) fn merge(&self, ino: InodeNumber) -> Option<Arc<Merge>> {
         let marked = locked(&self.marked);
@@ -231,16 +238,18 @@ impl Coherence {
         holes.dropped.fetch_max(given, Ordering::AcqRel);
     }
 
-    /// The handle is closed: drops pages, mark and open file, in this order. `keeps_pages`: the pages stay, under a
-    /// lease.
+    /// The handle is closed: drops pages, mark and open file, in this order. The pages stay while another handle uses them,
+    /// and with `keeps_pages`, under a lease.
     pub(crate) fn retire(&self, ino: InodeNumber, mark: &Mark, keeps_pages: impl FnOnce() -> bool) {
         if !mark.counted.load(Ordering::Acquire) {
             return self.volume.close(ino);
         }
         let mut marked = locked(&self.marked);
+        let mut are_used = false;
         if let Some(watched) = marked.get_mut(&ino.0) {
             watched.marks -= 1;
-            if watched.marks == 0 {
+            are_used = watched.marks > 0;
+            if !are_used {
                 marked.remove(&ino.0);
             }
         }
@@ -250,7 +259,7 @@ impl Coherence {
             volume.unmark_kernel_cached(ino);
             volume.close(ino);
         };
-        if keeps_pages() {
+        if are_used || keeps_pages() {
             after()
         } else {
             self.send(ino, Range::ALL, Some(Box::new(after)))
