@@ -584,10 +584,10 @@ fn blocks_that_fail_are_logged_once_each() {
     run(["umount", text(&directory)]).ok();
 
     let log = mount_logged(&sandbox, &pool, &directory);
-    // A handle that may write: its reads do not come from the kernel's page cache.
+    // A handle that appends: its reads do not come from the kernel's page cache.
     let file = fs::File::options()
         .read(true)
-        .write(true)
+        .append(true)
         .open(directory.join("file"))
         .unwrap();
     assert_eq!(file.read_at(&mut [0; 100], 0).unwrap(), 100);

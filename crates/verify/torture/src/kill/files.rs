@@ -33,6 +33,10 @@ pub trait Files {
     fn create(&self, path: &str) -> Outcome<()>;
     /// Open for reading and writing, or for appending.
     fn open(&self, path: &str, append: bool) -> Outcome<Self::File>;
+    /// Open for reading and writing, so that each write is made as a whole or not at all.
+    fn open_for_whole_writes(&self, path: &str) -> Outcome<Self::File> {
+        self.open(path, false)
+    }
     fn close(&self, file: Self::File);
     fn append(&self, file: &Self::File, data: &[u8]) -> Outcome<usize>;
     fn write_at(&self, file: &Self::File, offset: u64, data: &[u8]) -> Outcome<usize>;

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
 /// What a call of libc answered: rustix does not call libc, which the library hooks.
@@ -66,6 +66,16 @@ impl Files for Posix {
     fn open(&self, path: &str, append: bool) -> Outcome<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).append(append);
+        options.open(path).map_err(errno)
+    }
+
+    /// Past the page cache: through it, the kernel sends a write in parts, and others may write between them.
+    fn open_for_whole_writes(&self, path: &str) -> Outcome<File> {
+        if !self.splits_writes() {
+            return self.open(path, false);
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_DIRECT);
         options.open(path).map_err(errno)
     }
 

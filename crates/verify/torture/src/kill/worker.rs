@@ -175,16 +175,17 @@ impl<'a, F: Files> Worker<'a, F> {
             let set = files.set_attribute(&format!("w{id}"), attribute);
             expect("setxattr", set, &[])?;
         }
-        let open = |name: &str, append| match files.open(name, append) {
+        let opened = |name: &str, opened| match opened {
             Ok(file) => Ok(file),
             Err(Errno(libc::ENOTCONN | libc::ECONNABORTED)) => Err(Gone),
             Err(errno) => Err(Wrong(format!("open of {name}: {errno}"))),
         };
+        let open = |name: &str, append| opened(name, files.open(name, append));
         let (named, forgotten) = names_after(id, done);
         Ok(Worker {
             files,
             id,
-            table: open("table", false)?,
+            table: opened("table", files.open_for_whole_writes("table"))?,
             log: open("log", true)?,
             elastic: open("elastic", false)?,
             oracle: Oracle::after(id, done),
