@@ -44,6 +44,8 @@ pub struct Record {
     pub(crate) offset: PrivateOffset,
     /// Whether the kernel has no open file yet, and the slot, or [`NO_DESCRIPTION_SLOT`].
     pub(crate) deferral: Deferral,
+    /// This process locks ranges of the file, and the kernel has it open under all numbers.
+    locks_ranges: AtomicBool,
     /// Status flags of the open.
     status: c_int,
     /// Where it was opened without the kernel.
@@ -129,6 +131,7 @@ impl Record {
             references: AtomicU32::new(1),
             offset: PrivateOffset::new(found.private_offset_bytes),
             deferral: OPENINGS.begin(found.origin.is_some(), found.slot),
+            locks_ranges: AtomicBool::new(false),
             status: found.status,
             origin: found.origin,
             ino: found.ino,
@@ -225,6 +228,15 @@ impl Record {
     #[inline(always)]
     pub fn is_deferred(&self) -> bool {
         self.deferral.is_on()
+    }
+
+    /// Whether this process has locked ranges of the file by this record, and the kernel has it open under all numbers.
+    pub fn locks_ranges(&self) -> bool {
+        self.locks_ranges.load(Ordering::Acquire)
+    }
+
+    pub fn note_range_locks(&self) {
+        self.locks_ranges.store(true, Ordering::Release);
     }
 
     pub fn ino(&self) -> InodeNumber {

@@ -20,25 +20,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The process has locked ranges of some file.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// The process is about to lock ranges of the file of a number.
+/// The process is about to lock ranges of the file of a number. Once is enough for a record: as long as it lives, the kernel has
+/// the file open, and opens it for each later number.
+#[inline]
 pub fn note(fd: c_int) {
+    let mut is_noted = false;
+    serve::quietly(fd, |record| is_noted = record.locks_ranges());
+    if is_noted {
+        return;
+    }
     HAS_LOCKED.store(true, Ordering::Relaxed);
-    open_all_of(fd);
+    if open_all_of(fd) {
+        serve::quietly(fd, Record::note_range_locks);
+    }
 }
 
-/// Have the kernel open the file of a number under all numbers of this process.
-pub fn open_all_of(fd: c_int) {
+/// Have the kernel open the file of a number under all numbers of this process. Returns whether it has opened it under all.
+pub fn open_all_of(fd: c_int) -> bool {
     let file_of = |record: &Record| (std::ptr::from_ref(record.volume()), record.ino());
     let mut file = None;
+    let mut are_open = true;
     // Also of a number that no call has used yet.
     serve::serve(fd, |record| {
         file = Some(file_of(record));
         // Where that fails, the lock does, too.
-        let _ = late_open::open_in_kernel(record, fd);
+        are_open &= late_open::open_in_kernel(record, fd).is_ok();
         Reply::Pass
     });
     if file.is_none() {
-        return;
+        return false;
     }
     if !heavy_barrier() {
         late_open::end();
@@ -46,10 +56,11 @@ pub fn open_all_of(fd: c_int) {
     table::for_each_ours(|other, _| {
         serve::quietly(other, |record| {
             if Some(file_of(record)) == file {
-                let _ = late_open::open_in_kernel(record, other);
+                are_open &= late_open::open_in_kernel(record, other).is_ok();
             }
         });
     });
+    are_open
 }
 
 /// A number means this file from now on.
