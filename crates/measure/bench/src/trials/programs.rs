@@ -289,7 +289,8 @@ pub const PROGRAMS: [RealProgram; 25] = [
         "fio-watched",
         COSTLY,
         &FIO,
-        "fio --name=a --filename={}/file --size=64m --io_size=256m --bs=4k --rw=randwrite --norandommap --ioengine=mmap --invalidate=0 --thread --output-format=terse",
+        // Into one buffer, which is written again and again.
+        "fio --name=a --filename={}/file --size=64m --io_size=3g --bs=64m --rw=read --ioengine=psync --invalidate=0 --thread --output-format=terse",
     ),
 ];
 
