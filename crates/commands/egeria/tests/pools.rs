@@ -18,7 +18,7 @@ fn the_page_on_growing_and_shrinking_works_as_it_stands() {
         return;
     }
     let sandbox = Sandbox::new();
-    for directory in ["pmem0", "pmem1", "pmem2", "data"] {
+    for directory in ["pmem0", "pmem1", "pmem2", "pmem3", "data"] {
         sandbox.directory(directory);
     }
     let pools = [0, 1].map(|node| sandbox.pool(node, &format!("pmem{node}/pool"), "64M"));
@@ -28,7 +28,7 @@ fn the_page_on_growing_and_shrinking_works_as_it_stands() {
     let content: Vec<u8> = (0..1_000_000).map(|at| (at / 77) as u8).collect();
     fs::write(data.join("file"), &content).unwrap();
     let commands = commands_of(PAGE);
-    assert!(commands.len() >= 11, "{commands:?}");
+    assert!(commands.len() >= 14, "{commands:?}");
     for line in commands {
         let here = line
             .replace("/mnt/", &format!("{}/", sandbox.root.display()))
@@ -101,6 +101,60 @@ fn what_commands_print_as_json() {
     let upgraded = run(["upgrade", text(&pool), "--json"]).ok().json();
     assert_eq!(upgraded["from"], upgraded["to"]);
     run(["pool", "remove", text(&new)]).refused(1, &["is not an Egeria pool"]);
+}
+
+#[test]
+fn a_pool_with_bad_sectors_is_replaced_and_losses_are_named() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pool = sandbox.volume("v", "32M");
+    let data = sandbox.directory("data");
+    run(["mount", "--alloc", "node=1", text(&pool), text(&data)]).ok();
+    let content = vec![7; 1 << 20];
+    fs::write(data.join("file"), &content).unwrap();
+    run(["umount", text(&data)]).ok();
+    let (old, new) = (sandbox.path("v.1"), sandbox.pool(1, "new", "32M"));
+    let replace = |bad: &Path, more: &[&str]| {
+        let with = ["pool", "replace", text(&old), "--by", &new, "--bad"];
+        run(with
+            .iter()
+            .copied()
+            .chain([text(bad)])
+            .chain(more.iter().copied()))
+    };
+    let no_list = sandbox.file("letter", "Dear king");
+    replace(&no_list, &[]).refused(1, &["line 1 is no range of sectors", "badblocks"]);
+    let all_data = sandbox.file("bad", "8 1000000\n");
+    let kept = replace(&all_data, &["--json"]);
+    assert_eq!(kept.status, 1, "{kept:?}");
+    let document = kept.json();
+    assert_eq!(document["replaced"], false);
+    assert_eq!(document["lost"], serde_json::json!([]));
+    assert!(!document["left"].as_array().unwrap().is_empty());
+    // The new pool is there already, as after an interruption.
+    let replaced = replace(&all_data, &["--give-up", "--json"]);
+    assert_eq!(replaced.status, 0, "{replaced:?}");
+    assert!(
+        replaced.stderr.contains("of /file; restore them"),
+        "{replaced:?}"
+    );
+    let document = replaced.json();
+    assert_eq!(document["replaced"], true);
+    let lost = document["lost"].as_array().unwrap();
+    let bytes: u64 = lost
+        .iter()
+        .map(|range| range["length_bytes"].as_u64().unwrap())
+        .sum();
+    assert_eq!(bytes, 1 << 20, "{lost:?}");
+    assert!(lost.iter().all(|range| range["path"] == "/file"));
+    run(["mount", text(&pool), text(&data)]).ok();
+    assert!(fs::read(data.join("file")).unwrap() == vec![0; content.len()]);
+    run(["umount", text(&data)]).ok();
+    run(["check", text(&pool)]).ok();
+    run(["pool", "replace", text(&pool), "--by", &new])
+        .refused(1, &["is pool 0, which has the journal"]);
 }
 
 /// Starts a command, kills it after so long if it still runs, and waits for its end.

@@ -43,8 +43,8 @@ pub use namespace::quotas::{Quota, QuotaLimits};
 pub use observe::callers::CallerReport;
 pub use observe::reports::{FileReport, ThreadReport};
 pub use pools::{
-    AddedPool, DrainProgress, DrainReport, GoOn, RemovedPool, Upgraded, add_pool, add_pool_private,
-    remove_pool, remove_pool_private, upgrade_private, upgrade_volume,
+    AddedPool, DrainProgress, DrainReport, GoOn, LostRange, RemovedPool, Unreadable, Upgraded,
+    add_pool, add_pool_private, remove_pool, remove_pool_private, upgrade_private, upgrade_volume,
 };
 pub use recovery::check::{check_private, check_volume};
 pub use recovery::scrub::{Pause, ScrubProgress, ScrubReport};

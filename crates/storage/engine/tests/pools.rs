@@ -3,6 +3,7 @@
 use crate::common::*;
 use egeria_engine::format::*;
 use egeria_engine::*;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -316,7 +317,7 @@ fn a_pool_is_drained_and_removed_and_inodes_keep_their_numbers() {
     volume.set_allocation(AllocationPolicy::Local);
     assert!(volume.space(Some(2)).inodes - volume.space(Some(2)).free_inodes > 300);
     let before = listing(&volume);
-    let report = volume.drain(2, &mut all).unwrap();
+    let report = volume.drain(2, Unreadable::default(), &mut all).unwrap();
     assert!(
         report.is_drained() && report.moved_blocks > 1000,
         "{report:?}"
@@ -404,23 +405,106 @@ fn a_drain_that_does_not_fit_is_refused_before_it_begins() {
     volume.set_allocation(AllocationPolicy::Pool(1));
     let (ino, _) = write_file(&volume, b"on1", 8 << 20);
     let before = bytes_on(&volume, ino);
-    let tried = volume.drain(1, &mut all);
+    let tried = volume.drain(1, Unreadable::default(), &mut all);
     refused(tried, libc::ENOSPC, "and the other pools have");
     assert_eq!(bytes_on(&volume, ino), before);
     // It takes new data as before.
     let (ino, _) = write_file(&volume, b"more", 4096);
     assert_eq!(bytes_on(&volume, ino)[1], 4096);
     refused(
-        volume.drain(0, &mut all),
+        volume.drain(0, Unreadable::default(), &mut all),
         libc::EINVAL,
         "which has the journal",
     );
-    refused(volume.drain(7, &mut all), libc::EINVAL, "has no pool 7");
+    refused(
+        volume.drain(7, Unreadable::default(), &mut all),
+        libc::EINVAL,
+        "has no pool 7",
+    );
     let tried = remove_pool(&scratch.pools[1], &mut all);
     refused(tried, libc::EBUSY, "is attached");
     drop(volume);
     let tried = remove_pool(&scratch.pools[1], &mut all);
     refused(tried, libc::ENOSPC, "and the other pools have");
+    scratch.assert_clean();
+}
+
+/// Where a block of a file is in its pool, bytes.
+fn place_of(volume: &Volume, ino: InodeNumber, file_block: u64) -> Range<u64> {
+    let at = file_block * BLOCK as u64;
+    let extents = volume.extents(ino).unwrap();
+    let holds = |extent: &&ExtentReport| {
+        let from = extent.file_offset_bytes;
+        (from..from + extent.length_bytes).contains(&at)
+    };
+    let extent = extents.iter().find(holds).unwrap();
+    let from = extent.block * BLOCK as u64 + at - extent.file_offset_bytes;
+    from..from + BLOCK as u64
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_given_up() {
+    let scratch = Scratch::new(2, 16 * MIB);
+    let volume = scratch.attach();
+    volume.set_allocation(AllocationPolicy::Pool(1));
+    let (plain, mut content) = write_file(&volume, b"plain", 3 << 20);
+    let (whole, whole_content) = write_file(&volume, b"whole", 1 << 20);
+    let directory = volume.create(ROOT, b"checked", &DIRECTORY).unwrap().ino;
+    set_checksums(&volume, directory, b"crc32c").unwrap();
+    let made = volume.create_open(directory, b"file", &FILE).unwrap();
+    let checked = volume.open(made.ino, None).unwrap();
+    volume.write(checked, 0, &[7; 20 * BLOCK]).unwrap();
+    // Half a sector's block, blocks of two commits, and one of a file with checksums.
+    let mut bad = vec![place_of(&volume, plain, 700), place_of(&volume, plain, 3)];
+    bad[1].start += 512;
+    bad[1].end = bad[1].start + 512;
+    bad.push(place_of(&volume, plain, 4));
+    bad.push(place_of(&volume, made.ino, 9));
+    let unreadable = || Unreadable {
+        bad: bad.clone(),
+        give_up: None,
+    };
+
+    let report = volume.drain(1, unreadable(), &mut all).unwrap();
+    let left: Vec<InodeNumber> = report.left.iter().map(|(ino, _)| *ino).collect();
+    assert_eq!(left, [plain, made.ino], "{report:?}");
+    assert!(!report.is_drained() && report.moved_blocks > 256);
+    assert_eq!(bytes_on(&volume, whole)[1], 0);
+    assert!(content_of(&volume, b"plain") == content);
+
+    let mut lost = Vec::new();
+    let mut note = |range: LostRange| lost.push((range.path, range.bytes));
+    let giving_up = Unreadable {
+        give_up: Some(&mut note),
+        ..unreadable()
+    };
+    let report = volume.drain(1, giving_up, &mut all).unwrap();
+    assert!(report.is_drained(), "{report:?}");
+    let block = BLOCK as u64;
+    let expected = [
+        ("/plain".to_owned(), 3 * block..5 * block),
+        ("/plain".to_owned(), 700 * block..701 * block),
+        ("/checked/file".to_owned(), 9 * block..10 * block),
+    ];
+    assert_eq!(lost, expected);
+    for (_, range) in &expected[..2] {
+        content[range.start as usize..range.end as usize].fill(0);
+    }
+    assert!(content_of(&volume, b"plain") == content);
+    assert!(content_of(&volume, b"whole") == whole_content);
+    let mut read = [0; BLOCK];
+    assert_eq!(
+        volume.read(checked, 9 * block, &mut read),
+        Err(Errno(libc::EIO))
+    );
+    assert_eq!(volume.read(checked, 10 * block, &mut read), Ok(BLOCK));
+    assert_eq!(volume.write(checked, 9 * block, &[8; BLOCK]), Ok(BLOCK));
+    assert_eq!(volume.read(checked, 9 * block, &mut read), Ok(BLOCK));
+    assert_eq!(read, [8; BLOCK]);
+    volume.close(made.ino);
+    volume.close(made.ino);
+    drop(volume);
+    remove_pool(&scratch.pools[1], &mut all).unwrap();
     scratch.assert_clean();
 }
 
@@ -433,14 +517,14 @@ fn a_stopped_drain_goes_on_and_can_be_ended() {
         write_file(&volume, format!("f{number}").as_bytes(), 20_000);
     }
     let mut inodes = 0;
-    let stopped = volume.drain(1, &mut |_| {
+    let stopped = volume.drain(1, Unreadable::default(), &mut |_| {
         inodes += 1;
         inodes < 20
     });
     let stopped = stopped.unwrap();
     assert!(stopped.is_stopped && !stopped.is_drained());
     assert!((50..300).contains(&stopped.moved_blocks), "{stopped:?}");
-    let rest = volume.drain(1, &mut all).unwrap();
+    let rest = volume.drain(1, Unreadable::default(), &mut all).unwrap();
     assert!(rest.is_drained() && rest.moved_blocks > 100, "{rest:?}");
     volume.end_drain(1);
     let (ino, _) = write_file(&volume, b"there", 4096);
@@ -495,14 +579,19 @@ fn a_pool_is_drained_while_programs_write() {
                 content
             })
         });
-        let report = volume.drain(1, &mut all).unwrap();
-        let again = volume.drain(1, &mut all).unwrap();
+        let report = volume.drain(1, Unreadable::default(), &mut all).unwrap();
+        let again = volume.drain(1, Unreadable::default(), &mut all).unwrap();
         stop.store(true, Ordering::Relaxed);
         assert!(report.left.is_empty() && again.left.is_empty());
         assert!(report.moved_blocks > 2500, "{report:?}");
         writers.map(|writer| writer.join().unwrap())
     });
-    assert!(volume.drain(1, &mut all).unwrap().is_drained());
+    assert!(
+        volume
+            .drain(1, Unreadable::default(), &mut all)
+            .unwrap()
+            .is_drained()
+    );
     for (name, attributes) in listing(&volume) {
         assert_eq!(bytes_on(&volume, attributes.ino)[1], 0, "{name:?}");
     }

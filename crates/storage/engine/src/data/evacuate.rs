@@ -14,6 +14,7 @@ use crate::space::free_space::Need;
 use crate::space::operation::Operation;
 use crate::types::*;
 use egeria_media::{PoolIndex, PoolOffset};
+use std::ops::Range;
 
 /// Blocks of one commit: 1 MiB is copied under the lock.
 const MAX_BLOCKS: u64 = 256;
@@ -28,17 +29,38 @@ pub(crate) struct Evacuated {
     pub(crate) is_end: bool,
 }
 
+/// A pool that is left, and what of it cannot be read.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) pool: PoolIndex,
+    /// Byte ranges of the pool that must not be read: sorted, and apart from each other.
+    pub(crate) bad: &'a [Range<u64>],
+}
+
+impl Source<'_> {
+    fn is_bad(&self, word: BlockWord) -> bool {
+        let PoolOffset(at) = word.block().offset();
+        let next = self.bad.partition_point(|bad| bad.end <= at);
+        let found = self.bad.get(next);
+        found.is_some_and(|bad| bad.start < at + BLOCK as u64)
+    }
+}
+
 impl Relocating<'_> {
-    /// Move a part of a file's blocks off a pool, from block `first` on, which becomes where to go on.
+    /// Move a part of a file's blocks off a pool, from block `first` on, which becomes where to go on. Blocks in `given_up`
+    /// that cannot be read become zeros. If they have checksums, these stay, so that reading them fails until they are
+    /// overwritten.
     ///
     /// # Errors
     /// `ENOSPC` when no other pool has room, `EIO` when a block cannot be read, `ENOMEM`.
     pub(crate) fn evacuate_part(
         self,
         locked: &Locked<'_>,
-        from: PoolIndex,
+        source: Source<'_>,
+        given_up: &[Range<u64>],
         first: &mut u64,
     ) -> Outcome<Evacuated> {
+        let from = source.pool;
         let mut operation = Operation::new(self.volume, locked.me);
         let mut copied = Copied::default();
         let index = locked.index();
@@ -70,7 +92,13 @@ impl Relocating<'_> {
             if !word.is_unwritten() {
                 for next in 0..taken.count {
                     let to = taken.block.offset() + next * BLOCK as u64;
-                    self.copy_unseen(index.load(block + next), (taken.pool, to))?;
+                    let mut bytes = [0; BLOCK];
+                    match self.read_unseen(source, index.load(block + next), &mut bytes) {
+                        Err(Errno(libc::EIO)) if is_among(block + next, given_up) => bytes.fill(0),
+                        read => read?,
+                    }
+                    let to_pool = self.volume.pool(taken.pool)?;
+                    to_pool.copy_in(to, (&bytes[..]).into())?;
                     if locked.has_sums() {
                         copied.sums.extend(index.sum(block + next));
                     }
@@ -92,12 +120,52 @@ impl Relocating<'_> {
         })
     }
 
-    /// Copy one block. It counts as no access of a program.
-    fn copy_unseen(self, word: BlockWord, (pool, at): (PoolIndex, PoolOffset)) -> Outcome<()> {
-        let mut bytes = [0u8; BLOCK];
-        self.volume
-            .read_media(word.pool(), word.block().offset(), &mut bytes)?;
-        let to = self.volume.pool(pool)?;
-        to.copy_in(at, (&bytes[..]).into()).map_err(Errno::from)
+    /// Blocks of a part of a file that lie on a pool and cannot be read, from block `first` on, which becomes where to go on.
+    /// Returns whether that is the end of the file.
+    pub(crate) fn find_unreadable_part(
+        self,
+        locked: &Locked<'_>,
+        source: Source<'_>,
+        first: &mut u64,
+        found: &mut Vec<Range<u64>>,
+    ) -> bool {
+        let index = locked.index();
+        let mut bytes = [0; BLOCK];
+        for _ in 0..MAX_BLOCKS {
+            let Some(block) = index.next_mapped(*first, MAX_FILE_BLOCKS) else {
+                return true;
+            };
+            *first = block + 1;
+            let word = index.load(block);
+            let is_there = word.has_data() && word.pool() == source.pool;
+            if !is_there || self.read_unseen(source, word, &mut bytes).is_ok() {
+                continue;
+            }
+            match found.last_mut() {
+                Some(last) if last.end == block => last.end += 1,
+                _ => found.push(block..block + 1),
+            }
+        }
+        false
     }
+
+    /// Read one block. It counts as no access of a program.
+    fn read_unseen(
+        self,
+        source: Source<'_>,
+        word: BlockWord,
+        bytes: &mut [u8; BLOCK],
+    ) -> Outcome<()> {
+        if source.is_bad(word) {
+            return Err(Errno(libc::EIO));
+        }
+        let at = word.block().offset();
+        self.volume.read_media(word.pool(), at, bytes)
+    }
+}
+
+/// Whether a block is in one of these ranges, which are sorted.
+fn is_among(block: u64, ranges: &[Range<u64>]) -> bool {
+    let next = ranges.partition_point(|range| range.end <= block);
+    ranges.get(next).is_some_and(|range| range.contains(&block))
 }

@@ -5,14 +5,18 @@
 //!    page of it is there or an entry names the pool. Both are one store of the inode's commit word.
 //! 3. What began before the pool was retired may still have put something there. So the walk is repeated until it
 //!    finds nothing.
+//! 4. Blocks that cannot be read stay, unless the caller gives them up. Each of these is named to the caller before it is
+//!    given up, so that an interruption hides none.
 //!
 //! Nothing on media says that a pool is drained: an interrupted drain is begun again and finds less to do. Records of
 //! inodes stay, because they can be moved only while no process uses them (`remove`).
 
 use crate::data::Relocating;
+use crate::data::evacuate::Source;
 use crate::format::*;
 use crate::log::Log;
 use crate::recovery::Recovery;
+use crate::recovery::scrub::without_name;
 use crate::requests::*;
 use crate::session::inode::Locked;
 use crate::session::volume::Volume;
@@ -21,6 +25,8 @@ use crate::space::{InodeNumbers, Space};
 use crate::types::{Errno, FileKind, InodeNumber, Outcome};
 use egeria_machine::format_bytes;
 use egeria_media::PoolIndex;
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 
 /// Walks until nothing is found; more find only what is in constant use.
@@ -57,6 +63,25 @@ impl DrainReport {
     }
 }
 
+/// Bytes of a file that could not be read and are given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRange {
+    pub ino: InodeNumber,
+    /// One of its paths in the volume, or words that say that it has none.
+    pub path: String,
+    /// Of the file.
+    pub bytes: Range<u64>,
+}
+
+/// What a drain does with blocks that cannot be read.
+#[derive(Default)]
+pub struct Unreadable<'a> {
+    /// Byte ranges of the pool that must not be read, because the medium has lost them.
+    pub bad: Vec<Range<u64>>,
+    /// Given: such blocks are given up after it was called for them. Otherwise they stay on the pool.
+    pub give_up: Option<&'a mut dyn FnMut(LostRange)>,
+}
+
 /// Is called between inodes; whether to go on.
 pub type GoOn<'a> = &'a mut dyn FnMut(DrainProgress) -> bool;
 
@@ -64,10 +89,18 @@ impl Volume {
     /// Move all file data and logs off a pool, and have no new data go there, for all processes of this session. A
     /// drain that was stopped can be continued by another call.
     ///
+    /// Blocks of files that are given up become zeros. In files with checksums, reading them fails with `EIO` until they are
+    /// overwritten.
+    ///
     /// # Errors
     /// `EINVAL` for pool 0, which has the journal, and for a pool that is not there; `ENOSPC` when the other pools have
     /// too little room: then nothing was moved; `EROFS`.
-    pub fn drain(&self, pool: u8, go_on: GoOn<'_>) -> Result<DrainReport, VolumeError> {
+    pub fn drain(
+        &self,
+        pool: u8,
+        unreadable: Unreadable<'_>,
+        go_on: GoOn<'_>,
+    ) -> Result<DrainReport, VolumeError> {
         self.writable().map_err(|_| {
             failure(
                 libc::EROFS,
@@ -84,16 +117,18 @@ impl Volume {
                 all_blocks,
             },
             report: DrainReport::default(),
+            bad: sorted_apart(unreadable.bad),
+            unreadable: BTreeSet::new(),
         };
-        for walk in 1..=MAX_WALKS {
-            let before = drain.progress.moved_blocks;
-            drain.report.left.clear();
-            drain.walk(go_on);
-            let found = drain.progress.moved_blocks - before;
-            if drain.report.is_stopped || found == 0 {
-                break;
+        drain.walk_until_nothing_is_found(go_on);
+        if let Some(give_up) = unreadable.give_up
+            && !drain.report.is_stopped
+            && !drain.unreadable.is_empty()
+        {
+            drain.give_up(give_up, go_on);
+            if !drain.report.is_stopped {
+                drain.walk_until_nothing_is_found(go_on);
             }
-            drain.report.is_in_use = walk == MAX_WALKS;
         }
         drain.report.moved_blocks = drain.progress.moved_blocks;
         Ok(drain.report)
@@ -160,10 +195,43 @@ struct Drain<'a> {
     pool: PoolIndex,
     progress: DrainProgress,
     report: DrainReport,
+    /// Byte ranges of the pool that must not be read.
+    bad: Vec<Range<u64>>,
+    /// Inodes of which something cannot be read.
+    unreadable: BTreeSet<u64>,
+}
+
+/// Ranges in order, none of which touches another.
+fn sorted_apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let touches = next.start <= last.end;
+        if touches {
+            last.end = last.end.max(next.end);
+        }
+        touches
+    });
+    ranges
 }
 
 impl Drain<'_> {
-    fn walk(&mut self, go_on: &mut dyn FnMut(DrainProgress) -> bool) {
+    fn walk_until_nothing_is_found(&mut self, go_on: GoOn<'_>) {
+        for walk in 1..=MAX_WALKS {
+            let before = self.progress.moved_blocks;
+            self.report.left.clear();
+            self.unreadable.clear();
+            self.walk(go_on);
+            let found = self.progress.moved_blocks - before;
+            self.report.is_in_use = false;
+            if self.report.is_stopped || found == 0 {
+                break;
+            }
+            self.report.is_in_use = walk == MAX_WALKS;
+        }
+    }
+
+    fn walk(&mut self, go_on: GoOn<'_>) {
         let mut inodes = Vec::new();
         Recovery::of(self.volume).for_each_record(&mut |ino, _| inodes.push(ino));
         for ino in inodes {
@@ -171,24 +239,85 @@ impl Drain<'_> {
                 self.report.is_stopped = true;
                 return;
             }
-            match self.move_inode(ino) {
+            match self.move_inode(ino, &[]) {
                 // It was deleted.
                 Ok(()) | Err(Errno(libc::ESTALE)) => {}
-                Err(errno) if self.report.left.len() < MAX_NAMED => {
-                    self.report.left.push((InodeNumber(ino), errno));
+                Err(errno) => {
+                    if errno == Errno(libc::EIO) {
+                        self.unreadable.insert(ino);
+                    }
+                    if self.report.left.len() < MAX_NAMED {
+                        self.report.left.push((InodeNumber(ino), errno));
+                    }
                 }
-                Err(_) => {}
             }
         }
     }
 
-    fn move_inode(&mut self, ino: u64) -> Outcome<()> {
+    /// Give up what cannot be read of files. What is left of an inode after that is found by the next walk.
+    fn give_up(&mut self, named: &mut dyn FnMut(LostRange), go_on: GoOn<'_>) {
+        let inodes = self.unreadable.iter().copied().collect();
+        let paths = Recovery::of(self.volume).paths_of(&inodes);
+        for ino in std::mem::take(&mut self.unreadable) {
+            if !go_on(self.progress) {
+                self.report.is_stopped = true;
+                return;
+            }
+            let Ok(lost) = self.find_unreadable(ino) else {
+                continue;
+            };
+            let path = paths.get(&ino).cloned();
+            let path = path.unwrap_or_else(|| without_name(ino));
+            for blocks in &lost {
+                named(LostRange {
+                    ino: InodeNumber(ino),
+                    path: path.clone(),
+                    bytes: blocks.start * BLOCK as u64..blocks.end * BLOCK as u64,
+                });
+            }
+            let _ = self.move_inode(ino, &lost);
+        }
+    }
+
+    /// Blocks of a regular file on the pool that cannot be read. A damaged symbolic link has nothing to give up: without its
+    /// target it is of no use.
+    fn find_unreadable(&self, ino: u64) -> Outcome<Vec<Range<u64>>> {
+        let volume = self.volume;
+        let (mut first, mut found) = (0, Vec::new());
+        loop {
+            let locked = volume.lock_beside_leases(ino)?;
+            let is_end = locked.kind() != FileKind::Regular
+                || Relocating::of(volume).find_unreadable_part(
+                    &locked,
+                    self.source(),
+                    &mut first,
+                    &mut found,
+                );
+            if is_end {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source {
+            pool: self.pool,
+            bad: &self.bad,
+        }
+    }
+
+    fn move_inode(&mut self, ino: u64, given_up: &[Range<u64>]) -> Outcome<()> {
         let volume = self.volume;
         let mut first = 0;
         loop {
             let locked = volume.lock_beside_leases(ino)?;
             if matches!(locked.kind(), FileKind::Regular | FileKind::Symlink) {
-                let moved = Relocating::of(volume).evacuate_part(&locked, self.pool, &mut first)?;
+                let moved = Relocating::of(volume).evacuate_part(
+                    &locked,
+                    self.source(),
+                    given_up,
+                    &mut first,
+                )?;
                 self.progress.moved_blocks += moved.blocks;
                 if !moved.is_end {
                     continue;
@@ -204,6 +333,7 @@ impl Drain<'_> {
             return Ok(());
         }
     }
+
     /// How often a log names the pool: its pages there, and entries that mapped blocks there, also earlier ones. Readers
     /// check every entry, so no log may name a pool that is removed.
     fn named_in_log(&self, locked: &Locked<'_>) -> Outcome<u64> {
@@ -224,5 +354,17 @@ impl Drain<'_> {
             },
         )?;
         Ok(pages + entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sorted_apart;
+
+    #[test]
+    fn ranges_are_sorted_and_joined() {
+        let ranges = vec![40..50, 5..5, 10..20, 0..3, 15..30, 30..32, 60..61];
+        assert_eq!(sorted_apart(ranges), [0..3, 10..32, 40..50, 60..61]);
+        assert!(sorted_apart(Vec::new()).is_empty());
     }
 }

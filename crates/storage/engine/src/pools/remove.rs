@@ -14,7 +14,7 @@ use crate::attach::pools::find_pools;
 use crate::attach::private::PrivateMemory;
 use crate::attach::superblocks::put_in_force;
 use crate::format::*;
-use crate::pools::drain::{DrainReport, GoOn};
+use crate::pools::drain::{DrainReport, GoOn, Unreadable};
 use crate::pools::exclusive::{check_version, index_of, recover_alone};
 use crate::requests::*;
 use crate::session::volume::Volume;
@@ -70,7 +70,7 @@ pub fn remove_pool_private(
 
 /// Remove a pool from a volume that this process alone uses.
 fn remove(volume: &Arc<Volume>, index: u8, go_on: GoOn<'_>) -> Result<RemovedPool, VolumeError> {
-    let report = volume.drain(index, go_on)?;
+    let report = volume.drain(index, Unreadable::default(), go_on)?;
     check_drained(volume, index, &report)?;
     let current = &volume.superblock;
     let mut smaller = Superblock {

@@ -16,7 +16,7 @@ use crate::session::layout::LOADED;
 use crate::session::volume::Volume;
 use crate::types::*;
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
@@ -92,6 +92,34 @@ impl Recovery<'_> {
         }
         .unwrap_or_default()
     }
+
+    /// Paths of these inodes, as far as directories can be read.
+    pub(crate) fn paths_of(self, wanted: &HashSet<u64>) -> HashMap<u64, String> {
+        let root = InodeNumber::ROOT;
+        let mut paths = HashMap::from([(root.0, "/".to_owned())]);
+        let mut queue = VecDeque::from([(root, String::new())]);
+        while let Some((directory, path)) = queue.pop_front() {
+            let _ = self.volume.read_directory(directory, 0, &mut |entry| {
+                if entry.name == b"." || entry.name == b".." {
+                    return true;
+                }
+                let full = format!("{path}/{}", printable(entry.name));
+                if wanted.contains(&entry.ino.0) {
+                    paths.entry(entry.ino.0).or_insert_with(|| full.clone());
+                }
+                if entry.kind == FileKind::Directory {
+                    queue.push_back((entry.ino, full));
+                }
+                true
+            });
+        }
+        paths
+    }
+}
+
+/// What stands for the path of an inode that has none.
+pub(crate) fn without_name(ino: u64) -> String {
+    format!("inode {ino}, which no directory names")
 }
 
 impl Scrub<'_, '_> {
@@ -275,40 +303,16 @@ impl Scrub<'_, '_> {
         let paths = if self.damaged.is_empty() {
             HashMap::new()
         } else {
-            self.paths()
+            let damaged: HashSet<u64> = self.damaged.iter().map(|(ino, _)| *ino).collect();
+            Recovery::of(self.volume).paths_of(&damaged)
         };
         for (ino, what) in std::mem::take(&mut self.damaged) {
             let affects = paths.get(&ino).cloned();
             self.report.findings.push(Finding {
                 what,
-                affects: affects
-                    .unwrap_or_else(|| format!("inode {ino}, which no directory names")),
+                affects: affects.unwrap_or_else(|| without_name(ino)),
                 repairable: false,
             });
         }
-    }
-
-    /// Paths of the damaged inodes, as far as directories can be read.
-    fn paths(&self) -> HashMap<u64, String> {
-        let wanted = |ino: u64| self.damaged.iter().any(|(damaged, _)| *damaged == ino);
-        let root = InodeNumber::ROOT;
-        let mut paths = HashMap::from([(root.0, "/".to_owned())]);
-        let mut queue = VecDeque::from([(root, String::new())]);
-        while let Some((directory, path)) = queue.pop_front() {
-            let _ = self.volume.read_directory(directory, 0, &mut |entry| {
-                if entry.name == b"." || entry.name == b".." {
-                    return true;
-                }
-                let full = format!("{path}/{}", printable(entry.name));
-                if wanted(entry.ino.0) {
-                    paths.entry(entry.ino.0).or_insert_with(|| full.clone());
-                }
-                if entry.kind == FileKind::Directory {
-                    queue.push_back((entry.ino, full));
-                }
-                true
-            });
-        }
-        paths
     }
 }

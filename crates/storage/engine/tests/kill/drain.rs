@@ -29,14 +29,19 @@ fn prepared(scene: &Scene, ino: InodeNumber, bytes: Vec<u8>) -> (Act, Verify) {
     scene.volume.set_allocation(AllocationPolicy::Local);
     assert!(is_on_pool(scene, ino));
     let act = |volume: &Volume| {
-        let report = volume.drain(POOL, &mut |_| true).expect("drain");
+        let report = volume
+            .drain(POOL, Unreadable::default(), &mut |_| true)
+            .expect("drain");
         assert!(report.is_drained(), "{report:?}");
     };
     let verify = move |scene: &Scene| {
         assert_eq!(scene.read(ino), bytes);
         let happened = !is_on_pool(scene, ino);
         scene.volume.reap();
-        let report = scene.volume.drain(POOL, &mut |_| true).expect("drain");
+        let report = scene
+            .volume
+            .drain(POOL, Unreadable::default(), &mut |_| true)
+            .expect("drain");
         assert!(report.is_drained() && !is_on_pool(scene, ino), "{report:?}");
         assert_eq!(scene.read(ino), bytes);
         scene.volume.end_drain(POOL);

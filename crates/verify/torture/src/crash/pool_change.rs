@@ -31,7 +31,9 @@ impl PoolChange {
             PoolChange::Add => add_pool_private(pools),
             PoolChange::Drain => {
                 let volume = Volume::attach_private(pools, memory, &AttachOptions::default())?;
-                volume.drain(last, &mut |_| true).map(drop)
+                volume
+                    .drain(last, Unreadable::default(), &mut |_| true)
+                    .map(drop)
             }
             PoolChange::Remove => remove_pool_private(pools, memory, last).map(drop),
             PoolChange::Upgrade => upgrade_private(pools).map(drop),
