@@ -289,8 +289,8 @@ pub const PROGRAMS: [RealProgram; 25] = [
         "fio-watched",
         COSTLY,
         &FIO,
-        // Into one buffer, which is written again and again.
-        "fio --name=a --filename={}/file --size=64m --io_size=3g --bs=64m --rw=read --ioengine=psync --invalidate=0 --thread --output-format=terse",
+        // Two threads: they and the steward want more CPUs than a small host has.
+        "fio --name=a --filename={}/file --numjobs=2 --size=64m --io_size=2g --bs=32m --rw=read --ioengine=psync --invalidate=0 --thread --output-format=terse",
     ),
 ];
 
