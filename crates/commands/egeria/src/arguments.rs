@@ -41,6 +41,10 @@ pub enum Command {
     Pool(commands::volumes::pool::Arguments),
     /// Limit what is in a directory and below it
     Quota(commands::volumes::quota::Arguments),
+    /// Send a directory or a volume as it is at one instant
+    Send(commands::volumes::send::Arguments),
+    /// Make a directory from what was sent
+    Receive(commands::volumes::receive::Arguments),
     /// Give a volume the newest format, in place
     Upgrade(commands::volumes::upgrade::Arguments),
     /// Mount a volume on a directory

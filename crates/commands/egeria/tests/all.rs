@@ -34,6 +34,7 @@ mod sim;
 mod stopped;
 mod top;
 mod trace;
+mod transfer;
 mod trial;
 mod trial_services;
 mod trial_sides;

@@ -19,6 +19,7 @@ mod recovery;
 mod requests;
 pub mod rights;
 mod session;
+mod snapshot;
 mod space;
 mod sync;
 // The harness itself is linked with this crate's library; a program can contain only one copy of it.
@@ -56,4 +57,5 @@ pub use session::lookup_references::LookupReferences;
 pub use session::patience::{lock_within_patience, wait_within_patience, within_patience};
 pub use session::volume::{FileReference, Reporter, Severity, Volume};
 pub use session::write_back_errors::WriteBackErrors;
+pub use snapshot::{Snapshot, SnapshotFile, SnapshotName, SnapshotStamp};
 pub use types::*;

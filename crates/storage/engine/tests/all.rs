@@ -26,6 +26,7 @@ mod scrub;
 mod security_document;
 mod semantics;
 mod session_memory;
+mod snapshots;
 mod striping;
 mod trust;
 mod two_nodes;

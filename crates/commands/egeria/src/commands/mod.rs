@@ -17,7 +17,9 @@ use clap::CommandFactory;
 use control::{move_pages, replay, steward, trace, trial, warm, weights};
 use look::{diagnose, doctor, explain, top, web, where_is};
 use machines::{machine, sim};
-use volumes::{check, df, mkfs, mount, pool, quota, run, scrub, stat, umount, units, upgrade};
+use volumes::{
+    check, df, mkfs, mount, pool, quota, receive, run, scrub, send, stat, umount, units, upgrade,
+};
 
 use crate::arguments::{Arguments, Command};
 use egeria_cli::failure::Outcome;
@@ -40,6 +42,8 @@ pub fn run(arguments: Arguments) -> Outcome<ExitCode> {
         Command::Trial(trial) => return trial::run(&trial, format),
         Command::Warm(warm) => return warm::run(&warm, format),
         Command::Mkfs(mkfs) => mkfs::run(mkfs, format),
+        Command::Send(send) => send::run(&send, format),
+        Command::Receive(receive) => receive::run(&receive, format),
         Command::Upgrade(upgrade) => upgrade::run(&upgrade, format),
         Command::Units(units) => units::run(&units, format),
         Command::Umount(umount) => umount::run(&umount, format),

@@ -1,6 +1,6 @@
 //! Files that are there all at once, at the end of long work, or not at all.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use tempfile::NamedTempFile;
 const MODE: u32 = 0o666;
 /// For this user alone.
 const PRIVATE_MODE: u32 = 0o600;
+
+const NO_ROOM: &str = "free some space, or name another file";
 
 /// A file to be written at the end. What is there already stays until then.
 pub(super) struct WholeFile {
@@ -66,11 +68,23 @@ impl WholeFile {
     /// # Errors
     /// When there is no room.
     pub(super) fn write(mut self, text: &str) -> Outcome {
-        let hint = "free some space, or name another file";
         let written = self.file.write_all(text.as_bytes());
-        written.map_err(|error| Failure::io("write", &self.path, &error, hint))?;
+        written.map_err(|error| Failure::io("write", &self.path, &error, NO_ROOM))?;
+        self.keep()
+    }
+
+    /// What is written to, in parts.
+    pub(super) fn file(&mut self) -> &mut File {
+        self.file.as_file_mut()
+    }
+
+    /// Puts what was written in place of what is there.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub(super) fn keep(self) -> Outcome {
         let kept = self.file.persist(self.way.path());
-        kept.map_err(|error| Failure::io("write", &self.path, &error.error, hint))?;
+        kept.map_err(|error| Failure::io("write", &self.path, &error.error, NO_ROOM))?;
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::session::index::Index;
 use crate::session::layout::SessionInode;
 use crate::session::slots::Me;
 use crate::session::volume::FileReference;
-use crate::session::{Locking, Stamps};
+use crate::session::{Locking, Snapshots, Stamps};
 use crate::types::*;
 use egeria_media::CallerSource;
 use egeria_media::emulation::AccessKind;
@@ -64,13 +64,14 @@ impl Writing<'_> {
         let end = offset.checked_add(bytes as u64)?;
         let blocks = (offset / BLOCK as u64, end.checked_sub(1)? / BLOCK as u64);
         let time_ns = Stamps::of(self.volume).stamp_ns(inode);
+        let keeps_blocks = || Snapshots::of(self.volume).keeps_freed_blocks();
         let usual = bytes != 0
             && blocks.1 - blocks.0 < MAX_IN_PLACE_BLOCKS
             && inode.is_written_in_place()
             && !self.volume.is_read_only()
             && (inode.is_time_logged(time_ns) || self.is_time_logged_there(inode, time_ns))
-            // Its blocks may also belong to another file.
-            && self.volume.session.header().shared_blocks.load(Ordering::Relaxed) == 0;
+            // Its blocks may also belong to another file, or to a snapshot.
+            && !keeps_blocks();
         if !usual {
             return None;
         }
@@ -87,6 +88,8 @@ impl Writing<'_> {
         let is_written = |block| index.load(block).has_data();
         if end > inode.size_bytes.load(Ordering::Acquire)
             || is_cached()
+            // A snapshot may have begun, and has this file as it is, unless it waits for this write.
+            || keeps_blocks()
             || !(blocks.0..=blocks.1).all(is_written)
         {
             return None;

@@ -10,11 +10,11 @@ use crate::data::Writing;
 use crate::data::write::Target;
 use crate::data::write_rules::WriteRules;
 use crate::format::*;
-use crate::session::Stamps;
 use crate::session::access::{Access, Run};
 use crate::session::inode::Locked;
 use crate::session::seqlock::WriteSection;
 use crate::session::volume::FileReference;
+use crate::session::{Snapshots, Stamps};
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
@@ -41,13 +41,7 @@ impl Writing<'_> {
     fn write_where_it_lies(self, file: FileReference, offset: u64, part: &[u8]) -> Outcome<()> {
         let locked = self.volume.lock(file.ino.0)?.regular()?;
         let word = locked.index().load(offset / BLOCK as u64);
-        let is_shared = self
-            .volume
-            .session
-            .header()
-            .shared_blocks
-            .load(Ordering::Relaxed)
-            != 0;
+        let is_shared = Snapshots::of(self.volume).keeps_freed_blocks();
         let is_below_end = offset + part.len() as u64 <= locked.size_bytes();
         if !word.has_data() || locked.has_sums() || is_shared || !is_below_end {
             return Err(Errno(libc::ENOSPC));

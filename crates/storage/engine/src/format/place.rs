@@ -9,4 +9,6 @@ pub(crate) struct LogPlace {
     pub(crate) pages_before: u32,
     /// The walk has no lock: what looks damaged may have changed during the walk.
     pub(crate) unlocked: bool,
+    /// Word of the log's head; `None`: as it is on media now.
+    pub(crate) head: Option<u64>,
 }

@@ -2,7 +2,8 @@
 
 use crate::format::*;
 use crate::log::Log;
-use crate::log::staging::Staged;
+use crate::log::staging::{NEW, Staged};
+use crate::session::Snapshots;
 use crate::space::operation::Operation;
 use crate::types::{Errno, Outcome};
 use egeria_media::PoolIndex;
@@ -11,6 +12,9 @@ impl Log<'_> {
     /// Commit one log: everything stored and flushed before becomes durable and visible together.
     #[inline(always)]
     pub(crate) fn commit_one(self, staged: &Staged) -> Outcome<()> {
+        if staged.snapshot != 0 {
+            self.keep_for_snapshot(&[staged]);
+        }
         let pair = staged.pair();
         let pool = self.volume.pool(pair.pool)?;
         // Data, entries and links first; only then the tail that makes them valid.
@@ -28,6 +32,9 @@ impl Log<'_> {
         if let ([one], []) = (staged, moves) {
             return self.commit_one(one);
         }
+        if staged.iter().all(|staged| staged.snapshot != 0) {
+            self.keep_for_snapshot(staged);
+        }
         let logs = staged.iter().map(|staged| staged.pair());
         let pairs: Vec<JournalPair> = logs.chain(moves.iter().copied()).collect();
         let bytes = encode_journal_pairs(&pairs);
@@ -41,6 +48,19 @@ impl Log<'_> {
         pool.commit_u64(at, journal_commit_word(slot as u64, &bytes))
             .map_err(|_| Errno(libc::EIO))?;
         self.apply_journal(slot, &pairs)
+    }
+
+    /// Keep the records of inodes that are about to change for a snapshot. If one of them was locked before it began, the
+    /// operation is in it with all of them: then none is kept here, and all are kept after the commit.
+    #[cold]
+    #[inline(never)]
+    fn keep_for_snapshot(self, staged: &[&Staged]) {
+        let numbers = staged.iter().map(|staged| staged.snapshot);
+        if let Some(number) = numbers.min().filter(|number| *number != NEW) {
+            for staged in staged {
+                Snapshots::of(self.volume).keep_or_cancel(staged.ino, number);
+            }
+        }
     }
 
     pub(super) fn apply_journal(self, slot: usize, pairs: &[JournalPair]) -> Outcome<()> {

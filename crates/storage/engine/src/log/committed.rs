@@ -166,32 +166,44 @@ impl Log<'_> {
         for _ in 0..TRIES {
             let sequence = inode.sequence.load(Ordering::Acquire);
             let record = self.volume.read_record(ino)?;
-            let mut state = begin(&record.certificate);
-            let mut pages = 0;
             let place = LogPlace {
                 ino,
                 generation: record.certificate.generation,
                 pages_before: 0,
                 unlocked: true,
+                head: None,
             };
-            let walked = self.walk_log(
-                place,
-                record.commit,
-                LogPosition::NONE,
-                &mut |_| {
-                    pages += 1;
-                    Ok(())
-                },
-                &mut |position, entry, time_ns| {
-                    fold(&mut state, position, entry, time_ns);
-                    Ok(())
-                },
-            );
+            let folded = self.fold_record(place, &record, begin(&record.certificate), &fold);
             if self.instant(inode, ino)? == Instant::of(sequence, &record) {
-                return walked.map(|()| (state, pages));
+                return folded;
             }
         }
         Err(Errno(libc::EAGAIN))
+    }
+
+    /// Fold the log that belongs to a record; returns also its pages. The caller checks that it did not change.
+    pub(crate) fn fold_record<S>(
+        self,
+        place: LogPlace,
+        record: &Record,
+        mut state: S,
+        fold: impl Fn(&mut S, LogPosition, &Entry<'_>, i64),
+    ) -> Outcome<(S, u64)> {
+        let mut pages = 0;
+        self.walk_log(
+            place,
+            record.commit,
+            LogPosition::NONE,
+            &mut |_| {
+                pages += 1;
+                Ok(())
+            },
+            &mut |position, entry, time_ns| {
+                fold(&mut state, position, entry, time_ns);
+                Ok(())
+            },
+        )?;
+        Ok((state, pages))
     }
 
     fn instant(self, inode: &SessionInode, ino: u64) -> Outcome<Instant> {
@@ -203,31 +215,31 @@ impl Log<'_> {
 
     /// Attributes as the log says them.
     pub(crate) fn committed_attributes(self, ino: u64) -> Outcome<Attributes> {
-        let begin = |certificate: &Certificate| State {
-            attributes: attributes_at_birth(certificate),
-            blocks: CommittedBlocks::default(),
-            directories: HashSet::new(),
-        };
-        let (mut state, pages) = self.fold_log(ino, begin, State::apply)?;
+        let (state, pages) = self.fold_log(ino, State::at_birth, State::apply)?;
         let record = self.volume.read_record(ino)?;
-        let attributes = &mut state.attributes;
-        attributes.ctime_ns = record.moved_ns.map_or(attributes.ctime_ns, |moved_ns| {
-            attributes.ctime_ns.max(moved_ns)
-        });
-        if record.commit.orphan {
-            attributes.nlink = 0;
-        }
-        if attributes.kind() == FileKind::Directory {
-            attributes.blocks = pages.max(1);
-            attributes.size_bytes = pages.max(1) * BLOCK as u64;
-            if attributes.nlink > 0 {
-                attributes.nlink = 2 + state.directories.len() as u32;
-            }
-        } else {
-            attributes.size_bytes = state.blocks.size_bytes;
-            attributes.blocks = state.blocks.count();
-        }
-        Ok(state.attributes)
+        Ok(state.into_attributes(&record, pages))
+    }
+
+    /// Attributes as the log that belongs to a record says them.
+    pub(crate) fn attributes_of_record(
+        self,
+        place: LogPlace,
+        record: &Record,
+    ) -> Outcome<Attributes> {
+        let begin = State::at_birth(&record.certificate);
+        let (state, pages) = self.fold_record(place, record, begin, State::apply)?;
+        Ok(state.into_attributes(record, pages))
+    }
+
+    /// The places of a file's blocks as the log that belongs to a record says them.
+    pub(crate) fn blocks_of_record(
+        self,
+        place: LogPlace,
+        record: &Record,
+    ) -> Outcome<CommittedBlocks> {
+        let fold = |blocks: &mut CommittedBlocks, _, entry: &Entry<'_>, _| blocks.apply(entry);
+        let folded = self.fold_record(place, record, CommittedBlocks::default(), fold)?;
+        Ok(folded.0)
     }
 
     /// A name of a directory, according to its log.
@@ -318,6 +330,36 @@ impl Instant {
 }
 
 impl State {
+    fn at_birth(certificate: &Certificate) -> State {
+        State {
+            attributes: attributes_at_birth(certificate),
+            blocks: CommittedBlocks::default(),
+            directories: HashSet::new(),
+        }
+    }
+
+    /// What is not in the log comes from the record. `pages`: of the log.
+    fn into_attributes(mut self, record: &Record, pages: u64) -> Attributes {
+        let attributes = &mut self.attributes;
+        attributes.ctime_ns = record.moved_ns.map_or(attributes.ctime_ns, |moved_ns| {
+            attributes.ctime_ns.max(moved_ns)
+        });
+        if record.commit.orphan {
+            attributes.nlink = 0;
+        }
+        if attributes.kind() == FileKind::Directory {
+            attributes.blocks = pages.max(1);
+            attributes.size_bytes = pages.max(1) * BLOCK as u64;
+            if attributes.nlink > 0 {
+                attributes.nlink = 2 + self.directories.len() as u32;
+            }
+        } else {
+            attributes.size_bytes = self.blocks.size_bytes;
+            attributes.blocks = self.blocks.count();
+        }
+        self.attributes
+    }
+
     fn apply(&mut self, position: LogPosition, entry: &Entry<'_>, time_ns: i64) {
         let attributes = &mut self.attributes;
         self.blocks.apply(entry);

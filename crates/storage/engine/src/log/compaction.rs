@@ -6,6 +6,7 @@ use crate::log::apply::COMPACT_MIN_PAGES;
 use crate::log::staging::Staged;
 use crate::log::xattrs::inborn_xattrs;
 use crate::log::{Log, NameTable};
+use crate::session::Snapshots;
 use crate::session::index::MAX_FILE_BLOCKS;
 use crate::session::inode::Locked;
 use crate::session::layout::PENDING_LOG;
@@ -72,8 +73,10 @@ impl<'o, 'a> Rewriting<'o, 'a> {
             head_index: 1 - old.head_index,
             orphan: old.orphan,
         };
+        let mut staged = Staged::fresh(operation.volume, locked.ino, generation, commit)?;
+        staged.snapshot = Snapshots::of(locked.volume).seen();
         Ok(Rewriting {
-            staged: Staged::fresh(operation.volume, locked.ino, generation, commit)?,
+            staged,
             ino: locked.ino,
             operation,
             pages_left: lines.div_ceil(u64::from(PAGE_LINES) - 8),

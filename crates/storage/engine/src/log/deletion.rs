@@ -11,6 +11,7 @@ impl Log<'_> {
     /// Delete an inode without names and opens: its data, its log, its record.
     pub(crate) fn delete_inode(self, locked: &Locked<'_>) -> Outcome<()> {
         let me = locked.me;
+        locked.keep_for_snapshot();
         me.slot.pending_inode.store(locked.ino, Ordering::Release);
         let mut operation = Operation::new(self.volume, me);
         // The orphan mark is durable: recovery would delete the inode too, so its blocks may be freed one by one.

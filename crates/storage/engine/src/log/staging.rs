@@ -7,6 +7,7 @@
 use crate::format::*;
 use crate::log::mapping::Mapping;
 use crate::log::mapping::entries_of;
+use crate::session::Snapshots;
 use crate::session::inode::Locked;
 use crate::session::layout::{LOADED, PENDING_LOG};
 use crate::session::volume::Volume;
@@ -16,6 +17,9 @@ use crate::types::{Errno, Outcome};
 use egeria_media::PoolIndex;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
+
+/// `Staged::snapshot` of a log that no other thread knows.
+pub(in crate::log) const NEW: u64 = u64::MAX;
 
 /// Entries staged behind an inode's tail, and where the tail will be.
 pub(crate) struct Staged {
@@ -34,6 +38,8 @@ pub(crate) struct Staged {
     run: Extent,
     /// The commit word as sealed for the commit; 0 before.
     sealed: Cell<u64>,
+    /// Number of the snapshot that was under way when the inode was locked, 0: none; [`NEW`]: nobody has locked it.
+    pub(in crate::log) snapshot: u64,
 }
 
 impl Staged {
@@ -55,7 +61,13 @@ impl Staged {
             coming_lines: 0,
             run: Extent::default(),
             sealed: Cell::new(0),
+            snapshot: Snapshots::of(locked.volume).seen(),
         })
+    }
+
+    /// Whether a snapshot has the inode as it is before the commit.
+    pub(crate) fn is_in_snapshot(&self) -> bool {
+        self.snapshot != 0
     }
 
     /// Begin the log of a new inode, or a log that will replace another (compaction; `commit` then names the other
@@ -77,6 +89,7 @@ impl Staged {
             coming_lines: 0,
             run: Extent::default(),
             sealed: Cell::new(0),
+            snapshot: NEW,
         })
     }
 

@@ -69,6 +69,7 @@ pub(crate) fn unlocked_place(inode: &SessionInode, ino: u64) -> LogPlace {
         generation: inode.generation.load(Ordering::Relaxed),
         pages_before: 0,
         unlocked: true,
+        head: None,
     }
 }
 

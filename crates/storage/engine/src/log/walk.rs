@@ -23,10 +23,14 @@ impl Log<'_> {
         }
         let mut sequence = place.pages_before;
         let mut position = if from.is_none() {
-            let (pool, at) = self.volume.record_place(place.ino)?;
-            let head = self
-                .volume
-                .load_word(pool, at + HEADS_AT + 8 * commit.head_index as u64)?;
+            let head = match place.head {
+                Some(head) => head,
+                None => {
+                    let (pool, at) = self.volume.record_place(place.ino)?;
+                    let at = at + HEADS_AT + 8 * commit.head_index as u64;
+                    self.volume.load_word(pool, at)?
+                }
+            };
             self.enter_page(place, head, &mut sequence, page)?
         } else {
             from
@@ -140,6 +144,7 @@ impl Locked<'_> {
             generation: self.inode.generation.load(Ordering::Relaxed),
             pages_before: 0,
             unlocked: false,
+            head: None,
         }
     }
 }

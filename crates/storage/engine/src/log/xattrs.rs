@@ -3,6 +3,7 @@
 use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::{Log, checksums};
+use crate::session::inode::Record;
 use crate::session::layout::SessionInode;
 use crate::space::striping;
 use crate::types::*;
@@ -56,6 +57,13 @@ impl Log<'_> {
             },
         )?;
         Ok(all)
+    }
+
+    /// Extended attributes according to the log that belongs to a record.
+    pub(crate) fn xattrs_of_record(self, place: LogPlace, record: &Record) -> Outcome<Xattrs> {
+        let begin = inborn_xattrs(&record.certificate);
+        let fold = |all: &mut Xattrs, _, entry: &Entry<'_>, _| apply_xattr(all, entry);
+        Ok(self.fold_record(place, record, begin, fold)?.0)
     }
 
     /// Extended attributes according to the log, and the inode's certificate.

@@ -74,7 +74,9 @@ impl Metadata<'_> {
         let entry = Entry::Attributes(state);
         let position = staged.add(&mut operation, &entry, time_ns)?;
         let mut sums = NewSums::new(shrinks && locked.has_sums());
-        let tail = self.cut_tail(&locked, &mut operation, &mut sums, state.size_bytes)?;
+        let in_snapshot = staged.is_in_snapshot();
+        let tail = (state.size_bytes, in_snapshot);
+        let tail = self.cut_tail(&locked, &mut operation, &mut sums, tail)?;
         let tail = tail.map(|tail| entry_of_tail(tail, &sums, state.size_bytes));
         if let Some(tail) = &tail {
             staged.add(&mut operation, tail, time_ns)?;
@@ -98,17 +100,20 @@ impl Metadata<'_> {
         Ok(locked.attributes())
     }
 
-    /// In a file with checksums: write the block of the new end again, with zeros behind that end.
+    /// In a file with checksums: write the block of the new end again, with zeros behind that end. During a snapshot, in every file:
+    /// what is behind the end will be written in place.
     fn cut_tail(
         self,
         locked: &Locked<'_>,
         operation: &mut Operation<'_>,
         sums: &mut NewSums,
-        size_bytes: u64,
+        (size_bytes, in_snapshot): (u64, bool),
     ) -> Outcome<Option<Mapping>> {
         let (file_block, within) = (size_bytes / BLOCK as u64, size_bytes % BLOCK as u64);
         let word = locked.index().load(file_block);
-        if !sums.wanted || within == 0 || !word.has_data() {
+        let is_written_again = sums.wanted || in_snapshot;
+        if size_bytes >= locked.size_bytes() || !is_written_again || within == 0 || !word.has_data()
+        {
             return Ok(None);
         }
         let mut bytes = [0u8; BLOCK];

@@ -7,6 +7,7 @@ use crate::recovery::{Reaper, Recovery};
 use crate::requests::*;
 use crate::session::volume::{FileReference, Origin, Volume};
 use crate::session::{Amounts, Quotas};
+use crate::space::Space;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,6 +60,7 @@ impl Volume {
         let free = || self.space(None).free_blocks;
         let before = free();
         Reaper::of(self).reap_within(REAPER_PATIENCE);
+        Space::of(self).end_snapshot_for_space();
         free() > before
     }
 

@@ -37,7 +37,7 @@ fn is_at_work(slot: &ThreadSlot) -> bool {
 
 impl Reaper<'_> {
     /// Reap dead processes; if another thread is reaping, wait at most this long for it.
-    pub(super) fn reap_within(self, patience: Duration) {
+    pub(crate) fn reap_within(self, patience: Duration) {
         LateWork::of(self.volume).do_late();
         let reaper = &self.volume.session.header().reaper;
         let acquired = if patience.is_zero() {
@@ -78,6 +78,7 @@ impl Reaper<'_> {
         self.volume.session.reap_descriptions(process);
         References::of(self.volume).reap_lookup_references(process);
         Users::of(self.volume).end_watch(process);
+        Space::of(self.volume).end_snapshot_of(process as u64 + 1);
         let pid = &self.volume.session.processes()[process].pid;
         if interrupted > 0 {
             let pid = pid.load(Ordering::Relaxed);

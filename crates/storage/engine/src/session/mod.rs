@@ -9,12 +9,14 @@
 //! | `kernel` | what the kernel of a mount may have of an inode: pages, names, attributes, numbers |
 //! | `data_paths` | the bracket around accesses of pools: mode, admission, delegation, counts |
 //! | `quotas` | usage of directory trees with limits |
+//! | `captures` | the state of inodes at the instant of a snapshot |
 //! | `waits` | long waits: limits, notes, and inodes that could not be locked in time |
 //!
 //! Other floors name a module by itself, without its folder.
 
 mod api;
 mod base;
+pub(crate) mod captures;
 mod data_paths;
 mod inodes;
 mod kernel;
@@ -65,4 +67,6 @@ of_volume! {
     LateWork;
     /// Usage of directory trees with limits.
     Quotas;
+    /// The state of inodes at the instant of a snapshot.
+    Snapshots;
 }

@@ -5,7 +5,7 @@ use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::slots::Me;
 use crate::session::volume::Volume;
-use crate::session::{LateWork, Quotas};
+use crate::session::{LateWork, Quotas, Snapshots};
 use crate::space::free_space::{GIVING_BACK, LOG_BLOCKS, RESERVE_BLOCKS, Wait};
 use crate::space::runs::change_bits;
 use crate::space::{InodeNumbers, Space};
@@ -59,8 +59,15 @@ impl Volume {
     pub(crate) fn give_back(&self, slot_index: usize, slot: &ThreadSlot) -> Outcome<()> {
         let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
         let pool = whole.pool.0 as usize;
-        if whole.count == 0 || pool >= self.geometry.len() || Space::of(self).has_shared_blocks() {
+        let snapshots = Snapshots::of(self);
+        if whole.count == 0 || pool >= self.geometry.len() || snapshots.has_shared_blocks() {
             slot.outgoing.store(0, Ordering::Release);
+            return Ok(());
+        }
+        if snapshots.current() != 0 {
+            // Before the bits are set, so that no block is given back twice.
+            slot.outgoing.store(0, Ordering::Release);
+            Space::of(self).hold(self.me()?, whole);
             return Ok(());
         }
         let group_blocks = self

@@ -2,6 +2,7 @@
 
 mod api;
 pub(crate) mod free_space;
+mod held;
 pub(crate) mod inode_alloc;
 pub(crate) mod operation;
 pub(crate) mod placement;

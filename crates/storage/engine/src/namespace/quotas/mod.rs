@@ -12,7 +12,7 @@
 mod counting;
 mod stored;
 
-pub(super) use stored::is_of_quotas;
+pub(crate) use stored::is_of_quotas;
 
 use crate::format::{BLOCK, Entry};
 use crate::namespace::{Metadata, TreeWalks};

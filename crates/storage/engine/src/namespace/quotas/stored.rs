@@ -6,7 +6,7 @@ use crate::session::Amounts;
 const ATTRIBUTES: &[u8] = b"user.egeria.quota.";
 
 /// Whether an attribute of the root has the limits of a tree.
-pub(in crate::namespace) fn is_of_quotas(name: &[u8]) -> bool {
+pub(crate) fn is_of_quotas(name: &[u8]) -> bool {
     name.starts_with(ATTRIBUTES)
 }
 

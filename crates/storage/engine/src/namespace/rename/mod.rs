@@ -413,6 +413,7 @@ impl<'v> Renaming<'v> {
 
     /// The time as a word of the record, so that a file without a log gets no log page for it.
     fn pair_of_move(self, moved: &Locked<'_>, time_ns: i64) -> Outcome<Option<JournalPair>> {
+        moved.keep_for_snapshot();
         // The clock may have been set back: the later of both times would count.
         let ctime_ns = moved.inode.ctime_ns.load(Ordering::Relaxed) as i64;
         let is_possible = moved.kind() != FileKind::Directory

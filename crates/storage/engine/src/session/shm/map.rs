@@ -1,13 +1,13 @@
 //! The segment's memory: created by the creator of the session, mapped by all, named after volume and session.
 
-use crate::format::{BLOCK, MAX_POOLS};
+use crate::format::{BLOCK, MAX_POOLS, inode_place};
 use crate::session::arena::Arena;
 use crate::session::layout::*;
 use crate::session::machine::{self, SessionMachine};
 use crate::session::memory::{Address, SessionMemory, populate};
 use crate::session::segments::remove_segment;
 use crate::session::trust::Owner;
-use crate::types::Outcome;
+use crate::types::{Errno, Outcome};
 use egeria_machine::Machine;
 use egeria_media::emulation::Emulation;
 use std::fs::File;
@@ -363,6 +363,46 @@ impl Session {
     #[inline]
     pub fn inode(&self, pool: usize, index: u64) -> &SessionInode {
         self.at(self.layout.inodes[pool] + index as usize * size_of::<SessionInode>())
+    }
+    /// Map of the blocks of a pool that were freed during a snapshot.
+    pub(crate) fn held_map(&self, pool: usize) -> &[AtomicU64] {
+        let maps = &self.layout.held_maps;
+        let Some(start) = maps.get(pool) else {
+            return &[];
+        };
+        let end = maps.get(pool + 1).unwrap_or(&self.layout.captured[0]);
+        self.slice(*start, (end - start) / size_of::<AtomicU64>())
+    }
+    /// Make sure that the maps of held blocks have memory.
+    ///
+    /// # Errors
+    /// `ENOMEM` when /dev/shm has no room.
+    pub(crate) fn back_held_maps(&self) -> Outcome<()> {
+        let layout = &self.layout;
+        match (layout.held_maps.first(), layout.captured.first()) {
+            (Some(first), Some(end)) => self.back_range(*first, *end),
+            _ => Ok(()),
+        }
+    }
+    /// Whether there was a snapshot in this session.
+    pub(crate) fn has_held_blocks(&self) -> bool {
+        self.header().snapshots.load(Ordering::Acquire) > 0
+    }
+    /// What is kept of an inode for a snapshot; `ESTALE` for a number outside the volume.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub(crate) fn captured(&self, ino: u64) -> Outcome<&CapturedRecord> {
+        let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
+        let captured = &self.layout.captured;
+        let start = captured.get(pool.0 as usize).ok_or(Errno(libc::ESTALE))?;
+        let after = captured.get(pool.0 as usize + 1);
+        let end = after.copied().unwrap_or(self.layout.backed);
+        let at = start + index as usize * size_of::<CapturedRecord>();
+        if at + size_of::<CapturedRecord>() > end {
+            return Err(Errno(libc::ESTALE));
+        }
+        Ok(self.at(at))
     }
     /// Where the segment is.
     pub fn path(&self) -> &Path {

@@ -9,6 +9,7 @@ pub(crate) use pockets::PocketPlace;
 
 use crate::failpoint::{Resource, should_fail};
 use crate::format::*;
+use crate::session::Snapshots;
 use crate::session::late::Late;
 use crate::session::layout::*;
 use crate::session::lock::{Acquired, LockFailure, RobustMutex};
@@ -305,13 +306,13 @@ impl<'v> Space<'v> {
     /// Recovery found a block with two owners. A block freed by one may belong to the other: so freed blocks are not
     /// reused in this session.
     pub(crate) fn note_shared_blocks(self) {
-        let shared = &self.volume.session.header().shared_blocks;
-        shared.store(1, Ordering::Release);
+        Snapshots::of(self.volume).note_shared_blocks();
     }
 
-    pub(in crate::space) fn has_shared_blocks(self) -> bool {
-        let shared = &self.volume.session.header().shared_blocks;
-        shared.load(Ordering::Relaxed) != 0
+    /// Whether freed blocks are not used again now.
+    #[inline(always)]
+    pub(in crate::space) fn keeps_freed_blocks(self) -> bool {
+        Snapshots::of(self.volume).keeps_freed_blocks()
     }
 
     /// Free blocks of a pool's map, pockets not counted.

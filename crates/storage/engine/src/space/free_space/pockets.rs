@@ -246,7 +246,7 @@ impl Space<'_> {
             && Extent::decode(freed).pool.0 as usize == pool
             && Extent::decode(freed).count == 1
             && !self.is_tight(pool)
-            && !self.has_shared_blocks();
+            && !self.keeps_freed_blocks();
         if is_usual {
             place.word.store(freed, Ordering::Release);
             source.store(0, Ordering::Release);
@@ -264,7 +264,7 @@ impl Space<'_> {
             return;
         }
         let pool = extent.pool.0 as usize;
-        if extent.count <= POCKET_RUN_BLOCKS && !self.is_tight(pool) && !self.has_shared_blocks() {
+        if extent.count <= POCKET_RUN_BLOCKS && !self.is_tight(pool) && !self.keeps_freed_blocks() {
             for word in &me.slot.pocket[pool] {
                 if let Some(merged) = merge(Extent::decode(word.load(Ordering::Relaxed)), extent) {
                     word.store(merged.encode(), Ordering::Release);

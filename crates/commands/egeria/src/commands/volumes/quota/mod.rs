@@ -3,7 +3,7 @@
 mod remove;
 mod set;
 mod show;
-mod tree;
+pub(super) mod tree;
 
 use std::process::ExitCode;
 

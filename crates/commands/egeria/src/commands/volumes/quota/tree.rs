@@ -73,7 +73,7 @@ fn volume_of(path: &Path, mode: AttachMode) -> Outcome<(Arc<Volume>, Identity)> 
 }
 
 /// As [`volume_of`], of a directory.
-pub(super) fn directory_at(path: &Path) -> Outcome<(Arc<Volume>, Identity)> {
+pub(in crate::commands::volumes) fn directory_at(path: &Path) -> Outcome<(Arc<Volume>, Identity)> {
     let (volume, identity) = volume_of(path, AttachMode::CreateOrJoin)?;
     match identity.kind {
         FileKind::Directory => Ok((volume, identity)),

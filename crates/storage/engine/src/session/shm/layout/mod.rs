@@ -114,8 +114,13 @@ pub struct SessionHeader {
     pub allocation: AtomicU64,
     /// Number of the emulated machine's memory (see `machine`); 0: none is emulated.
     pub machine: AtomicU64,
-    /// 1 when recovery found blocks with two owners: freed blocks then stay in use.
-    pub shared_blocks: AtomicU64,
+    /// Why freed blocks are not used again. Bit 0: recovery found blocks with two owners, and freed ones stay in use. The bits above:
+    /// number of the snapshot under way (see `captures`).
+    pub keeps_freed_blocks: AtomicU64,
+    /// Snapshots that were begun.
+    pub snapshots: AtomicU64,
+    /// Process slot + 1 of the reader of a snapshot; 0: none.
+    pub snapshot_owner: AtomicU64,
     /// Held by the thread that reaps dead processes. Taken before inode locks.
     pub reaper: RobustMutex,
     /// Taken by renames that move between directories.
@@ -435,6 +440,14 @@ pub struct ThreadSlot {
 /// The last fine time of a change, ns since the epoch (see `stamps`). On a line of its own: data paths load it.
 #[repr(C, align(128))]
 pub struct LastStamp(pub AtomicI64);
+
+/// An inode's record at the instant of a snapshot.
+#[repr(C)]
+pub struct CapturedRecord {
+    /// Number of the snapshot, stored last; any other: nothing is kept.
+    pub number: AtomicU64,
+    pub words: [AtomicU64; crate::format::INODE_BYTES as usize / 8],
+}
 
 /// State of an inode in the session; zeroed is "not loaded".
 #[repr(C, align(256))]

@@ -27,6 +27,10 @@ pub struct SessionLayout {
     pub inode_maps: Vec<usize>,
     /// [`SessionInode`]s, one array per pool.
     pub inodes: Vec<usize>,
+    /// Bit maps of blocks that were freed during a snapshot, one per pool.
+    pub held_maps: Vec<usize>,
+    /// [`CapturedRecord`]s, one array per pool.
+    pub captured: Vec<usize>,
     /// Bit map of the preceding pages that have memory.
     pub backed: usize,
     /// The link of each free arena page.
@@ -69,6 +73,14 @@ impl SessionLayout {
             .iter()
             .map(|(_, inodes)| take(*inodes as usize * size_of::<SessionInode>()))
             .collect();
+        let held_maps = pools
+            .iter()
+            .map(|(blocks, _)| take(blocks.div_ceil(64) as usize * 8))
+            .collect();
+        let captured = pools
+            .iter()
+            .map(|(_, inodes)| take(*inodes as usize * size_of::<CapturedRecord>()))
+            .collect();
         let pages_before = take(0) / BLOCK;
         let backed = take(pages_before.div_ceil(64) * 8);
         let total_blocks: u64 = pools.iter().map(|(blocks, _)| blocks).sum();
@@ -89,6 +101,8 @@ impl SessionLayout {
             block_maps,
             inode_maps,
             inodes,
+            held_maps,
+            captured,
             backed,
             arena_links,
             arena,
