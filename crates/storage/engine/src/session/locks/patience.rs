@@ -3,6 +3,7 @@
 //! thread that holds nothing during the wait.
 
 use crate::types::{Errno, Outcome};
+use egeria_media::clock::now_ns;
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -18,8 +19,7 @@ const ANY_INODE: u64 = 1;
 
 /// The monotonic clock as it was a few ms ago, which is read in a few ns.
 pub(crate) fn coarse_now_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+    now_ns(libc::CLOCK_MONOTONIC_COARSE) as u64 / 1_000_000
 }
 
 /// What an operation with a limit could not wait for.

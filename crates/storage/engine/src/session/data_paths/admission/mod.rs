@@ -152,8 +152,7 @@ pub(in crate::session) fn selector(gate: &AdmissionGate) -> Selector<SessionWord
 }
 
 fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    egeria_media::clock::now_ns(libc::CLOCK_MONOTONIC) as u64
 }
 
 fn count_request(slot: &ThreadSlot, pool: usize, request: Request) {
