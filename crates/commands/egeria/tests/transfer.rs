@@ -1,4 +1,4 @@
-//! `egeria send` and `egeria receive`: as the page says it, with input that is refused, and beside programs at work.
+//! `egeria send` and `egeria receive`: as the page says it, with input that is refused, and while programs work.
 
 use crate::common;
 
@@ -127,7 +127,7 @@ fn a_later_stream_has_only_what_changed() {
     assert_eq!(differences(&data, &sandbox.path("copy3")), "");
     run(["umount", text(&data)]).ok();
 
-    // A whole volume that nobody has mounted.
+    // A whole volume that is not mounted.
     let all = run(["send", text(&pool), "--json", "--to", &path("s4")])
         .ok()
         .json();

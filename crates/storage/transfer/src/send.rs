@@ -3,9 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Read, Write};
 
-use egeria_engine::{
-    Attributes, Errno, FileKind, InodeNumber, Snapshot, SnapshotName, SnapshotStamp,
-};
+use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, Snapshot, SnapshotName};
 use uuid::Uuid;
 
 use crate::error::{Outcome, TransferError};
@@ -123,11 +121,24 @@ pub fn read_manifest(from: impl Read) -> Outcome<(Uuid, Vec<Known>)> {
 }
 
 impl Known {
-    fn is_same(&self, stamp: &SnapshotStamp) -> bool {
-        self.generation == stamp.generation
-            && self.log_end == stamp.log_end
-            && self.ctime_ns == stamp.ctime_ns
-            && self.mtime_ns == stamp.mtime_ns
+    fn of(attributes: &Attributes, log_end: u64, path: &[u8]) -> Known {
+        Known {
+            ino: attributes.ino.0,
+            generation: attributes.generation,
+            log_end,
+            ctime_ns: attributes.ctime_ns,
+            mtime_ns: attributes.mtime_ns,
+            path: path.to_vec(),
+        }
+    }
+
+    /// Whether it is the same file, unchanged, under whatever name.
+    fn is_same(&self, other: &Known) -> bool {
+        let without_path = |known: &Known| Known {
+            path: Vec::new(),
+            ..known.clone()
+        };
+        without_path(self) == without_path(other)
     }
 }
 
@@ -168,7 +179,7 @@ impl<W: Write> Sender<'_, W> {
             let inode = self.inode(&attributes, path)?;
             let is_file = attributes.kind() == FileKind::Regular;
             match is_file
-                .then(|| self.unchanged(name.ino, path))
+                .then(|| self.unchanged(&attributes, path))
                 .transpose()?
             {
                 Some(Some(base_path)) => {
@@ -210,20 +221,18 @@ impl<W: Write> Sender<'_, W> {
     }
 
     /// Note a file for the manifest; where the base has its data.
-    fn unchanged(&mut self, ino: InodeNumber, path: &[u8]) -> Outcome<Option<Vec<u8>>> {
-        let stamp = self.snapshot.stamp(ino);
-        let stamp = stamp.map_err(|errno| failed(errno, path))?;
-        self.sent.known.push(Known {
-            ino: ino.0,
-            generation: stamp.generation,
-            log_end: stamp.log_end,
-            ctime_ns: stamp.ctime_ns,
-            mtime_ns: stamp.mtime_ns,
-            path: path.to_vec(),
-        });
-        let known = self.base.get(&ino.0);
-        let same = known.filter(|known| known.is_same(&stamp));
-        Ok(same.map(|known| known.path.clone()))
+    fn unchanged(&mut self, attributes: &Attributes, path: &[u8]) -> Outcome<Option<Vec<u8>>> {
+        let log_end = self.snapshot.log_end(attributes.ino);
+        let now = Known::of(
+            attributes,
+            log_end.map_err(|errno| failed(errno, path))?,
+            path,
+        );
+        let known = self.base.get(&now.ino);
+        let same = known.filter(|known| known.is_same(&now));
+        let base_path = same.map(|known| known.path.clone());
+        self.sent.known.push(now);
+        Ok(base_path)
     }
 
     fn data(&mut self, ino: InodeNumber, path: &[u8]) -> Outcome<()> {

@@ -38,7 +38,7 @@ pub(crate) struct Staged {
     run: Extent,
     /// The commit word as sealed for the commit; 0 before.
     sealed: Cell<u64>,
-    /// Number of the snapshot that was under way when the inode was locked, 0: none; [`NEW`]: nobody has locked it.
+    /// Number of the snapshot that was under way when the inode was locked, 0: none; [`NEW`]: no thread had to lock it.
     pub(in crate::log) snapshot: u64,
 }
 

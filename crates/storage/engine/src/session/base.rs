@@ -107,26 +107,17 @@ impl Volume {
     /// Read an inode's record; `ESTALE` when the inode is free.
     pub(crate) fn read_record(&self, ino: u64) -> Outcome<Record> {
         let (pool, at) = self.record_place(ino)?;
-        let word = self.load_word(pool, at + COMMIT_WORD_AT)?;
-        let commit = CommitWord::decode(word, ino)
-            .map_err(|()| self.damaged(ino, "commit word"))?
-            .ok_or(Errno(libc::ESTALE))?;
-        let mut bytes = [0u8; LINE];
-        self.read_media(pool, at + CERTIFICATE_AT, &mut bytes)?;
-        let certificate =
-            Certificate::decode(&bytes, ino).ok_or_else(|| self.damaged(ino, "certificate"))?;
+        let commit = self.load_word(pool, at + COMMIT_WORD_AT)?;
+        let mut certificate = [0u8; LINE];
+        self.read_media(pool, at + CERTIFICATE_AT, &mut certificate)?;
         let moved = if self.superblock.version >= FIRST_VERSION_WITH_MOVES {
             self.load_word(pool, at + MOVED_AT)?
         } else {
             0
         };
-        let moved_ns = decode_moved(ino, certificate.birth_ns, moved)
-            .map_err(|()| self.damaged(ino, "time of a move"))?;
-        Ok(Record {
-            certificate,
-            commit,
-            moved_ns,
-        })
+        Record::decode(ino, commit, &certificate, moved)
+            .map_err(|what| self.damaged(ino, what))?
+            .ok_or(Errno(libc::ESTALE))
     }
 
     pub(crate) fn load_word(&self, pool: PoolIndex, at: PoolOffset) -> Outcome<u64> {

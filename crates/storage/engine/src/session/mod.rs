@@ -9,16 +9,16 @@
 //! | `kernel` | what the kernel of a mount may have of an inode: pages, names, attributes, numbers |
 //! | `data_paths` | the bracket around accesses of pools: mode, admission, delegation, counts |
 //! | `quotas` | usage of directory trees with limits |
-//! | `captures` | the state of inodes at the instant of a snapshot |
+//! | `kept_records` | the state of inodes at the instant of a snapshot |
 //! | `waits` | long waits: limits, notes, and inodes that could not be locked in time |
 //!
 //! Other floors name a module by itself, without its folder.
 
 mod api;
 mod base;
-pub(crate) mod captures;
 mod data_paths;
 mod inodes;
+pub(crate) mod kept_records;
 mod kernel;
 mod kernel_api;
 mod locks;

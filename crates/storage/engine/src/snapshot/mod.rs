@@ -1,5 +1,5 @@
 //! Reading a volume as it was at one instant, while programs change it. Nothing is written to the pools for it: a snapshot lives as
-//! long as the process that reads it (see `session::captures`).
+//! long as the process that reads it (see `session::kept_records`).
 
 use crate::format::checksum::crc32c;
 use crate::format::place::LogPlace;
@@ -10,13 +10,12 @@ use crate::log::found_names::kind_of;
 use crate::namespace::quotas::is_of_quotas;
 use crate::recovery::Reaper;
 use crate::requests::{VolumeError, failure};
-use crate::session::captures::RECORD_WORDS;
 use crate::session::inode::Record;
+use crate::session::kept_records::RECORD_WORDS;
 use crate::session::volume::Volume;
 use crate::session::{Snapshots, patience};
 use crate::space::{Space, striping};
 use crate::types::*;
-use egeria_media::{BlockNumber, PoolOffset};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,16 +41,6 @@ pub struct SnapshotName {
 
 /// The blocks of a file or symbolic link in a snapshot.
 pub struct SnapshotFile(CommittedBlocks);
-
-/// Changes whenever the inode does. Equal stamps of two snapshots of a volume mean that the inode is the same in both.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SnapshotStamp {
-    pub generation: u32,
-    /// Where the inode's log ended.
-    pub log_end: u64,
-    pub ctime_ns: i64,
-    pub mtime_ns: i64,
-}
 
 impl Volume {
     /// Begin to read the volume as it is now. Programs go on: they keep what they replace until it ends. If they run out of space
@@ -124,20 +113,13 @@ impl Snapshot {
         self.checked(Log::of(&self.volume).attributes_of_record(place, &record))
     }
 
-    /// What tells the inode from its earlier and later states.
+    /// Where the inode's log ended, a number. With equal attributes and the same end, an inode is the same in two snapshots of a
+    /// volume.
     ///
     /// # Errors
     /// As [`Snapshot::attributes`].
-    pub fn stamp(&self, ino: InodeNumber) -> Outcome<SnapshotStamp> {
-        let (place, record) = self.record(ino)?;
-        let attributes = Log::of(&self.volume).attributes_of_record(place, &record);
-        let attributes = self.checked(attributes)?;
-        Ok(SnapshotStamp {
-            generation: record.certificate.generation,
-            log_end: record.commit.tail.0,
-            ctime_ns: attributes.ctime_ns,
-            mtime_ns: attributes.mtime_ns,
-        })
+    pub fn log_end(&self, ino: InodeNumber) -> Outcome<u64> {
+        Ok(self.record(ino)?.1.commit.tail.0)
     }
 
     /// Names in a directory, without `.` and `..`, in the order in which they were made.
@@ -193,7 +175,7 @@ impl Snapshot {
         Ok(all.filter(|(name, _)| is_copied(name)).collect())
     }
 
-    /// A file, or a symbolic link, whose target is its data.
+    /// A file, or a symbolic link: its target is its data.
     ///
     /// # Errors
     /// As [`Snapshot::attributes`].
@@ -235,13 +217,13 @@ impl Snapshot {
             bytes.fill(0);
             return Ok(());
         }
-        let holds = |geometry: &Geometry| geometry.holds(BlockNumber(word.block().0), 1);
+        let holds = |geometry: &Geometry| geometry.holds(word.block(), 1);
         let geometry = self.volume.geometry.get(word.pool().0 as usize);
         if !geometry.is_some_and(holds) {
             return Err(Errno(libc::EIO));
         }
-        let at: PoolOffset = word.block().offset();
-        self.volume.read_media(word.pool(), at, bytes)?;
+        self.volume
+            .read_media(word.pool(), word.block().offset(), bytes)?;
         match blocks.sum_of(file_block) {
             Some(sum) if sum != crc32c(&bytes[..]) => Err(Errno(libc::EIO)),
             _ => Ok(()),
@@ -261,24 +243,20 @@ impl Snapshot {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let certificate = &bytes[CERTIFICATE_AT as usize..][..LINE];
         let certificate: &[u8; LINE] = certificate.try_into().map_err(|_| Errno(libc::EIO))?;
-        let commit = CommitWord::decode(words[0], ino.0).map_err(|()| Errno(libc::EIO))?;
-        let commit = commit.ok_or(Errno(libc::EIO))?;
-        let certificate = Certificate::decode(certificate, ino.0).ok_or(Errno(libc::EIO))?;
         let moved = if self.volume.superblock.version >= FIRST_VERSION_WITH_MOVES {
             words[MOVED_AT as usize / 8]
         } else {
             0
         };
-        let moved_ns = decode_moved(ino.0, certificate.birth_ns, moved);
-        let record = Record {
-            certificate,
-            commit,
-            moved_ns: moved_ns.map_err(|()| Errno(libc::EIO))?,
-        };
-        let head = HEADS_AT as usize / 8 + usize::from(commit.head_index);
+        let commit = words[COMMIT_WORD_AT as usize / 8];
+        let record = Record::decode(ino.0, commit, certificate, moved);
+        let record = record
+            .map_err(|_| Errno(libc::EIO))?
+            .ok_or(Errno(libc::EIO))?;
+        let head = HEADS_AT as usize / 8 + usize::from(record.commit.head_index);
         let place = LogPlace {
             ino: ino.0,
-            generation: certificate.generation,
+            generation: record.certificate.generation,
             pages_before: 0,
             unlocked: true,
             head: words.get(head).copied(),
@@ -286,7 +264,7 @@ impl Snapshot {
         Ok((place, record))
     }
 
-    /// The words of the record, kept by whoever changed the inode since, or now.
+    /// The words of the record, as kept by the first change of the inode since, or now.
     fn kept(&self, ino: u64) -> Outcome<[u64; RECORD_WORDS]> {
         let snapshots = Snapshots::of(&self.volume);
         loop {

@@ -1,6 +1,6 @@
 //! Blocks that were freed during a snapshot. They are free, but nothing takes them before it ends.
 //!
-//! A bit of its pool's map of held blocks stands for each. Whoever clears the bit owns the block, and gives it back. A thread that
+//! A bit of its pool's map of held blocks stands for each. The thread that clears the bit owns the block, and gives it back. A thread that
 //! dies in between loses at most a run of blocks until the session ends; no block is given back twice.
 
 use crate::format::Extent;

@@ -54,7 +54,7 @@ pub fn receive(
     let (mut reader, begin) = StreamReader::begin(from)?;
     let base = base_of(&begin, base)?;
     let mut receiver = Receiver {
-        staging: Staging::beside(directory)?,
+        staging: Staging::next_to(directory)?,
         base,
         places: HashMap::new(),
         directories: Vec::new(),
@@ -107,7 +107,7 @@ struct Placed {
     is_directory: bool,
 }
 
-/// The entry whose data comes.
+/// The entry that the next data belongs to.
 enum Current {
     File {
         file: File,

@@ -89,7 +89,7 @@ fn left_out(set: Result<(), Errno>) -> Result<u64, Errno> {
     }
 }
 
-/// A tree that grows beside the place it is to have. It is removed, unless it gets its name.
+/// A tree that is made next to the place it is to have. It is removed, unless it gets its name.
 pub(super) struct Staging {
     directory: TempDir,
     top: OwnedFd,
@@ -98,7 +98,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    pub(super) fn beside(directory: &Path) -> Outcome<Staging> {
+    pub(super) fn next_to(directory: &Path) -> Outcome<Staging> {
         let failed = |path: &Path, error: io::Error| TransferError::Place {
             path: path.to_owned(),
             error,

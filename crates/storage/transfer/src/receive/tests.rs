@@ -1,4 +1,4 @@
-//! Streams that nobody should have sent.
+//! Streams as they should be, and hostile ones.
 
 use super::*;
 use crate::stream::StreamWriter;

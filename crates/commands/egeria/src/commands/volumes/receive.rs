@@ -25,7 +25,7 @@ Examples:
 Makes the directory, on a volume or any other file system, with all that the
 stream has: names, data, links, owners (as root), times, extended attributes.
 It appears when all was received and verified. After an error there is none; a
-kill leaves what came so far beside it, as .egeria-receive-…, to be removed. A
+kill leaves what came so far next to it, in .egeria-receive-…: remove that. A
 stream of what changed since another one needs --base, the directory that the
 other one was received into. That stays as it is.")]
 pub struct Arguments {

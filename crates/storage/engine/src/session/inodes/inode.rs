@@ -27,6 +27,28 @@ pub(crate) struct Record {
     pub(crate) moved_ns: Option<i64>,
 }
 
+impl Record {
+    /// From the words and the certificate of a record; `None`: the inode is free. The error names what is damaged.
+    pub(crate) fn decode(
+        ino: u64,
+        commit: u64,
+        certificate: &[u8; LINE],
+        moved: u64,
+    ) -> Result<Option<Record>, &'static str> {
+        let commit = CommitWord::decode(commit, ino).map_err(|()| "commit word")?;
+        let Some(commit) = commit else {
+            return Ok(None);
+        };
+        let certificate = Certificate::decode(certificate, ino).ok_or("certificate")?;
+        let moved_ns = decode_moved(ino, certificate.birth_ns, moved);
+        Ok(Some(Record {
+            certificate,
+            commit,
+            moved_ns: moved_ns.map_err(|()| "time of a move")?,
+        }))
+    }
+}
+
 /// An inode locked by this thread.
 pub(crate) struct Locked<'a> {
     pub(crate) volume: &'a Volume,

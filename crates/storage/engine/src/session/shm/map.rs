@@ -370,7 +370,7 @@ impl Session {
         let Some(start) = maps.get(pool) else {
             return &[];
         };
-        let end = maps.get(pool + 1).unwrap_or(&self.layout.captured[0]);
+        let end = maps.get(pool + 1).unwrap_or(&self.layout.kept_records[0]);
         self.slice(*start, (end - start) / size_of::<AtomicU64>())
     }
     /// Make sure that the maps of held blocks have memory.
@@ -379,7 +379,7 @@ impl Session {
     /// `ENOMEM` when /dev/shm has no room.
     pub(crate) fn back_held_maps(&self) -> Outcome<()> {
         let layout = &self.layout;
-        match (layout.held_maps.first(), layout.captured.first()) {
+        match (layout.held_maps.first(), layout.kept_records.first()) {
             (Some(first), Some(end)) => self.back_range(*first, *end),
             _ => Ok(()),
         }
@@ -392,14 +392,14 @@ impl Session {
     ///
     /// # Errors
     /// `ESTALE`.
-    pub(crate) fn captured(&self, ino: u64) -> Outcome<&CapturedRecord> {
+    pub(crate) fn kept_record(&self, ino: u64) -> Outcome<&KeptRecord> {
         let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
-        let captured = &self.layout.captured;
-        let start = captured.get(pool.0 as usize).ok_or(Errno(libc::ESTALE))?;
-        let after = captured.get(pool.0 as usize + 1);
+        let records = &self.layout.kept_records;
+        let start = records.get(pool.0 as usize).ok_or(Errno(libc::ESTALE))?;
+        let after = records.get(pool.0 as usize + 1);
         let end = after.copied().unwrap_or(self.layout.backed);
-        let at = start + index as usize * size_of::<CapturedRecord>();
-        if at + size_of::<CapturedRecord>() > end {
+        let at = start + index as usize * size_of::<KeptRecord>();
+        if at + size_of::<KeptRecord>() > end {
             return Err(Errno(libc::ESTALE));
         }
         Ok(self.at(at))

@@ -115,7 +115,7 @@ pub struct SessionHeader {
     /// Number of the emulated machine's memory (see `machine`); 0: none is emulated.
     pub machine: AtomicU64,
     /// Why freed blocks are not used again. Bit 0: recovery found blocks with two owners, and freed ones stay in use. The bits above:
-    /// number of the snapshot under way (see `captures`).
+    /// number of the snapshot under way (see `kept_records`).
     pub keeps_freed_blocks: AtomicU64,
     /// Snapshots that were begun.
     pub snapshots: AtomicU64,
@@ -443,7 +443,7 @@ pub struct LastStamp(pub AtomicI64);
 
 /// An inode's record at the instant of a snapshot.
 #[repr(C)]
-pub struct CapturedRecord {
+pub struct KeptRecord {
     /// Number of the snapshot, stored last; any other: nothing is kept.
     pub number: AtomicU64,
     pub words: [AtomicU64; crate::format::INODE_BYTES as usize / 8],

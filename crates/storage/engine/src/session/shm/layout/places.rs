@@ -29,8 +29,8 @@ pub struct SessionLayout {
     pub inodes: Vec<usize>,
     /// Bit maps of blocks that were freed during a snapshot, one per pool.
     pub held_maps: Vec<usize>,
-    /// [`CapturedRecord`]s, one array per pool.
-    pub captured: Vec<usize>,
+    /// [`KeptRecord`]s, one array per pool.
+    pub kept_records: Vec<usize>,
     /// Bit map of the preceding pages that have memory.
     pub backed: usize,
     /// The link of each free arena page.
@@ -77,9 +77,9 @@ impl SessionLayout {
             .iter()
             .map(|(blocks, _)| take(blocks.div_ceil(64) as usize * 8))
             .collect();
-        let captured = pools
+        let kept_records = pools
             .iter()
-            .map(|(_, inodes)| take(*inodes as usize * size_of::<CapturedRecord>()))
+            .map(|(_, inodes)| take(*inodes as usize * size_of::<KeptRecord>()))
             .collect();
         let pages_before = take(0) / BLOCK;
         let backed = take(pages_before.div_ceil(64) * 8);
@@ -102,7 +102,7 @@ impl SessionLayout {
             inode_maps,
             inodes,
             held_maps,
-            captured,
+            kept_records,
             backed,
             arena_links,
             arena,

@@ -1,7 +1,7 @@
 //! Snapshots: the state of all inodes at one instant, kept while programs go on.
 //!
 //! 1. A snapshot begins when its number is stored in the session's header, together with a flag that freed blocks stay.
-//! 2. Whoever has locked an inode and is about to change it keeps the inode's record first, once per snapshot. The process that
+//! 2. A thread that has locked an inode and is about to change it keeps the inode's record first, once per snapshot. The process that
 //!    reads the snapshot locks inodes of which no record was kept, and keeps theirs.
 //! 3. Logs are only appended to, and data goes to new blocks. Since freed blocks are not used again, the record leads to all that
 //!    the inode had at that instant.
@@ -17,7 +17,7 @@
 use crate::format::INODE_BYTES;
 use crate::session::Snapshots;
 use crate::session::inode::Locked;
-use crate::session::layout::CapturedRecord;
+use crate::session::layout::KeptRecord;
 use crate::types::{Errno, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -86,12 +86,12 @@ impl<'v> Snapshots<'v> {
         taken.map_err(|_| Errno(libc::EBUSY))?;
         let number = header.snapshots.fetch_add(1, Ordering::Relaxed) + 1;
         self.word().fetch_or(number << 1, Ordering::AcqRel);
-        // Whoever begins an operation from here on sees the number.
+        // Operations that begin from here on see the number.
         fence(Ordering::SeqCst);
         Ok(number)
     }
 
-    /// End the snapshot early, whoever reads it. Its blocks stay until they are released.
+    /// End the snapshot early, also that of another process. Its blocks stay until they are released.
     pub(crate) fn cancel(self) {
         self.word().fetch_and(SHARED_BLOCKS, Ordering::AcqRel);
     }
@@ -124,7 +124,7 @@ impl<'v> Snapshots<'v> {
     /// # Errors
     /// `ENOMEM`; `EIO` when the record cannot be read.
     pub(crate) fn keep(self, ino: u64, number: u64) -> Outcome<()> {
-        let place = self.volume.session.captured(ino)?;
+        let place = self.volume.session.kept_record(ino)?;
         self.volume.session.back(place)?;
         if place.number.load(Ordering::Acquire) == number {
             return Ok(());
@@ -141,7 +141,7 @@ impl<'v> Snapshots<'v> {
 
     /// The record that was kept of an inode; `None`: none yet.
     pub(crate) fn kept(self, ino: u64, number: u64) -> Outcome<Option<[u64; RECORD_WORDS]>> {
-        let place = self.volume.session.captured(ino)?;
+        let place = self.volume.session.kept_record(ino)?;
         self.volume.session.back(place)?;
         if place.number.load(Ordering::Acquire) != number {
             return Ok(None);
@@ -151,4 +151,4 @@ impl<'v> Snapshots<'v> {
     }
 }
 
-const _: () = assert!(size_of::<CapturedRecord>() == INODE_BYTES as usize + 8);
+const _: () = assert!(size_of::<KeptRecord>() == INODE_BYTES as usize + 8);
