@@ -128,7 +128,7 @@ create unique index on t(id);
 END
 sh single < rows.sql > /dev/null
 cat > lookups.sql <<'END'
-select sum(length(v)) from generate_series(1, 6000) as i join lateral (select v from t where id = (i * 7919) % 20000 + 1 offset 0) as x on true;
+select sum(length(v)) from generate_series(1, 9000) as i join lateral (select v from t where id = (i * 7919) % 20000 + 1 offset 0) as x on true;
 
 END
 cat > served <<'END'
@@ -225,7 +225,7 @@ pub const PROGRAMS: [RealProgram; 25] = [
         "rocksdb-cold",
         COLD,
         &ROCKSDB,
-        "db_bench --db={}/db --use_existing_db=1 --benchmarks=readrandom --num=20000 --reads=20000 --cache_size=0 --compression_type=none 2>&1",
+        "db_bench --db={}/db --use_existing_db=1 --benchmarks=readrandom --num=20000 --reads=32000 --cache_size=0 --compression_type=none 2>&1",
     ),
     program("postgres-cold", COLD, &POSTGRES, "sh single < lookups.sql"),
     program(
