@@ -284,6 +284,33 @@ fn memory_of_removed_files_goes_back_to_the_system() {
     scratch_is_whole(&volume);
 }
 
+#[test]
+fn files_that_are_not_used_take_no_memory_in_a_session() {
+    use std::os::unix::fs::MetadataExt;
+    const FILES: u64 = 4000;
+    let scratch = Scratch::new(1, 64 << 20);
+    let used_bytes = |volume: &Volume| {
+        let segment = segments(volume.uuid()).pop().expect("a segment");
+        std::fs::metadata(segment).expect("stat").blocks() * 512
+    };
+    let volume = scratch.attach();
+    let empty = used_bytes(&volume);
+    for number in 0..FILES {
+        let name = format!("n{number}");
+        let ino = volume.create(ROOT, name.as_bytes(), &FILE).expect("create");
+        let file = volume.open(ino.ino, None).expect("open");
+        volume.write(file, 0, &[1; 4096]).expect("write");
+        volume.close(ino.ino);
+    }
+    let made = used_bytes(&volume);
+    assert!(made > empty + FILES * 256, "{empty} {made}");
+    drop(volume);
+    let volume = scratch.attach();
+    let attached = used_bytes(&volume);
+    assert!(attached < empty + FILES * 128, "{empty} {attached}");
+    assert_eq!(names(&volume, ROOT).len() as u64, FILES + 2);
+}
+
 fn scratch_is_whole(volume: &Volume) {
     let ino = volume.lookup(ROOT, b"again").expect("lookup").ino;
     let file = volume.open(ino, None).expect("open");

@@ -5,6 +5,7 @@ use crate::failure_cause::{self, FailureCause};
 use crate::format::checksum::crc32c;
 use crate::format::*;
 use crate::log::Log;
+use crate::log::committed::CommittedBlocks;
 use crate::session::access::{Access, Run};
 use crate::session::index::{Index, MAX_FILE_BLOCKS};
 use crate::session::inode::Locked;
@@ -39,6 +40,46 @@ pub(crate) struct BadBlocks {
     word: BlockWord,
     /// They could be read, but do not match their checksums.
     mismatch: bool,
+}
+
+/// Joins adjacent bad blocks.
+struct BadRuns<'f> {
+    last: Option<BadBlocks>,
+    found: &'f mut dyn FnMut(BadBlocks),
+}
+
+impl BadRuns<'_> {
+    /// A block was read: whether it matches its checksum.
+    fn note(&mut self, file_block: u64, word: BlockWord, read: Outcome<bool>) {
+        let mismatch = match read {
+            Ok(true) => return,
+            Ok(false) => true,
+            Err(_) => false,
+        };
+        match &mut self.last {
+            Some(last) if last.first + last.count == file_block && last.mismatch == mismatch => {
+                last.count += 1;
+            }
+            _ => {
+                let next = BadBlocks {
+                    first: file_block,
+                    count: 1,
+                    word,
+                    mismatch,
+                };
+                self.last
+                    .replace(next)
+                    .into_iter()
+                    .for_each(&mut self.found);
+            }
+        }
+    }
+}
+
+impl Drop for BadRuns<'_> {
+    fn drop(&mut self) {
+        self.last.take().into_iter().for_each(&mut self.found);
+    }
 }
 
 impl BadBlocks {
@@ -147,10 +188,9 @@ impl Reading<'_> {
     ) -> (Option<u64>, u64) {
         let index = locked.index();
         let (mut block, mut read, mut bytes) = (from, 0, [0; BLOCK]);
-        let mut bad: Option<BadBlocks> = None;
+        let mut bad = BadRuns { last: None, found };
         for _ in 0..most {
             let Some(file_block) = index.next_mapped(block, MAX_FILE_BLOCKS) else {
-                bad.into_iter().for_each(found);
                 return (None, read);
             };
             block = file_block + 1;
@@ -159,28 +199,44 @@ impl Reading<'_> {
                 continue;
             }
             read += 1;
-            let mismatch = match self.read_block(index, file_block, word, &mut bytes) {
-                Ok(true) => continue,
-                Ok(false) => true,
-                Err(_) => false,
-            };
-            match &mut bad {
-                Some(bad) if bad.first + bad.count == file_block && bad.mismatch == mismatch => {
-                    bad.count += 1;
-                }
-                _ => {
-                    let next = BadBlocks {
-                        first: file_block,
-                        count: 1,
-                        word,
-                        mismatch,
-                    };
-                    bad.replace(next).into_iter().for_each(&mut *found);
-                }
-            }
+            bad.note(
+                file_block,
+                word,
+                self.read_block(index, file_block, word, &mut bytes),
+            );
         }
-        bad.into_iter().for_each(found);
         (Some(block), read)
+    }
+
+    /// Verify all blocks of a file that have data, as its log says them.
+    pub(crate) fn verify_committed(
+        self,
+        blocks: &CommittedBlocks,
+        found: &mut dyn FnMut(BadBlocks),
+    ) {
+        let mut bytes = [0; BLOCK];
+        let mut bad = BadRuns { last: None, found };
+        let mut next = blocks.next_data(0);
+        while let Some(file_block) = next {
+            let (word, _) = blocks.run_at(file_block);
+            bad.note(
+                file_block,
+                word,
+                self.read_committed(blocks, file_block, &mut bytes),
+            );
+            next = blocks.next_data(file_block + 1);
+        }
+    }
+
+    /// Read a block with data of a file, as its log says it; returns whether it matches its checksum, if it has one.
+    pub(crate) fn read_committed(
+        self,
+        blocks: &CommittedBlocks,
+        file_block: u64,
+        bytes: &mut [u8; BLOCK],
+    ) -> Outcome<bool> {
+        let (word, _) = blocks.run_at(file_block);
+        self.read_block_of(word, blocks.sum_of(file_block), bytes)
     }
 
     /// Read into a caller's memory, for a file with checksums.

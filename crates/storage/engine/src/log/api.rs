@@ -1,6 +1,5 @@
 //! What callers ask of a log, and what the session asks: loading an inode, and putting it right after a death.
 
-use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::Log;
 use crate::log::apply::COMPACT_MIN_PAGES;
@@ -96,10 +95,7 @@ impl Volume {
     /// All pages of an inode's log.
     pub(crate) fn log_pages(&self, locked: &Locked<'_>) -> Outcome<Vec<LogPosition>> {
         let record = self.read_record(locked.ino)?;
-        let place = LogPlace {
-            generation: record.certificate.generation,
-            ..locked.log_place()
-        };
+        let place = record.log_place(locked.ino);
         let mut pages = Vec::new();
         Log::of(self).walk_pages(place, record.commit, &mut |page| {
             pages.push(page);

@@ -1,8 +1,9 @@
 //! Applying log entries to the session's state of an inode. The same code loads an inode, applies a fresh commit, and
 //! repeats what a dead owner left unfinished; so every step may be executed twice.
 
-use crate::format::place::LogPlace;
 use crate::format::*;
+use crate::log::checksums::{self, checksums_of_entry};
+use crate::log::layout_attribute::layout_of_entry;
 use crate::log::mapping::Mapping;
 use crate::log::{Log, NameTable};
 use crate::session::Quotas;
@@ -31,18 +32,9 @@ impl Log<'_> {
         loading: bool,
     ) -> Outcome<()> {
         let inode = locked.inode;
+        self.check_entry(locked.ino, locked.kind(), locked.has_sums(), entry)?;
         match *entry {
             Entry::Write(write) => {
-                self.check_file_entry(locked, write.file_block, write.count, write.size_bytes)?;
-                if write.count > 0
-                    && !is_extent_valid(self.volume, write.pool, write.block, write.count)
-                {
-                    return Err(self.volume.damaged(locked.ino, "extent out of bounds"));
-                }
-                let expected = locked.has_sums() && write.count > 0 && !write.unwritten;
-                if expected == write.sums.is_empty() {
-                    return Err(self.volume.damaged(locked.ino, "checksums of an extent"));
-                }
                 if loading {
                     locked.index().reserve(write.file_block, write.count)?;
                 }
@@ -55,29 +47,23 @@ impl Log<'_> {
                 count,
                 size_bytes,
             } => {
-                self.check_file_entry(locked, file_block, count, size_bytes)?;
                 self.apply_hole(locked, operation, file_block, file_block + count, loading);
                 inode.size_bytes.store(size_bytes, Ordering::Release);
                 touch(inode, time_ns, true);
             }
             Entry::Attributes(state) => {
-                self.apply_attributes(locked, operation, &state, time_ns, loading)?
+                self.apply_attributes(locked, operation, &state, time_ns, loading);
             }
             Entry::NameAdd { .. } | Entry::NameRemove { .. } => {
-                if locked.kind() != FileKind::Directory {
-                    return Err(self
-                        .volume
-                        .damaged(locked.ino, "a name in the log of a file"));
-                }
                 NameTable::of(self.volume).apply_name(locked, position, entry, loading)?;
                 touch(inode, time_ns, true);
             }
             Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {
-                if name == crate::log::checksums::ATTRIBUTE {
-                    self.apply_checksum_attribute(locked, entry)?;
+                if name == checksums::ATTRIBUTE {
+                    self.apply_checksum_attribute(locked, entry);
                 }
                 if name == striping::ATTRIBUTE {
-                    self.apply_layout_attribute(locked, entry)?;
+                    self.apply_layout_attribute(locked, entry);
                 }
                 inode.has_xattr.store(1, Ordering::Relaxed);
                 touch(inode, time_ns, false);
@@ -87,22 +73,65 @@ impl Log<'_> {
         Ok(())
     }
 
-    fn check_file_entry(
+    /// Refuse an entry that the log of such an inode cannot have. `has_sums`: the blocks of the file have checksums.
+    ///
+    /// # Errors
+    /// `EIO`; the damage is reported.
+    pub(crate) fn check_entry(
         self,
-        locked: &Locked<'_>,
-        file_block: u64,
-        count: u64,
-        size_bytes: u64,
+        ino: u64,
+        kind: FileKind,
+        has_sums: bool,
+        entry: &Entry<'_>,
     ) -> Outcome<()> {
-        let end = file_block.checked_add(count);
-        let kind = locked.kind();
-        if end.is_none_or(|end| end > MAX_FILE_BLOCKS)
-            || size_bytes > i64::MAX as u64
-            || !matches!(kind, FileKind::Regular | FileKind::Symlink)
-        {
-            return Err(self.volume.damaged(locked.ino, "range of a log entry"));
-        }
-        Ok(())
+        let is_of_file = |file_block: u64, count: u64, size_bytes: u64| {
+            let end = file_block.checked_add(count);
+            end.is_some_and(|end| end <= MAX_FILE_BLOCKS)
+                && size_bytes <= i64::MAX as u64
+                && matches!(kind, FileKind::Regular | FileKind::Symlink)
+        };
+        let damage = match *entry {
+            Entry::Write(write) => {
+                let has_blocks = write.count > 0;
+                if !is_of_file(write.file_block, write.count, write.size_bytes) {
+                    Some("range of a log entry")
+                } else if has_blocks
+                    && !is_extent_valid(self.volume, write.pool, write.block, write.count)
+                {
+                    Some("extent out of bounds")
+                } else if (has_sums && has_blocks && !write.unwritten) == write.sums.is_empty() {
+                    Some("checksums of an extent")
+                } else {
+                    None
+                }
+            }
+            Entry::Hole {
+                file_block,
+                count,
+                size_bytes,
+            } => (!is_of_file(file_block, count, size_bytes)).then_some("range of a log entry"),
+            Entry::Attributes(state) => {
+                let is_right = FileKind::from_mode(state.mode) == Some(kind)
+                    && state.size_bytes <= i64::MAX as u64;
+                (!is_right).then_some("attributes in the log")
+            }
+            Entry::NameAdd { .. } | Entry::NameRemove { .. } => {
+                (kind != FileKind::Directory).then_some("a name in the log of a file")
+            }
+            Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {
+                let is_wrong_sum =
+                    name == checksums::ATTRIBUTE && checksums_of_entry(kind, entry).is_none();
+                let is_wrong_layout =
+                    name == striping::ATTRIBUTE && layout_of_entry(kind, entry).is_none();
+                match (is_wrong_sum, is_wrong_layout) {
+                    (true, _) => Some("the checksum attribute"),
+                    (_, true) => Some("the layout attribute"),
+                    _ => None,
+                }
+            }
+            Entry::Pad => None,
+        };
+        damage.map_or(Ok(()), |what| Err(self.volume.damaged(ino, what)))
     }
 
     /// Map a run; its slots exist. A word that already names the place is left unchanged, so that applying twice frees
@@ -181,12 +210,9 @@ impl Log<'_> {
         state: &AttributeState,
         time_ns: i64,
         loading: bool,
-    ) -> Outcome<()> {
+    ) {
         let inode = locked.inode;
         let kind = locked.kind();
-        if FileKind::from_mode(state.mode) != Some(kind) || state.size_bytes > i64::MAX as u64 {
-            return Err(self.volume.damaged(locked.ino, "attributes in the log"));
-        }
         if kind == FileKind::Directory {
             inode.parent.store(state.parent, Ordering::Relaxed);
         }
@@ -214,7 +240,6 @@ impl Log<'_> {
             .mtime_ns
             .store(state.mtime_ns as u64, Ordering::Relaxed);
         inode.ctime_ns.store(time_ns as u64, Ordering::Relaxed);
-        Ok(())
     }
 
     /// After a commit, under the lock: apply staged entries that `apply` describes, under an odd
@@ -334,10 +359,7 @@ impl Log<'_> {
         let Ok(record) = self.volume.read_record(locked.ino) else {
             return false;
         };
-        let place = LogPlace {
-            generation: record.certificate.generation,
-            ..locked.log_place()
-        };
+        let place = record.log_place(locked.ino);
         let mut found = false;
         let walked = self.walk_pages(place, record.commit, &mut |page| {
             found |= page.pool() == pool && page.block() == block;

@@ -98,6 +98,16 @@ impl NewSums {
     }
 }
 
+/// Whether what is created in a directory has checksums from an entry for the attribute on; `None`: such an inode cannot have it.
+pub(crate) fn checksums_of_entry(kind: FileKind, entry: &Entry<'_>) -> Option<bool> {
+    match *entry {
+        _ if kind != FileKind::Directory => None,
+        Entry::XattrSet { value, .. } if value == ON => Some(true),
+        Entry::XattrSet { value, .. } if value != OFF => None,
+        _ => Some(false),
+    }
+}
+
 impl Log<'_> {
     /// Whether `user.egeria.checksum` may be set to this value; `Ok(true)` when it has this value already.
     pub(crate) fn check_checksum_attribute(
@@ -114,21 +124,11 @@ impl Log<'_> {
         }
     }
 
-    /// Apply an entry for the attribute.
-    pub(crate) fn apply_checksum_attribute(
-        self,
-        locked: &Locked<'_>,
-        entry: &Entry<'_>,
-    ) -> Outcome<()> {
-        let passes_on = match *entry {
-            _ if locked.kind() != FileKind::Directory => None,
-            Entry::XattrSet { value, .. } if value == ON => Some(1),
-            Entry::XattrSet { value, .. } if value != OFF => None,
-            _ => Some(0),
-        };
-        let passes_on =
-            passes_on.ok_or_else(|| self.volume.damaged(locked.ino, "the checksum attribute"))?;
-        locked.inode.checksums.store(passes_on, Ordering::Relaxed);
-        Ok(())
+    /// Apply an entry for the attribute, which was checked.
+    pub(crate) fn apply_checksum_attribute(self, locked: &Locked<'_>, entry: &Entry<'_>) {
+        if let Some(passes_on) = checksums_of_entry(locked.kind(), entry) {
+            let word = u8::from(passes_on);
+            locked.inode.checksums.store(word, Ordering::Relaxed);
+        }
     }
 }

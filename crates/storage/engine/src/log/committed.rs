@@ -31,10 +31,25 @@ pub(crate) struct CommittedBlocks {
     runs: BTreeMap<u64, (u64, BlockWord)>,
     /// Checksums of blocks that have some.
     sums: BTreeMap<u64, u32>,
+    has_no_sums: bool,
     pub(crate) size_bytes: u64,
 }
 
 impl CommittedBlocks {
+    /// Only the places of the blocks.
+    pub(crate) fn without_sums() -> CommittedBlocks {
+        CommittedBlocks {
+            has_no_sums: true,
+            ..CommittedBlocks::default()
+        }
+    }
+
+    /// All runs: the first file block, the count, and the place of the first block.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64, BlockWord)> {
+        let runs = self.runs.iter();
+        runs.map(|(first, (count, word))| (*first, *count, *word))
+    }
+
     fn cut(&mut self, from: u64, end: u64) {
         let behind_end = self.sums.split_off(&end);
         self.sums.split_off(&from);
@@ -59,14 +74,16 @@ impl CommittedBlocks {
         }
     }
 
-    fn apply(&mut self, entry: &Entry<'_>) {
+    pub(crate) fn apply(&mut self, entry: &Entry<'_>) {
         match *entry {
             Entry::Write(write) => {
                 let (first, count) = (write.file_block, write.count);
                 self.cut(first, first.saturating_add(count));
-                let sums = write.sums.as_chunks().0.iter().copied();
-                self.sums
-                    .extend((first..).zip(sums.map(u32::from_le_bytes)));
+                if !self.has_no_sums {
+                    let sums = write.sums.as_chunks().0.iter().copied();
+                    self.sums
+                        .extend((first..).zip(sums.map(u32::from_le_bytes)));
+                }
                 if count > 0 {
                     let word = BlockWord::new(write.pool, write.block, write.unwritten, 0);
                     self.runs.insert(first, (count, word));
@@ -231,6 +248,33 @@ impl Log<'_> {
         Ok(state.into_attributes(record, pages))
     }
 
+    /// Attributes as the log of a record says them, with every entry checked. No other thread changes the log.
+    ///
+    /// # Errors
+    /// `EIO`; the damage is reported.
+    pub(crate) fn verified_attributes(self, ino: u64, record: &Record) -> Outcome<Attributes> {
+        let certificate = &record.certificate;
+        let kind = FileKind::from_mode(certificate.mode);
+        let kind = kind.ok_or_else(|| self.volume.damaged(ino, "certificate"))?;
+        let mut state = State::at_birth(certificate);
+        let mut pages = 0;
+        self.walk_log(
+            record.log_place(ino),
+            record.commit,
+            LogPosition::NONE,
+            &mut |_| {
+                pages += 1;
+                Ok(())
+            },
+            &mut |position, entry, time_ns| {
+                self.check_entry(ino, kind, certificate.checksums, entry)?;
+                state.apply(position, entry, time_ns);
+                Ok(())
+            },
+        )?;
+        Ok(state.into_attributes(record, pages))
+    }
+
     /// The places of a file's blocks as the log that belongs to a record says them.
     pub(crate) fn blocks_of_record(
         self,
@@ -333,7 +377,7 @@ impl State {
     fn at_birth(certificate: &Certificate) -> State {
         State {
             attributes: attributes_at_birth(certificate),
-            blocks: CommittedBlocks::default(),
+            blocks: CommittedBlocks::without_sums(),
             directories: HashSet::new(),
         }
     }

@@ -8,6 +8,16 @@ use crate::space::striping::{DEFAULT_STRIPE_BLOCKS, parse};
 use crate::types::*;
 use std::sync::atomic::Ordering;
 
+/// The layout that an entry for the attribute sets; `None`: such an inode cannot have it.
+pub(crate) fn layout_of_entry(kind: FileKind, entry: &Entry<'_>) -> Option<LayoutWord> {
+    let may_have = matches!(kind, FileKind::Regular | FileKind::Directory);
+    match *entry {
+        _ if !may_have => None,
+        Entry::XattrSet { value, .. } => parse(value),
+        _ => Some(LayoutWord::UNSET),
+    }
+}
+
 impl Log<'_> {
     /// Whether the attribute may be set to this: `EINVAL` for an invalid value, else as `check_layout_may_change`.
     pub(crate) fn check_layout_attribute(self, locked: &Locked<'_>, value: &[u8]) -> Outcome<()> {
@@ -62,25 +72,13 @@ impl Log<'_> {
         }
     }
 
-    /// Apply an entry for the attribute.
-    pub(crate) fn apply_layout_attribute(
-        self,
-        locked: &Locked<'_>,
-        entry: &Entry<'_>,
-    ) -> Outcome<()> {
-        let layout = match *entry {
-            Entry::XattrSet { value, .. } => parse(value),
-            _ => Some(LayoutWord::UNSET),
-        };
-        let may_have = matches!(locked.kind(), FileKind::Regular | FileKind::Directory);
-        let layout = layout.filter(|_| may_have);
-        let layout =
-            layout.ok_or_else(|| self.volume.damaged(locked.ino, "the layout attribute"))?;
-        locked.inode.layout.store(layout.0, Ordering::Relaxed);
-        self.volume
-            .session
-            .note_stripes(locked.inode.mode.load(Ordering::Relaxed), layout);
-        Ok(())
+    /// Apply an entry for the attribute, which was checked.
+    pub(crate) fn apply_layout_attribute(self, locked: &Locked<'_>, entry: &Entry<'_>) {
+        if let Some(layout) = layout_of_entry(locked.kind(), entry) {
+            locked.inode.layout.store(layout.0, Ordering::Relaxed);
+            let mode = locked.inode.mode.load(Ordering::Relaxed);
+            self.volume.session.note_stripes(mode, layout);
+        }
     }
 
     /// Whether a file was created with a layout that was removed later: its log must keep recording this.

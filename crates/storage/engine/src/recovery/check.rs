@@ -7,6 +7,7 @@ use crate::attach::private::{PrivateMemory, agreed_superblock};
 use crate::data::Reading;
 use crate::data::verified::BadBlocks;
 use crate::format::*;
+use crate::log::committed::CommittedBlocks;
 use crate::log::staging::Staged;
 use crate::log::{Log, NameTable};
 use crate::namespace::{Naming, TreeWalks};
@@ -85,8 +86,9 @@ pub(crate) fn check_contents(
         volume,
         repair,
         report,
-        links: HashMap::new(),
+        names: NameCounts::default(),
         told: HashSet::new(),
+        unnamed: Vec::new(),
     };
     check.repair_superblocks(damaged)?;
     check.collect_damage();
@@ -94,6 +96,7 @@ pub(crate) fn check_contents(
     check.match_records();
     check.verify_data(progress);
     check.collect_damage();
+    check.name_findings();
     let space = volume.space(None);
     check.report.used_blocks = space.blocks - space.free_blocks;
     Ok(check.report)
@@ -180,20 +183,46 @@ pub(crate) fn printable(name: &[u8]) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// What names an inode has.
-#[derive(Default)]
-struct Links {
-    names: u32,
-    path: String,
+/// Inodes whose counts lie together.
+const COUNTS_TOGETHER: u64 = 512;
+
+/// Names that were found of an inode, and names that it counts itself.
+#[derive(Clone, Copy, Default)]
+struct NameCount {
+    found: u32,
+    counted: u32,
 }
 
+/// Of all inodes: 8 bytes each.
+#[derive(Default)]
+struct NameCounts(HashMap<u64, Box<[NameCount; COUNTS_TOGETHER as usize]>>);
+
+impl NameCounts {
+    fn of(&mut self, ino: u64) -> &mut NameCount {
+        let together = self.0.entry(ino / COUNTS_TOGETHER);
+        let counts = together.or_insert_with(|| Box::new([NameCount::default(); _]));
+        &mut counts[(ino % COUNTS_TOGETHER) as usize]
+    }
+
+    fn found(&self, ino: u64) -> NameCount {
+        let together = self.0.get(&(ino / COUNTS_TOGETHER));
+        together.map_or(NameCount::default(), |counts| {
+            counts[(ino % COUNTS_TOGETHER) as usize]
+        })
+    }
+}
+
+/// The state of inodes in the session is not made, except of directories and of what is repaired. So the memory of a check does not
+/// grow with the state of all files.
 struct Check<'a> {
     volume: &'a Arc<Volume>,
     repair: bool,
     report: CheckReport,
-    links: HashMap<u64, Links>,
+    names: NameCounts,
     /// Lines of damage that are findings.
     told: HashSet<String>,
+    /// Findings that get the path of an inode in the end.
+    unnamed: Vec<(usize, u64)>,
 }
 
 /// A name as a directory gives it.
@@ -201,6 +230,20 @@ struct Name {
     ino: u64,
     kind: FileKind,
     name: Vec<u8>,
+}
+
+/// A directory that is to be checked.
+struct Directory {
+    ino: u64,
+    parent: u64,
+    path: String,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy)]
+enum Affected<'a> {
+    Path(&'a str),
+    Inode(u64),
 }
 
 impl Check<'_> {
@@ -219,30 +262,50 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn find(&mut self, what: String, affects: &str, repairable: bool) {
+    fn find(&mut self, what: String, affected: Affected<'_>, repairable: bool) {
+        let affects = match affected {
+            Affected::Path(path) => path.to_owned(),
+            Affected::Inode(ino) => {
+                self.unnamed.push((self.report.findings.len(), ino));
+                String::new()
+            }
+        };
         self.report.findings.push(Finding {
             what,
-            affects: affects.to_owned(),
+            affects,
             repairable,
         });
+    }
+
+    /// Find the paths of inodes with findings.
+    fn name_findings(&mut self) {
+        if self.unnamed.is_empty() {
+            return;
+        }
+        let wanted = self.unnamed.iter().map(|(_, ino)| *ino).collect();
+        let mut paths = Recovery::of(self.volume).paths_of(&wanted);
+        for (finding, ino) in self.unnamed.drain(..) {
+            let path = paths.entry(ino).or_insert_with(|| format!("inode {ino}"));
+            self.report.findings[finding].affects.clone_from(path);
+        }
     }
 
     /// Report a finding that can be repaired. If a repair is wanted, it is made, or the finding says why not.
     fn find_and_repair(
         &mut self,
         what: String,
-        affects: &str,
+        affected: Affected<'_>,
         repair: impl FnOnce(&Self) -> Outcome<()>,
     ) {
         if !self.repair {
-            return self.find(what, affects, true);
+            return self.find(what, affected, true);
         }
         match repair(self) {
             Ok(()) => {
                 self.report.repaired += 1;
-                self.find(what, affects, true);
+                self.find(what, affected, true);
             }
-            Err(errno) => self.find(format!("{what}; no repair: {errno}"), affects, false),
+            Err(errno) => self.find(format!("{what}; no repair: {errno}"), affected, false),
         }
     }
 
@@ -257,7 +320,8 @@ impl Check<'_> {
             .unwrap_or_default();
         for line in lines {
             if self.told.insert(line.clone()) {
-                self.find(line, "see the path it is named with", false);
+                let affected = Affected::Path("see the path it is named with");
+                self.find(line, affected, false);
             }
         }
     }
@@ -266,125 +330,136 @@ impl Check<'_> {
         let space = self.volume.space(None);
         let total = space.inodes - space.free_inodes;
         let root = InodeNumber::ROOT.0;
-        self.links.insert(
-            root,
-            Links {
-                names: 1,
-                path: "/".into(),
-            },
-        );
-        let mut queue = VecDeque::from([(root, root)]);
-        while let Some((directory, parent)) = queue.pop_front() {
+        self.names.of(root).found = 1;
+        self.report.inodes = 1;
+        let mut queue = VecDeque::from([Directory {
+            ino: root,
+            parent: root,
+            path: "/".into(),
+        }]);
+        while let Some(directory) = queue.pop_front() {
             self.report.directories += 1;
-            self.check_directory(directory, parent, &mut queue);
-            progress(self.links.len() as u64, total);
+            self.check_directory(&directory, &mut queue);
+            progress(self.report.inodes, total);
         }
-        self.report.inodes = self.links.len() as u64;
     }
 
-    fn path_of(&self, ino: u64) -> String {
-        self.links
-            .get(&ino)
-            .map_or_else(|| format!("inode {ino}"), |links| links.path.clone())
-    }
-
-    fn check_directory(&mut self, directory: u64, parent: u64, queue: &mut VecDeque<(u64, u64)>) {
-        let path = self.path_of(directory);
+    fn check_directory(&mut self, directory: &Directory, queue: &mut VecDeque<Directory>) {
+        let path = Affected::Path(&directory.path);
         let mut names = Vec::new();
-        let walked = self
-            .volume
-            .read_directory(InodeNumber(directory), 0, &mut |entry| {
-                match entry.name {
-                    b"." => {}
-                    b".." if entry.ino.0 == parent => {}
-                    name => names.push(Name {
-                        ino: entry.ino.0,
-                        kind: entry.kind,
-                        name: name.to_vec(),
-                    }),
-                }
-                true
-            });
+        let ino = InodeNumber(directory.ino);
+        let walked = self.volume.read_directory(ino, 0, &mut |entry| {
+            match entry.name {
+                b"." => {}
+                b".." if entry.ino.0 == directory.parent => {}
+                name => names.push(Name {
+                    ino: entry.ino.0,
+                    kind: entry.kind,
+                    name: name.to_vec(),
+                }),
+            }
+            true
+        });
         if let Err(errno) = walked {
-            self.find(
-                format!("directory {path} cannot be read: {errno}"),
-                &path,
-                false,
-            );
+            let what = format!("directory {} cannot be read: {errno}", directory.path);
+            self.find(what, path, false);
             return;
         }
         for name in names {
-            self.check_name(directory, &path, name, queue);
+            self.check_name(directory, name, queue);
+        }
+        if let Ok(locked) = self.volume.lock(directory.ino) {
+            self.volume.unload(&locked);
         }
     }
 
-    fn check_name(
-        &mut self,
-        directory: u64,
-        path: &str,
-        name: Name,
-        queue: &mut VecDeque<(u64, u64)>,
-    ) {
-        let text = printable(&name.name);
-        let full = format!("{}/{text}", path.trim_end_matches('/'));
+    fn check_name(&mut self, directory: &Directory, name: Name, queue: &mut VecDeque<Directory>) {
+        let path = &directory.path;
         if name.name == b".." {
-            self.find(
-                format!("{path} names inode {} as its parent", name.ino),
-                path,
-                false,
-            );
+            let what = format!("{path} names inode {} as its parent", name.ino);
+            self.find(what, Affected::Path(path), false);
             return;
         }
-        match self.volume.attributes(InodeNumber(name.ino)) {
-            Ok(attributes) if attributes.kind() == name.kind => {
-                let links = self.links.entry(name.ino).or_default();
-                links.names += 1;
-                if links.path.is_empty() {
-                    links.path.clone_from(&full);
-                }
-                let is_known = links.names > 1;
+        let full = format!("{}/{}", path.trim_end_matches('/'), printable(&name.name));
+        let affected = Affected::Path(&full);
+        match self.kind_and_names(name.ino) {
+            Ok((kind, counted)) if kind == name.kind => {
+                let count = self.names.of(name.ino);
+                count.found += 1;
+                count.counted = counted;
+                let is_known = count.found > 1;
+                self.report.inodes += u64::from(!is_known);
                 if !is_known {
-                    self.check_target(name.ino, name.kind, &full);
+                    self.check_target(name.ino, name.kind, affected);
                 }
                 if name.kind == FileKind::Directory {
                     if is_known {
-                        self.find(
-                            format!("directory inode {} has two names, {full} is one", name.ino),
-                            &full,
-                            false,
-                        );
+                        let what =
+                            format!("directory inode {} has two names, {full} is one", name.ino);
+                        self.find(what, affected, false);
                     } else {
-                        queue.push_back((name.ino, directory));
+                        queue.push_back(Directory {
+                            ino: name.ino,
+                            parent: directory.ino,
+                            path: full,
+                        });
                     }
                 }
             }
-            Ok(attributes) => self.find(
-                format!(
-                    "{full} says it is {:?}, its inode is {:?}",
-                    name.kind,
-                    attributes.kind()
-                ),
-                &full,
-                false,
-            ),
+            Ok((kind, _)) => {
+                let what = format!("{full} says it is {:?}, its inode is {kind:?}", name.kind);
+                self.find(what, affected, false);
+            }
             Err(Errno(libc::ESTALE)) => {
                 let what = format!("{full} names inode {}, which does not exist", name.ino);
-                self.find_and_repair(what, &full, |check| {
-                    check.remove_dangling(directory, &name.name)
+                self.find_and_repair(what, affected, |check| {
+                    check.remove_dangling(directory.ino, &name.name)
                 });
             }
-            Err(errno) => self.find(format!("{full} cannot be used: {errno}"), &full, false),
+            Err(errno) => self.find(format!("{full} cannot be used: {errno}"), affected, false),
         }
     }
 
+    /// What an inode is, and how many names it counts, from its record and log. The log of a directory is checked when its names are
+    /// read.
+    fn kind_and_names(&self, ino: u64) -> Outcome<(FileKind, u32)> {
+        let record = self.volume.read_record(ino)?;
+        if FileKind::from_mode(record.certificate.mode) == Some(FileKind::Directory) {
+            return Ok((FileKind::Directory, 0));
+        }
+        let attributes = Log::of(self.volume).verified_attributes(ino, &record)?;
+        Ok((attributes.kind(), attributes.nlink))
+    }
+
     /// Check that a symbolic link can be read. `verify_data` reports data that does not match its checksum.
-    fn check_target(&mut self, ino: u64, kind: FileKind, path: &str) {
+    fn check_target(&mut self, ino: u64, kind: FileKind, affected: Affected<'_>) {
         if kind == FileKind::Symlink
             && self.bad_blocks(ino).unwrap_or_default().is_empty()
-            && let Err(errno) = self.volume.read_link(InodeNumber(ino))
+            && let Err(errno) = self.read_target(ino)
         {
-            self.find(format!("{path} cannot be read: {errno}"), path, false);
+            let name = match affected {
+                Affected::Path(path) => path.to_owned(),
+                Affected::Inode(ino) => format!("inode {ino}"),
+            };
+            self.find(format!("{name} cannot be read: {errno}"), affected, false);
         }
+    }
+
+    fn read_target(&self, ino: u64) -> Outcome<()> {
+        let blocks = self.blocks_of(ino)?;
+        if blocks.size_bytes == 0 || !blocks.run_at(0).0.has_data() {
+            return Err(self.volume.damaged(ino, "target of a symbolic link"));
+        }
+        let read = Reading::of(self.volume).read_committed(&blocks, 0, &mut [0; BLOCK])?;
+        read.then_some(()).ok_or(Errno(libc::EIO))
+    }
+
+    /// The blocks of a file or symbolic link, from its log.
+    fn blocks_of(&self, ino: u64) -> Outcome<CommittedBlocks> {
+        let record = self.volume.read_record(ino)?;
+        let log = Log::of(self.volume);
+        log.verified_attributes(ino, &record)?;
+        log.blocks_of_record(record.log_place(ino), &record)
     }
 
     fn remove_dangling(&self, directory: u64, name: &[u8]) -> Outcome<()> {
@@ -416,65 +491,62 @@ impl Check<'_> {
 
     /// Compare the records in use with the inodes reached from the tree.
     fn match_records(&mut self) {
-        let mut records = Vec::new();
-        Recovery::of(self.volume).for_each_record(&mut |ino, _| records.push(ino));
-        for ino in records {
-            let Ok(attributes) = self.volume.attributes(InodeNumber(ino)) else {
-                continue;
+        let mut wrong = Vec::new();
+        Recovery::of(self.volume).for_each_record(&mut |ino, _| {
+            let count = self.names.found(ino);
+            let is_directory = || {
+                let record = self.volume.read_record(ino);
+                let kind = record.map(|record| FileKind::from_mode(record.certificate.mode));
+                kind == Ok(Some(FileKind::Directory))
             };
-            match self.links.get(&ino) {
-                None => self.unreachable(ino, &attributes),
-                Some(links)
-                    if attributes.kind() != FileKind::Directory
-                        && links.names != attributes.nlink =>
-                {
-                    let (names, path) = (links.names, links.path.clone());
-                    let what = format!(
-                        "inode {ino} has {names} names but counts {}",
-                        attributes.nlink
-                    );
-                    self.find_and_repair(what, &path, |check| check.set_links(ino, names));
-                }
-                Some(_) => {}
+            if count.found == 0 || count.found != count.counted && !is_directory() {
+                wrong.push((ino, count));
+            }
+        });
+        for (ino, NameCount { found, counted }) in wrong {
+            if found > 0 {
+                let what = format!("inode {ino} has {found} names but counts {counted}");
+                self.find_and_repair(what, Affected::Inode(ino), |check| {
+                    check.set_links(ino, found)
+                });
+                continue;
+            }
+            let attributes = self
+                .volume
+                .read_record(ino)
+                .and_then(|record| Log::of(self.volume).verified_attributes(ino, &record));
+            if let Ok(attributes) = attributes {
+                self.unreachable(ino, &attributes);
             }
         }
     }
 
     /// Read the files that have checksums.
     fn verify_data(&mut self, progress: &mut dyn FnMut(u64, u64)) {
-        let mut records = Vec::new();
-        Recovery::of(self.volume).for_each_record(&mut |ino, _| records.push(ino));
-        for (done, ino) in records.iter().enumerate() {
-            progress(done as u64, records.len() as u64);
-            let path = self.path_of(*ino);
-            let bad_blocks = match self.bad_blocks(*ino) {
-                Ok(bad_blocks) => bad_blocks,
-                // Errors of its record and log were found before.
-                Err(Errno(libc::EIO | libc::ESTALE)) => continue,
-                Err(errno) => {
-                    let what = format!("the data of inode {ino} was not verified: {errno}");
-                    self.find(what, &path, false);
-                    continue;
-                }
-            };
-            for bad in bad_blocks {
+        let space = self.volume.space(None);
+        let total = space.inodes - space.free_inodes;
+        let mut done = 0;
+        Recovery::of(self.volume).for_each_record(&mut |ino, _| {
+            progress(done, total);
+            done += 1;
+            // Errors of its record and log were found before.
+            for bad in self.bad_blocks(ino).unwrap_or_default() {
                 let what = format!(
                     "{}, reading them answers EIO; the rest of the file is whole",
                     bad.text()
                 );
-                self.find(what, &path, false);
+                self.find(what, Affected::Inode(ino), false);
             }
-        }
+        });
     }
 
     fn bad_blocks(&self, ino: u64) -> Outcome<Vec<BadBlocks>> {
         let mut all = Vec::new();
-        if self.volume.read_record(ino)?.certificate.checksums {
-            let locked = self.volume.lock(ino)?;
-            if locked.has_sums() {
-                Reading::of(self.volume)
-                    .verify_blocks(&locked, 0, usize::MAX, &mut |bad| all.push(bad));
-            }
+        let certificate = self.volume.read_record(ino)?.certificate;
+        let is_directory = FileKind::from_mode(certificate.mode) == Some(FileKind::Directory);
+        if certificate.checksums && !is_directory {
+            let blocks = self.blocks_of(ino)?;
+            Reading::of(self.volume).verify_committed(&blocks, &mut |bad| all.push(bad));
         }
         Ok(all)
     }
@@ -485,11 +557,11 @@ impl Check<'_> {
             "inode {ino} ({kind:?}, {} bytes) has no name",
             attributes.size_bytes
         );
-        let affects = "a file lost its name";
-        self.check_target(ino, kind, &format!("inode {ino}"));
+        let affected = Affected::Path("a file lost its name");
+        self.check_target(ino, kind, Affected::Inode(ino));
         match kind {
-            FileKind::Directory => self.find(what, affects, false),
-            _ => self.find_and_repair(what, affects, |check| check.rescue(ino, attributes.nlink)),
+            FileKind::Directory => self.find(what, affected, false),
+            _ => self.find_and_repair(what, affected, |check| check.rescue(ino, attributes.nlink)),
         }
     }
 

@@ -2,17 +2,17 @@
 //! matters: journals first, because they move tails; nothing is allocated before all is claimed.
 
 use crate::attach::superblocks;
-use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::Log;
+use crate::log::committed::CommittedBlocks;
+use crate::log::layout_attribute::layout_of_entry;
 use crate::namespace::TreeWalks;
 use crate::recovery::Recovery;
 use crate::requests::*;
-use crate::session::index::MAX_FILE_BLOCKS;
-use crate::session::inode::{Locked, is_extent_valid};
-use crate::space::{InodeNumbers, Space};
+use crate::session::inode::{Record, is_extent_valid};
+use crate::space::{InodeNumbers, Space, striping};
 use crate::types::{AllocationPolicy, Errno, FileKind, InodeNumber, Outcome};
-use egeria_media::{Pool, PoolIndex, PoolOffset};
+use egeria_media::{BlockNumber, Pool, PoolIndex, PoolOffset};
 use std::sync::Arc;
 
 impl Recovery<'_> {
@@ -47,14 +47,10 @@ impl Recovery<'_> {
         for pool in 0..self.volume.geometry.len() {
             self.claim_inode_blocks(pool);
         }
-        let mut recovered = Ok(());
         self.for_each_record(&mut |ino, at| {
-            if recovered.is_ok() {
-                report.inodes += 1;
-                recovered = self.recover_inode(ino, at, &mut orphans);
-            }
+            report.inodes += 1;
+            self.recover_inode(ino, at, &mut orphans);
         });
-        recovered.map_err(failed)?;
         Space::of(self.volume).count_free_space();
         report.freed_orphans = orphans.len() as u64;
         for (pool, at) in orphans {
@@ -161,64 +157,72 @@ impl Recovery<'_> {
         ino: u64,
         place: (PoolIndex, PoolOffset),
         orphans: &mut Vec<(PoolIndex, PoolOffset)>,
-    ) -> Outcome<()> {
+    ) {
         let Some((pool, index)) = inode_place(ino) else {
-            return Ok(());
+            return;
         };
-        // Without memory for it, none of its blocks could be claimed, and they would be given to other inodes.
-        self.volume.inode(ino)?;
-        let me = self.volume.me()?;
         match self.volume.read_record(ino) {
             Ok(record) if record.commit.orphan => orphans.push(place),
-            Ok(_) => {
+            Ok(record) => {
                 InodeNumbers::of(self.volume).claim_inode(pool.0 as usize, index);
                 // Damage was reported. What can be claimed is claimed; the rest answers EIO when used.
-                if let Ok(locked) = self.volume.lock_unloaded(me, ino)
-                    && self.claim_object(&locked).is_err()
-                {
-                    self.claim_up_to_damage(&locked);
+                if self.claim_object(ino, &record).is_err() {
+                    self.claim_up_to_damage(ino, &record);
                 }
             }
             Err(_) => InodeNumbers::of(self.volume).claim_inode(pool.0 as usize, index),
         }
+    }
+
+    /// Claim an inode's log pages and blocks. They are found in its log. Its state in the session is not made, so that an inode
+    /// takes memory only when it is used.
+    fn claim_object(self, ino: u64, record: &Record) -> Outcome<()> {
+        let certificate = &record.certificate;
+        let session = &self.volume.session;
+        session.note_stripes(certificate.mode, certificate.layout);
+        let place = record.log_place(ino);
+        let log = Log::of(self.volume);
+        let claim_page = &mut |page: LogPosition| {
+            self.claim_page(ino, page);
+            Ok(())
+        };
+        let kind = FileKind::from_mode(certificate.mode);
+        let Some(kind @ (FileKind::Regular | FileKind::Symlink)) = kind else {
+            return log.walk_pages(place, record.commit, claim_page);
+        };
+        let mut blocks = CommittedBlocks::without_sums();
+        let apply = &mut |_, entry: &Entry<'_>, _| {
+            log.check_entry(ino, kind, certificate.checksums, entry)?;
+            if let Entry::XattrSet { name, .. } = *entry
+                && name == striping::ATTRIBUTE
+                && let Some(layout) = layout_of_entry(kind, entry)
+            {
+                session.note_stripes(certificate.mode, layout);
+            }
+            blocks.apply(entry);
+            Ok(())
+        };
+        log.walk_log(place, record.commit, LogPosition::NONE, claim_page, apply)?;
+        self.claim_file_blocks(ino, &blocks);
         Ok(())
     }
 
-    /// Claim an inode's log pages and blocks.
-    fn claim_object(self, locked: &Locked<'_>) -> Outcome<()> {
-        for page in self.volume.log_pages(locked)? {
-            if !Space::of(self.volume).claim_blocks(page.pool().0 as usize, page.block().0, 1) {
-                Space::of(self.volume).note_shared_blocks();
-                self.volume.report_damage(&format!(
-                    "inode {}: a log page shares block {} of pool {}",
-                    locked.ino,
-                    page.block(),
-                    page.pool()
-                ));
-            }
+    fn claim_page(self, ino: u64, page: LogPosition) {
+        if !Space::of(self.volume).claim_blocks(page.pool().0 as usize, page.block().0, 1) {
+            Space::of(self.volume).note_shared_blocks();
+            self.volume.report_damage(&format!(
+                "inode {ino}: a log page shares block {} of pool {}",
+                page.block(),
+                page.pool()
+            ));
         }
-        let record = self.volume.read_record(locked.ino)?;
-        let kind = FileKind::from_mode(record.certificate.mode);
-        if matches!(kind, Some(FileKind::Regular | FileKind::Symlink)) {
-            self.volume.load(locked)?;
-            self.claim_file_blocks(locked);
-            self.volume.unload(locked);
-        }
-        Ok(())
     }
 
     /// For a log that ends in damage, keep all blocks that its readable part names, also replaced ones: what may still
     /// be rescued must not be reused.
-    fn claim_up_to_damage(self, locked: &Locked<'_>) {
-        let Ok(record) = self.volume.read_record(locked.ino) else {
-            return;
-        };
-        let place = LogPlace {
-            generation: record.certificate.generation,
-            ..locked.log_place()
-        };
+    fn claim_up_to_damage(self, ino: u64, record: &Record) {
         let _ = Log::of(self.volume).walk_log(
-            place,
+            record.log_place(ino),
             record.commit,
             LogPosition::NONE,
             &mut |page| {
@@ -238,33 +242,36 @@ impl Recovery<'_> {
         );
     }
 
-    fn claim_file_blocks(self, locked: &Locked<'_>) {
-        let index = locked.index();
-        let mut block = 0;
+    fn claim_file_blocks(self, ino: u64, blocks: &CommittedBlocks) {
+        let space = Space::of(self.volume);
         let mut shared: Option<Shared> = None;
-        while let Some(found) = index.next_mapped(block, MAX_FILE_BLOCKS) {
-            let word = index.load(found);
-            if !Space::of(self.volume).claim_blocks(word.pool().0 as usize, word.block().0, 1) {
-                Space::of(self.volume).note_shared_blocks();
-                let longer = shared.and_then(|shared| shared.with(found, word));
+        for (file_block, count, word) in blocks.runs() {
+            let (pool, block) = (word.pool(), word.block().0);
+            for at in 0..count {
+                if space.claim_blocks(pool.0 as usize, block + at, 1) {
+                    continue;
+                }
+                space.note_shared_blocks();
+                let (file_block, block) = (file_block + at, BlockNumber(block + at));
+                let longer = shared.and_then(|shared| shared.with(file_block, pool, block));
                 if longer.is_none() {
-                    self.report_shared(locked.ino, shared);
+                    self.report_shared(ino, shared);
                 }
                 shared = longer.or(Some(Shared {
-                    file_block: found,
-                    first: word,
+                    file_block,
+                    pool,
+                    block,
                     count: 1,
                 }));
             }
-            block = found + 1;
         }
-        self.report_shared(locked.ino, shared);
+        self.report_shared(ino, shared);
     }
 
     fn report_shared(self, ino: u64, shared: Option<Shared>) {
         let Some(shared) = shared else { return };
         let (file_block, count) = (shared.file_block, shared.count);
-        let (pool, block) = (shared.first.pool(), shared.first.block());
+        let (pool, block) = (shared.pool, shared.block);
         self.volume.report_damage(&match count {
             1 => format!("inode {ino}: file block {file_block} shares block {block} of pool {pool}"),
             _ => format!(
@@ -279,16 +286,17 @@ impl Recovery<'_> {
 #[derive(Clone, Copy)]
 struct Shared {
     file_block: u64,
-    first: BlockWord,
+    pool: PoolIndex,
+    block: BlockNumber,
     count: u64,
 }
 
 impl Shared {
     /// The run extended by this block, if the block is the next one.
-    fn with(self, file_block: u64, word: BlockWord) -> Option<Shared> {
+    fn with(self, file_block: u64, pool: PoolIndex, block: BlockNumber) -> Option<Shared> {
         let next = file_block == self.file_block + self.count
-            && word.pool() == self.first.pool()
-            && word.block().0 == self.first.block().0 + self.count;
+            && pool == self.pool
+            && block.0 == self.block.0 + self.count;
         next.then_some(Shared {
             count: self.count + 1,
             ..self

@@ -1,6 +1,7 @@
 //! Inodes in the session: where their records are, their locks, and loading them from their logs.
 
 use crate::failure_cause::{self, FailureCause};
+use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::session::Leases;
 use crate::session::Locking;
@@ -46,6 +47,17 @@ impl Record {
             commit,
             moved_ns: moved_ns.map_err(|()| "time of a move")?,
         }))
+    }
+
+    /// The inode's log, from its head on.
+    pub(crate) fn log_place(&self, ino: u64) -> LogPlace {
+        LogPlace {
+            ino,
+            generation: self.certificate.generation,
+            pages_before: 0,
+            unlocked: false,
+            head: None,
+        }
     }
 }
 
