@@ -57,5 +57,5 @@ pub use session::lookup_references::LookupReferences;
 pub use session::patience::{lock_within_patience, wait_within_patience, within_patience};
 pub use session::volume::{FileReference, Reporter, Severity, Volume};
 pub use session::write_back_errors::WriteBackErrors;
-pub use snapshot::{Snapshot, SnapshotFile, SnapshotName};
+pub use snapshot::{LogEnd, Snapshot, SnapshotFile, SnapshotName};
 pub use types::*;

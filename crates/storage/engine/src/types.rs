@@ -2,6 +2,7 @@
 
 use egeria_media::AccessFault;
 use std::fmt;
+use std::ops::Range;
 
 /// Number of an inode, unique in a volume; the root directory is [`InodeNumber::ROOT`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -340,4 +341,18 @@ pub enum AllocationPolicy {
     Striped,
     /// All on the pool with this index (`nova`).
     Pool(u8),
+}
+
+/// Ranges in order, none of which touches another.
+pub(crate) fn sorted_apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let touches = next.start <= last.end;
+        if touches {
+            last.end = last.end.max(next.end);
+        }
+        touches
+    });
+    ranges
 }

@@ -130,7 +130,12 @@ fn compare(expected: &Tree, found: &Tree) {
     for (path, expected) in expected {
         let found = &found[path];
         assert!(found.content == expected.content, "content of {path}");
-        assert_eq!(found, expected, "{path}");
+        // The content would fill the screen.
+        let rest = |seen: &Seen| Seen {
+            content: Vec::new(),
+            ..seen.clone()
+        };
+        assert_eq!(rest(found), rest(expected), "{path}");
     }
 }
 
@@ -270,6 +275,136 @@ fn a_snapshot_shows_the_instant_it_was_taken() {
         compare(&now, &tree_now(&volume));
         nothing_is_lost(&scratch, volume);
     }
+}
+
+#[test]
+fn a_write_in_place_after_a_snapshot_shows_in_the_log() {
+    let scratch = Scratch::new(2, 16 * MIB);
+    let volume = scratch.attach();
+    let ino = volume.create(ROOT, b"striped", &FILE).unwrap().ino;
+    let layout = b"user.egeria.layout";
+    volume
+        .set_xattr(ino, layout, b"striped:4096", XattrMode::Any)
+        .unwrap();
+    let file = volume.open(ino, None).unwrap();
+    volume.write(file, 0, &[1; 4 * 4096]).unwrap();
+    let mut known = Vec::new();
+    for round in 2..6 {
+        // The second one is in place, without a new time.
+        volume.write(file, 0, &[round; 4096]).unwrap();
+        volume.write(file, 4096, &[round; 4096]).unwrap();
+        let snapshot = volume.snapshot().unwrap();
+        let end = snapshot.log_end(ino).unwrap();
+        assert!(!known.contains(&end), "round {round}: {end:?}");
+        // What was written in place is not in the log.
+        for before in &known {
+            assert_eq!(snapshot.changes_since(ino, *before), Ok(None));
+        }
+        assert_eq!(snapshot.changes_since(ino, end), Ok(Some(Vec::new())));
+        known.push(end);
+    }
+    volume.close(ino);
+}
+
+/// Regular files by number and generation: where the log ends, and the content.
+type Files = BTreeMap<(u64, u32), (LogEnd, Vec<u8>)>;
+
+fn files_of(snapshot: &Snapshot, tree: &Tree) -> Files {
+    let files = tree
+        .values()
+        .filter(|seen| seen.mode & libc::S_IFMT == libc::S_IFREG);
+    let of = |seen: &Seen| {
+        let ino = InodeNumber(seen.ino);
+        let generation = snapshot.attributes(ino).unwrap().generation;
+        let end = snapshot.log_end(ino).unwrap();
+        ((seen.ino, generation), (end, seen.content.clone()))
+    };
+    files.map(of).collect()
+}
+
+#[test]
+fn what_changed_leads_from_one_snapshot_to_the_next() {
+    let (mut told, mut all, mut changed_bytes, mut all_bytes) = (0, 0, 0, 0);
+    for seed in 100..140 {
+        let scratch = Scratch::new(2, 32 * MIB);
+        let volume = scratch.attach();
+        let mut changes = Changes::new(seed);
+        let mut before = Files::new();
+        for round in 0..6 {
+            for _ in 0..if round % 2 == 0 { 60 } else { 8 } {
+                changes.one(&volume);
+            }
+            let snapshot = volume.snapshot().unwrap();
+            let tree = tree_of(&snapshot).unwrap();
+            let now = files_of(&snapshot, &tree);
+            for (file, (end, old)) in &before {
+                let Some((_, content)) = now.get(file) else {
+                    continue;
+                };
+                all += 1;
+                let changed = snapshot.changes_since(InodeNumber(file.0), *end).unwrap();
+                let Some(ranges) = changed else { continue };
+                told += 1;
+                all_bytes += content.len();
+                let mut made: Vec<u8> = old.clone();
+                made.resize(content.len(), 0);
+                for range in ranges {
+                    let range = range.start as usize..range.end as usize;
+                    changed_bytes += range.len();
+                    made[range.clone()].copy_from_slice(&content[range]);
+                }
+                assert!(made == *content, "seed {seed}, round {round}, {file:?}");
+            }
+            before = now;
+        }
+    }
+    // Most files are not striped, and logs are rarely compacted.
+    assert!(told > all / 2, "{told} of {all}");
+    assert!(
+        changed_bytes < all_bytes * 3 / 4,
+        "{changed_bytes} of {all_bytes}"
+    );
+}
+
+#[test]
+fn a_log_that_was_compacted_does_not_tell_what_changed() {
+    let scratch = Scratch::new(1, 16 * MIB);
+    let volume = scratch.attach();
+    let file = filled_file(&volume, 10);
+    let ino = file.ino();
+    let mut known = Vec::new();
+    let mut untold = 0;
+    for round in 0..60u64 {
+        let snapshot = volume.snapshot().unwrap();
+        known.push((
+            snapshot.log_end(ino).unwrap(),
+            content_of(&snapshot, ino).unwrap(),
+        ));
+        drop(snapshot);
+        for write in 0..200 {
+            let at = (round * 7 + write) % 10 * 4096;
+            volume
+                .write(file, at, &[(round + write) as u8; 4096])
+                .unwrap();
+        }
+        let snapshot = volume.snapshot().unwrap();
+        let content = content_of(&snapshot, ino).unwrap();
+        for (end, old) in &known {
+            match snapshot.changes_since(ino, *end).unwrap() {
+                None => untold += 1,
+                Some(ranges) => {
+                    let mut made = old.clone();
+                    for range in ranges {
+                        let range = range.start as usize..range.end as usize;
+                        made[range.clone()].copy_from_slice(&content[range]);
+                    }
+                    assert!(made == content, "round {round}");
+                }
+            }
+        }
+    }
+    assert!(untold > 500, "{untold}");
+    volume.close(ino);
 }
 
 #[test]

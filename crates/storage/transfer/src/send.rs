@@ -2,13 +2,16 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Read, Write};
+use std::ops::Range;
 
-use egeria_engine::{Attributes, Errno, FileKind, InodeNumber, Snapshot, SnapshotName};
+use egeria_engine::{
+    Attributes, Errno, FileKind, InodeNumber, LogEnd, Snapshot, SnapshotFile, SnapshotName,
+};
 use uuid::Uuid;
 
 use crate::error::{Outcome, TransferError};
 use crate::stream::{
-    Begin, DATA_BYTES, Entry, Frame, Inode, Known, LeadsTo, StreamReader, StreamWriter,
+    BaseFile, Begin, DATA_BYTES, Entry, Frame, Inode, Known, LeadsTo, StreamReader, StreamWriter,
 };
 
 /// What was sent.
@@ -18,7 +21,7 @@ pub struct Sent {
     pub base: Option<Uuid>,
     /// Files, directories, symbolic links and the like.
     pub inodes: u64,
-    /// Files of which the base has the data.
+    /// Files of which the base has all data.
     pub unchanged: u64,
     /// Of files.
     pub data_bytes: u64,
@@ -26,6 +29,13 @@ pub struct Sent {
     pub stream_bytes: u64,
     /// For [`write_manifest`].
     pub known: Vec<Known>,
+}
+
+/// Which data follows an entry.
+struct Data {
+    ranges: Vec<Range<u64>>,
+    /// What has no data is sent, too.
+    with_holes: bool,
 }
 
 struct Sender<'a, W: Write> {
@@ -38,7 +48,7 @@ struct Sender<'a, W: Write> {
     progress: &'a mut dyn FnMut(u64),
 }
 
-/// Send a directory of a snapshot and all that is below it. With a `base`, data of files that did not change since is left out.
+/// Send a directory of a snapshot and all that is below it. With a `base`, only data that changed since is sent, by blocks.
 /// `progress` gets the number of inodes so far.
 ///
 /// # Errors
@@ -121,24 +131,25 @@ pub fn read_manifest(from: impl Read) -> Outcome<(Uuid, Vec<Known>)> {
 }
 
 impl Known {
-    fn of(attributes: &Attributes, log_end: u64, path: &[u8]) -> Known {
+    fn of(attributes: &Attributes, log_end: LogEnd, path: &[u8]) -> Known {
         Known {
             ino: attributes.ino.0,
             generation: attributes.generation,
-            log_end,
-            ctime_ns: attributes.ctime_ns,
-            mtime_ns: attributes.mtime_ns,
-            path: path.to_vec(),
+            log_tail: log_end.tail,
+            log_time_ns: log_end.time_ns,
+            file: BaseFile {
+                path: path.to_vec(),
+                size_bytes: attributes.size_bytes,
+                mtime_ns: attributes.mtime_ns,
+            },
         }
     }
 
-    /// Whether it is the same file, unchanged, under whatever name.
-    fn is_same(&self, other: &Known) -> bool {
-        let without_path = |known: &Known| Known {
-            path: Vec::new(),
-            ..known.clone()
-        };
-        without_path(self) == without_path(other)
+    fn log_end(&self) -> LogEnd {
+        LogEnd {
+            tail: self.log_tail,
+            time_ns: self.log_time_ns,
+        }
     }
 }
 
@@ -170,7 +181,7 @@ impl<W: Write> Sender<'_, W> {
 
     fn entry(&mut self, parent: InodeNumber, name: &SnapshotName, path: &[u8]) -> Outcome<()> {
         let is_new = self.named.insert(name.ino.0);
-        let mut data = false;
+        let mut data = None;
         let leads_to = if is_new {
             self.sent.inodes += 1;
             (self.progress)(self.sent.inodes);
@@ -178,16 +189,26 @@ impl<W: Write> Sender<'_, W> {
             let attributes = attributes.map_err(|errno| failed(errno, path))?;
             let inode = self.inode(&attributes, path)?;
             let is_file = attributes.kind() == FileKind::Regular;
-            match is_file
-                .then(|| self.unchanged(&attributes, path))
-                .transpose()?
-            {
-                Some(Some(base_path)) => {
-                    self.sent.unchanged += 1;
-                    LeadsTo::Unchanged { inode, base_path }
+            let changes = is_file.then(|| self.changes(&attributes, path));
+            match changes.transpose()?.flatten() {
+                Some((base, ranges)) => {
+                    self.sent.unchanged += u64::from(ranges.is_empty());
+                    data = Some(Data {
+                        ranges,
+                        with_holes: true,
+                    });
+                    LeadsTo::Changed { inode, base }
                 }
-                _ => {
-                    data = is_file || attributes.kind() == FileKind::Symlink;
+                None => {
+                    if is_file || attributes.kind() == FileKind::Symlink {
+                        data = Some(Data {
+                            ranges: vec![Range {
+                                start: 0,
+                                end: u64::MAX,
+                            }],
+                            with_holes: false,
+                        });
+                    }
                     LeadsTo::Inode(inode)
                 }
             }
@@ -200,10 +221,10 @@ impl<W: Write> Sender<'_, W> {
             ino: name.ino.0,
             leads_to,
         }))?;
-        if data {
-            self.data(name.ino, path)?;
+        match data {
+            Some(data) => self.data(name.ino, path, &data),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn inode(&self, attributes: &Attributes, path: &[u8]) -> Outcome<Inode> {
@@ -220,40 +241,63 @@ impl<W: Write> Sender<'_, W> {
         })
     }
 
-    /// Note a file for the manifest; where the base has its data.
-    fn unchanged(&mut self, attributes: &Attributes, path: &[u8]) -> Outcome<Option<Vec<u8>>> {
-        let log_end = self.snapshot.log_end(attributes.ino);
-        let now = Known::of(
-            attributes,
-            log_end.map_err(|errno| failed(errno, path))?,
-            path,
-        );
-        let known = self.base.get(&now.ino);
-        let same = known.filter(|known| known.is_same(&now));
-        let base_path = same.map(|known| known.path.clone());
-        self.sent.known.push(now);
-        Ok(base_path)
+    /// Note a file for the manifest. Returns what changed of it since the base, if the base has it, and that can be told.
+    fn changes(
+        &mut self,
+        attributes: &Attributes,
+        path: &[u8],
+    ) -> Outcome<Option<(BaseFile, Vec<Range<u64>>)>> {
+        let (snapshot, ino) = (self.snapshot, attributes.ino);
+        let log_end = snapshot.log_end(ino).map_err(|errno| failed(errno, path))?;
+        (self.sent.known).push(Known::of(attributes, log_end, path));
+        let known = self.base.get(&ino.0);
+        let Some(known) = known.filter(|known| known.generation == attributes.generation) else {
+            return Ok(None);
+        };
+        let ranges = snapshot.changes_since(ino, known.log_end());
+        let ranges = ranges.map_err(|errno| failed(errno, path))?;
+        Ok(ranges.map(|ranges| (known.file.clone(), ranges)))
     }
 
-    fn data(&mut self, ino: InodeNumber, path: &[u8]) -> Outcome<()> {
-        let snapshot = self.snapshot;
-        let file = snapshot.file(ino).map_err(|errno| failed(errno, path))?;
-        let mut at = 0;
-        while let Some(range) = file.data_from(at) {
-            let length = (range.end - range.start).min(DATA_BYTES as u64) as usize;
-            let read = snapshot.read(&file, range.start, &mut self.buffer[..length]);
-            let read = read.map_err(|errno| failed(errno, path))?;
-            self.writer.frame(&Frame::Data {
-                offset_bytes: range.start,
-                bytes: self.buffer[..read].to_vec(),
-            })?;
-            self.sent.data_bytes += read as u64;
-            at = range.start + read as u64;
-            if read == 0 {
-                break;
+    fn data(&mut self, ino: InodeNumber, path: &[u8], data: &Data) -> Outcome<()> {
+        if data.ranges.is_empty() {
+            return Ok(());
+        }
+        let file = self.snapshot.file(ino);
+        let file = file.map_err(|errno| failed(errno, path))?;
+        for range in &data.ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let found = file.data_from(at).filter(|found| found.start < range.end);
+                let start = found.as_ref().map_or(range.end, |found| found.start);
+                if data.with_holes && at < start {
+                    self.writer.frame(&Frame::Hole {
+                        offset_bytes: at,
+                        length_bytes: start - at,
+                    })?;
+                }
+                let Some(found) = found else { break };
+                at = self.piece(&file, path, start..found.end.min(range.end))?;
             }
         }
         Ok(())
+    }
+
+    /// Send the first part of a range; returns where the next one begins.
+    fn piece(&mut self, file: &SnapshotFile, path: &[u8], range: Range<u64>) -> Outcome<u64> {
+        let length = (range.end - range.start).min(DATA_BYTES as u64) as usize;
+        let into = &mut self.buffer[..length];
+        let read = self.snapshot.read(file, range.start, into);
+        let read = read.map_err(|errno| failed(errno, path))?;
+        if read == 0 {
+            return Ok(u64::MAX);
+        }
+        self.writer.frame(&Frame::Data {
+            offset_bytes: range.start,
+            bytes: self.buffer[..read].to_vec(),
+        })?;
+        self.sent.data_bytes += read as u64;
+        Ok(range.start + read as u64)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a stream consists of.
 //!
 //! ```text
-//! "EGSEND01" │ frame │ frame │ …
+//! "EGSEND02" │ frame │ frame │ …
 //! frame:  length of the body, u32 │ CRC-32C of all bodies so far, u32 │ body: a `Frame`, as postcard encodes it
 //! ```
 //!
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Outcome, TransferError};
 
-const MAGIC: [u8; 8] = *b"EGSEND01";
+const MAGIC: [u8; 8] = *b"EGSEND02";
 /// Data of one frame.
 pub(crate) const DATA_BYTES: usize = 1 << 20;
 /// More than any frame has: names, attributes and data are bounded.
@@ -28,6 +28,11 @@ pub(crate) enum Frame {
     Entry(Entry),
     /// Data of the entry before: of a file, or the target of a symbolic link.
     Data { offset_bytes: u64, bytes: Vec<u8> },
+    /// Zeros in the file of the entry before, where its base has data.
+    Hole {
+        offset_bytes: u64,
+        length_bytes: u64,
+    },
     /// What a manifest has of an inode.
     Known(Known),
     /// The last one.
@@ -58,10 +63,19 @@ pub(crate) struct Entry {
 pub(crate) enum LeadsTo {
     /// An inode that had no name so far, with its data.
     Inode(Inode),
-    /// A file that is in the base with the same data, at this path.
-    Unchanged { inode: Inode, base_path: Vec<u8> },
+    /// A file that is in the base, with what changed of its data since.
+    Changed { inode: Inode, base: BaseFile },
     /// Another name of an earlier entry.
     Link,
+}
+
+/// A file as it was sent before.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
+pub(crate) struct BaseFile {
+    /// In the tree that was sent, without a `/` at the beginning.
+    pub(crate) path: Vec<u8>,
+    pub(crate) size_bytes: u64,
+    pub(crate) mtime_ns: i64,
 }
 
 #[derive(Serialize, Deserialize, PartialEq, Eq, Debug)]
@@ -82,11 +96,9 @@ pub(crate) struct Inode {
 pub struct Known {
     pub(crate) ino: u64,
     pub(crate) generation: u32,
-    pub(crate) log_end: u64,
-    pub(crate) ctime_ns: i64,
-    pub(crate) mtime_ns: i64,
-    /// In the tree that was sent, without a `/` at the beginning.
-    pub(crate) path: Vec<u8>,
+    pub(crate) log_tail: u64,
+    pub(crate) log_time_ns: i64,
+    pub(crate) file: BaseFile,
 }
 
 /// Writes a stream.

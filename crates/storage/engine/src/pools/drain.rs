@@ -22,7 +22,7 @@ use crate::session::inode::Locked;
 use crate::session::volume::Volume;
 use crate::space::operation::Operation;
 use crate::space::{InodeNumbers, Space};
-use crate::types::{Errno, FileKind, InodeNumber, Outcome};
+use crate::types::{Errno, FileKind, InodeNumber, Outcome, sorted_apart};
 use egeria_machine::format_bytes;
 use egeria_media::PoolIndex;
 use std::collections::BTreeSet;
@@ -199,20 +199,6 @@ struct Drain<'a> {
     bad: Vec<Range<u64>>,
     /// Inodes of which something cannot be read.
     unreadable: BTreeSet<u64>,
-}
-
-/// Ranges in order, none of which touches another.
-fn sorted_apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_by_key(|range| range.start);
-    ranges.dedup_by(|next, last| {
-        let touches = next.start <= last.end;
-        if touches {
-            last.end = last.end.max(next.end);
-        }
-        touches
-    });
-    ranges
 }
 
 impl Drain<'_> {

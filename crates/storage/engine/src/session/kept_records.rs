@@ -134,6 +134,11 @@ impl<'v> Snapshots<'v> {
             let value = self.volume.load_word(pool, at + 8 * word as u64)?;
             kept.store(value, Ordering::Relaxed);
         }
+        // The next write in place puts its time into the log first, and the next change has a later time than all before. So a
+        // later snapshot finds that the file has changed.
+        let inode = self.volume.inode(ino)?;
+        inode.logged_time.store(0, Ordering::Relaxed);
+        inode.times_shown.store(1, Ordering::Relaxed);
         // Last: a record that is half kept by a dead thread is kept again.
         place.number.store(number, Ordering::Release);
         Ok(())

@@ -1,7 +1,7 @@
 //! Reading a volume as it was at one instant, while programs change it. Nothing is written to the pools for it: a snapshot lives as
 //! long as the process that reads it (see `session::kept_records`).
 
-use crate::format::checksum::crc32c;
+use crate::data::Reading;
 use crate::format::place::LogPlace;
 use crate::format::*;
 use crate::log::Log;
@@ -37,6 +37,16 @@ pub struct SnapshotName {
     pub name: Vec<u8>,
     pub ino: InodeNumber,
     pub kind: FileKind,
+}
+
+/// Where the log of an inode ended in a snapshot. With the same end and the same generation, the data of an inode is the same in two
+/// snapshots of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LogEnd {
+    /// Position behind the last entry; 0 without entries.
+    pub tail: u64,
+    /// Time of the last entry, ns since the epoch.
+    pub time_ns: i64,
 }
 
 /// The blocks of a file or symbolic link in a snapshot.
@@ -113,13 +123,39 @@ impl Snapshot {
         self.checked(Log::of(&self.volume).attributes_of_record(place, &record))
     }
 
-    /// Where the inode's log ended, a number. With equal attributes and the same end, an inode is the same in two snapshots of a
-    /// volume.
+    /// Where the inode's log ended.
     ///
     /// # Errors
     /// As [`Snapshot::attributes`].
-    pub fn log_end(&self, ino: InodeNumber) -> Outcome<u64> {
-        Ok(self.record(ino)?.1.commit.tail.0)
+    pub fn log_end(&self, ino: InodeNumber) -> Outcome<LogEnd> {
+        let (place, record) = self.record(ino)?;
+        let last = |last: &mut i64, _, entry: &Entry<'_>, time_ns| {
+            if !matches!(entry, Entry::Pad) {
+                *last = time_ns;
+            }
+        };
+        let begin = record.certificate.birth_ns;
+        let folded = Log::of(&self.volume).fold_record(place, &record, begin, last);
+        Ok(LogEnd {
+            tail: record.commit.tail.0,
+            time_ns: self.checked(folded)?.0,
+        })
+    }
+
+    /// What changed of a file since a snapshot in which its log ended there. `None`: that cannot be told, because the log was
+    /// compacted since, or data may have been written in place.
+    ///
+    /// # Errors
+    /// As [`Snapshot::attributes`].
+    pub fn changes_since(
+        &self,
+        ino: InodeNumber,
+        since: LogEnd,
+    ) -> Outcome<Option<Vec<Range<u64>>>> {
+        let (place, record) = self.record(ino)?;
+        let begin = Changes::since(since, &record);
+        let folded = Log::of(&self.volume).fold_record(place, &record, begin, Changes::add);
+        Ok(self.checked(folded)?.0.into_ranges())
     }
 
     /// Names in a directory, without `.` and `..`, in the order in which they were made.
@@ -222,12 +258,8 @@ impl Snapshot {
         if !geometry.is_some_and(holds) {
             return Err(Errno(libc::EIO));
         }
-        self.volume
-            .read_media(word.pool(), word.block().offset(), bytes)?;
-        match blocks.sum_of(file_block) {
-            Some(sum) if sum != crc32c(&bytes[..]) => Err(Errno(libc::EIO)),
-            _ => Ok(()),
-        }
+        let matches = Reading::of(&self.volume).read_committed(blocks, file_block, bytes)?;
+        matches.then_some(()).ok_or(Errno(libc::EIO))
     }
 
     /// What was read, if the snapshot had not ended before: blocks may have been used again then.
@@ -255,11 +287,9 @@ impl Snapshot {
             .ok_or(Errno(libc::EIO))?;
         let head = HEADS_AT as usize / 8 + usize::from(record.commit.head_index);
         let place = LogPlace {
-            ino: ino.0,
-            generation: record.certificate.generation,
-            pages_before: 0,
             unlocked: true,
             head: words.get(head).copied(),
+            ..record.log_place(ino.0)
         };
         Ok((place, record))
     }
@@ -278,6 +308,103 @@ impl Snapshot {
             snapshots.keep(locked.ino, self.number)?;
         }
     }
+}
+
+/// What changed of a file since its log had a certain end.
+struct Changes {
+    since: LogEnd,
+    /// Whether that end was passed.
+    is_passed: bool,
+    /// Whether data may have been written without an entry.
+    is_in_place: bool,
+    /// Whether an entry follows that end.
+    has_more: bool,
+    last_ns: i64,
+    size_bytes: u64,
+    ranges: Vec<Range<u64>>,
+}
+
+impl Changes {
+    fn since(since: LogEnd, record: &Record) -> Changes {
+        let certificate = &record.certificate;
+        let mut changes = Changes {
+            since,
+            is_passed: false,
+            is_in_place: certificate.layout.stripe_blocks().is_some(),
+            has_more: false,
+            last_ns: certificate.birth_ns,
+            size_bytes: 0,
+            ranges: Vec::new(),
+        };
+        changes.look(LogPosition::NONE);
+        changes
+    }
+
+    /// Whether the log ended here. The time tells whether it is still that log: after a snapshot, times are later than before.
+    fn look(&mut self, end: LogPosition) {
+        let is_there = end.0 == self.since.tail && self.last_ns == self.since.time_ns;
+        self.is_passed |= is_there;
+    }
+
+    fn add(&mut self, position: LogPosition, entry: &Entry<'_>, time_ns: i64) {
+        self.look(position);
+        let size_before = self.size_bytes;
+        let changed = match *entry {
+            Entry::Pad => return,
+            Entry::Write(write) => {
+                self.size_bytes = write.size_bytes;
+                blocks(write.file_block, write.count)
+            }
+            Entry::Hole {
+                file_block,
+                count,
+                size_bytes,
+            } => {
+                self.size_bytes = size_bytes;
+                blocks(file_block, count)
+            }
+            Entry::Attributes(state) => {
+                self.size_bytes = state.size_bytes;
+                if state.size_bytes < size_before {
+                    state.size_bytes..u64::MAX
+                } else {
+                    0..0
+                }
+            }
+            Entry::XattrSet { name, .. } | Entry::XattrRemove { name } => {
+                self.is_in_place |= name == striping::ATTRIBUTE;
+                0..0
+            }
+            Entry::NameAdd { .. } | Entry::NameRemove { .. } => 0..0,
+        };
+        self.last_ns = time_ns;
+        if self.is_passed {
+            self.has_more = true;
+            // Bytes behind the end of file are written into its last block, which has a place already.
+            let grown = size_before..self.size_bytes;
+            let changed = [changed, grown].into_iter();
+            self.ranges
+                .extend(changed.filter(|range| !range.is_empty()));
+        }
+        self.look(position.at_line(position.line().saturating_add(entry.lines())));
+    }
+
+    fn into_ranges(self) -> Option<Vec<Range<u64>>> {
+        if !self.is_passed || self.is_in_place && self.has_more {
+            return None;
+        }
+        let mut ranges = sorted_apart(self.ranges);
+        for range in &mut ranges {
+            range.end = range.end.min(self.size_bytes);
+        }
+        ranges.retain(|range| !range.is_empty());
+        Some(ranges)
+    }
+}
+
+fn blocks(first: u64, count: u64) -> Range<u64> {
+    let at = |block: u64| block.saturating_mul(BLOCK as u64);
+    at(first)..at(first.saturating_add(count))
 }
 
 impl SnapshotFile {

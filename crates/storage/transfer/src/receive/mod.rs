@@ -81,6 +81,10 @@ pub fn receive(
                 offset_bytes,
                 bytes,
             } => receiver.data(offset_bytes, &bytes)?,
+            Frame::Hole {
+                offset_bytes,
+                length_bytes,
+            } => receiver.hole(offset_bytes, length_bytes)?,
             Frame::End => break,
             Frame::Begin(_) | Frame::Known(_) => {
                 return Err(TransferError::Damaged("it is no stream of a tree"));
@@ -156,26 +160,26 @@ impl Receiver {
             return Err(TransferError::Damaged("an inode comes twice"));
         }
         self.received.inodes += 1;
-        let (inode, base_path) = match leads_to {
+        let (inode, base_file) = match leads_to {
             LeadsTo::Inode(inode) => (inode, None),
-            LeadsTo::Unchanged { inode, base_path } => (inode, Some(base_path)),
+            LeadsTo::Changed { inode, base } => (inode, Some(base)),
             LeadsTo::Link => return Ok(()),
         };
         let kind =
             Kind::of(inode.mode).ok_or(TransferError::Damaged("a kind of file is unknown"))?;
         let mut is_made = true;
-        match (kind, base_path) {
-            (Kind::File, base_path) => {
+        match (kind, base_file) {
+            (Kind::File, base_file) => {
                 if inode.size_bytes > MAX_FILE_BYTES {
                     return Err(TransferError::Damaged("a file is too large"));
                 }
                 self.open_parent(parent)?;
                 let file = self.staging.make_file(self.parent_fd()?, &name, &path)?;
                 self.received.left_out += self.staging.set_xattrs(&file, &inode)?;
-                if let Some(base_path) = base_path {
+                if let Some(base_file) = base_file {
                     let base = self.base.as_ref();
                     let base = base.ok_or(TransferError::Damaged("it needs no base"))?;
-                    self.received.copied_bytes += base.copy(&base_path, &inode, &file)?;
+                    self.received.copied_bytes += base.copy(&base_file, &file)?;
                 }
                 self.current = Some(Current::File {
                     file,
@@ -183,7 +187,7 @@ impl Receiver {
                     inode,
                 });
             }
-            (_, Some(_)) => return Err(TransferError::Damaged("no file is unchanged")),
+            (_, Some(_)) => return Err(TransferError::Damaged("what is no file has a base")),
             (Kind::Symlink, None) => {
                 if inode.size_bytes > MAX_TARGET_BYTES {
                     return Err(TransferError::Damaged("a symbolic link is too long"));
@@ -291,6 +295,18 @@ impl Receiver {
                 Ok(())
             }
             _ => Err(TransferError::Damaged("data belongs to no file")),
+        }
+    }
+
+    fn hole(&mut self, offset_bytes: u64, length_bytes: u64) -> Outcome<()> {
+        let end = offset_bytes.checked_add(length_bytes);
+        match &self.current {
+            Some(Current::File { file, path, inode })
+                if end.is_some_and(|end| end <= inode.size_bytes) && length_bytes > 0 =>
+            {
+                (self.staging).write_zeros(file, path, offset_bytes, length_bytes)
+            }
+            _ => Err(TransferError::Damaged("a hole belongs to no file")),
         }
     }
 

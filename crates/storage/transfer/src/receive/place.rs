@@ -9,15 +9,15 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    self as sys, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, SeekFrom,
-    Timespec, Timestamps, Uid, XattrFlags,
+    self as sys, AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags,
+    ResolveFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::error::{Outcome, TransferError};
-use crate::stream::{DATA_BYTES, Inode};
+use crate::stream::{BaseFile, DATA_BYTES, Inode};
 
 /// Which stream a directory was received from.
 const MARK: &str = "user.egeria.received";
@@ -226,6 +226,35 @@ impl Staging {
         written.map_err(|error| self.failed(path, error))
     }
 
+    /// Have zeros where the file may have data.
+    pub(super) fn write_zeros(
+        &self,
+        file: &File,
+        path: &Path,
+        at: u64,
+        length_bytes: u64,
+    ) -> Outcome<()> {
+        let failed = |error: io::Error| self.failed(path, error);
+        let end = at + length_bytes;
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match sys::fallocate(file, punch, at, length_bytes) {
+            Ok(()) => return Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(failed(errno.into())),
+        }
+        // Behind its end there are zeros.
+        let end = end.min(file.metadata().map_err(failed)?.len());
+        let zeros = vec![0; DATA_BYTES];
+        let mut here = at;
+        while here < end {
+            let length = (end - here).min(DATA_BYTES as u64);
+            let written = file.write_all_at(&zeros[..length as usize], here);
+            written.map_err(failed)?;
+            here += length;
+        }
+        Ok(())
+    }
+
     /// Set extended attributes; returns how many cannot be set here.
     pub(super) fn set_xattrs(&self, fd: impl AsFd, inode: &Inode) -> Outcome<u64> {
         let mut count = 0;
@@ -349,8 +378,9 @@ impl Base {
         })
     }
 
-    /// Copy the data of a file that did not change; returns its bytes.
-    pub(super) fn copy(&self, path: &[u8], inode: &Inode, to: &File) -> Outcome<u64> {
+    /// Copy the data of a file; returns its bytes.
+    pub(super) fn copy(&self, file: &BaseFile, to: &File) -> Outcome<u64> {
+        let path = &file.path[..];
         let shown = self.path.join(name_of(path));
         let changed = || TransferError::BaseChanged(shown.clone());
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -359,8 +389,8 @@ impl Base {
         let facts = from.metadata().map_err(|_| changed())?;
         let mtime_ns = i128::from(facts.mtime()) * 1_000_000_000 + i128::from(facts.mtime_nsec());
         let is_same = facts.is_file()
-            && facts.len() == inode.size_bytes
-            && mtime_ns == i128::from(inode.mtime_ns);
+            && facts.len() == file.size_bytes
+            && mtime_ns == i128::from(file.mtime_ns);
         if !is_same {
             return Err(changed());
         }

@@ -1,7 +1,7 @@
 //! Streams as they should be, and hostile ones.
 
 use super::*;
-use crate::stream::StreamWriter;
+use crate::stream::{BaseFile, StreamWriter};
 use std::fs;
 
 const TOP: u64 = 1;
@@ -25,6 +25,26 @@ fn directory() -> LeadsTo {
 
 fn file(size_bytes: u64) -> LeadsTo {
     LeadsTo::Inode(inode(libc::S_IFREG | 0o640, size_bytes))
+}
+
+/// A file of which the base has these bytes.
+fn changed(path: &[u8], base_bytes: u64, size_bytes: u64) -> LeadsTo {
+    let file = inode(libc::S_IFREG | 0o600, size_bytes);
+    LeadsTo::Changed {
+        base: BaseFile {
+            path: path.to_vec(),
+            size_bytes: base_bytes,
+            mtime_ns: file.mtime_ns,
+        },
+        inode: file,
+    }
+}
+
+fn hole(offset_bytes: u64, length_bytes: u64) -> Frame {
+    Frame::Hole {
+        offset_bytes,
+        length_bytes,
+    }
 }
 
 fn symlink(size_bytes: u64) -> LeadsTo {
@@ -167,10 +187,6 @@ fn parts_that_do_not_belong_together_are_refused() {
             volume: [0; 16],
         })
     };
-    let unchanged = |base_path: &[u8]| LeadsTo::Unchanged {
-        inode: inode(libc::S_IFREG | 0o600, 4),
-        base_path: base_path.to_vec(),
-    };
     for frames in [
         vec![],
         vec![data(0, b"x")],
@@ -204,7 +220,12 @@ fn parts_that_do_not_belong_together_are_refused() {
         vec![top(), entry(TOP, b"a", 2, symlink(5000))],
         vec![top(), entry(TOP, b"a", 2, file(u64::MAX))],
         vec![top(), entry(TOP, b"a", 2, LeadsTo::Inode(inode(0, 0)))],
-        vec![top(), entry(TOP, b"a", 2, unchanged(b"a"))],
+        vec![top(), entry(TOP, b"a", 2, changed(b"a", 4, 4))],
+        vec![top(), hole(0, 1)],
+        vec![top(), entry(TOP, b"a", 2, file(3)), hole(0, 4)],
+        vec![top(), entry(TOP, b"a", 2, file(3)), hole(1, u64::MAX)],
+        vec![top(), entry(TOP, b"a", 2, file(3)), hole(0, 0)],
+        vec![top(), entry(TOP, b"a", 2, symlink(3)), hole(0, 3)],
     ] {
         let shown = format!("{frames:?}");
         assert!(received(frames).is_err(), "{shown}");
@@ -224,11 +245,8 @@ fn a_base_is_the_one_that_was_received_and_unchanged() {
         return;
     }
     let later = |base_path: &[u8]| {
-        let unchanged = LeadsTo::Unchanged {
-            inode: inode(libc::S_IFREG | 0o600, 4),
-            base_path: base_path.to_vec(),
-        };
-        stream(Some([7; 16]), vec![top(), entry(TOP, b"b", 2, unchanged)])
+        let same = changed(base_path, 4, 4);
+        stream(Some([7; 16]), vec![top(), entry(TOP, b"b", 2, same)])
     };
     let onto = |bytes: &[u8], base: Option<&str>| {
         let base = base.map(path);
@@ -258,4 +276,41 @@ fn a_base_is_the_one_that_was_received_and_unchanged() {
     fs::write(path("second"), b"").unwrap();
     let there = onto(&full, None);
     assert!(matches!(there, Err(TransferError::Exists(_))));
+}
+
+#[test]
+fn what_changed_is_put_over_the_base() {
+    let place = tempfile::tempdir_in(".").unwrap();
+    let path = |name: &str| place.path().join(name);
+    let base: Vec<u8> = (1..=100_000u32).map(|at| (at % 251) as u8 | 1).collect();
+    let mut frames = vec![top(), entry(TOP, b"a", 2, file(100_000))];
+    frames.push(data(0, &base));
+    let full = stream(None, frames);
+    let first = receive(&full[..], &path("first"), None, &mut |_| {}).unwrap();
+    if !first.can_be_base {
+        return;
+    }
+    for (number, size_bytes) in [99_000, 120_000].into_iter().enumerate() {
+        let later = stream(
+            Some([7; 16]),
+            vec![
+                top(),
+                entry(TOP, b"b", 2, changed(b"a", 100_000, size_bytes)),
+                data(10, b"new"),
+                hole(8192, 50_000),
+                data(size_bytes - 3, b"end"),
+            ],
+        );
+        let name = format!("second{number}");
+        receive(&later[..], &path(&name), Some(&path("first")), &mut |_| {}).unwrap();
+        let mut expected = base.clone();
+        expected.resize(size_bytes as usize, 0);
+        expected[10..13].copy_from_slice(b"new");
+        expected[8192..58_192].fill(0);
+        expected[size_bytes as usize - 3..].copy_from_slice(b"end");
+        assert!(
+            fs::read(path(&name).join("b")).unwrap() == expected,
+            "{name}"
+        );
+    }
 }

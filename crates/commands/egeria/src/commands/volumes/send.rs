@@ -30,8 +30,8 @@ Examples:
 Sends the directory, or all of a volume, as it is at the instant it begins.
 Programs go on. What they replace stays on the volume until the end. If they
 run out of space before, sending fails, and they go on.
-The manifest says what was sent. With --since, data of files that did not
-change is left out; names and attributes are always sent.
+The manifest says what was sent. With --since, only blocks that changed since
+are sent; names and attributes are always sent.
 Without --to the stream goes to stdout, and the summary to stderr.")]
 pub struct Arguments {
     /// A directory on a mount of Egeria, or a pool: all of its volume
@@ -55,7 +55,7 @@ struct Document {
     base: Option<String>,
     volume: String,
     inodes: u64,
-    /// Files of which the base has the data.
+    /// Files of which the base has all data.
     unchanged: u64,
     data_bytes: u64,
     stream_bytes: u64,
@@ -162,7 +162,7 @@ pub(super) fn failure(error: TransferError) -> Failure {
 
 fn human(document: &Document) -> String {
     let unchanged = match document.base {
-        Some(_) => format!(", data of {} files left out", document.unchanged),
+        Some(_) => format!(", {} files unchanged", document.unchanged),
         None => String::new(),
     };
     format!(
