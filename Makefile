@@ -111,8 +111,8 @@ nfs: build ## export volumes by Ganesha and by the kernel's NFS server in QEMU; 
 	@scripts/setup --nfs
 	scripts/nfs "$(BUILT)" "$(TARGET)/guest"
 
-operations: build ## crash, at every store, what changes the pools of a volume (some minutes); prints states and seconds
-	$(BUILT)/egeria-torture crash --pools
+operations: build ## crash, at every store, changes of pools, limited directories and operations during a snapshot (some minutes)
+	$(BUILT)/egeria-torture crash --only limits,pools,snapshots
 
 gluster: build ## run GlusterFS over volumes on three hosts that are namespaces; kill bricks, mounts and hosts, heal, compare (some 20 minutes; as root; ONLY=part,part)
 	@scripts/setup --gluster

@@ -23,6 +23,7 @@ fn killed_workers_and_mounts_lose_nothing_that_returned() {
     eprintln!("{report:#?}");
     assert_eq!(report.kills, kills);
     assert!(report.mount_kills > 0, "no mount was killed");
+    assert!(report.snapshots > 0, "no snapshot was read");
     assert_eq!(report.faults, [""; 0]);
     assert_eq!((report.lost, report.findings), (0, 0));
     assert_eq!((report.leaked_blocks, report.leaked_inodes), (0, 0));

@@ -154,10 +154,16 @@ fn replay_here(path: &Path, case: Case) -> Result<Replayed> {
         initial_state,
         pools,
         delegated,
+        snapshot,
     } = case.setup;
     let by_delegates = if delegated { ", by delegates" } else { "" };
+    let under_way = if snapshot {
+        ", a snapshot under way"
+    } else {
+        ""
+    };
     let mut text = format!(
-        "{initial_state:?} on {pools} pools{by_delegates}: {}\n",
+        "{initial_state:?} on {pools} pools{by_delegates}{under_way}: {}\n",
         case.workload
     );
     if let Some(without) = &case.omitted {

@@ -15,6 +15,7 @@ mod damage;
 mod explore;
 mod grammar;
 mod initial_state;
+mod instant;
 mod judge;
 mod make;
 mod operation;
@@ -37,9 +38,11 @@ pub(crate) use damage::DAMAGES;
 pub use damage::Damage;
 pub use initial_state::InitialState;
 pub use operation::Operation;
+pub use plan::Part;
 pub use pool_change::PoolChange;
 pub use proof::{PlaceProof, prove};
 pub use report::{CaseRow, CrashReport, Details, KindRow};
+pub(crate) use snapshot::Snapshot;
 pub use worker_status::{InjectedFault, RECOVERY_TIMEOUT};
 pub use workload::Workload;
 
@@ -70,8 +73,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct CrashOptions<'a> {
     /// A part of the plan that takes seconds, not minutes.
     pub quick: bool,
-    /// Only changes of a volume's pools, from more states and with more images.
-    pub pools: bool,
+    /// Given: only these parts of the plan, with more states.
+    pub only: Vec<Part>,
     /// Have accesses of striped files made by delegates, on several pools.
     pub delegated: bool,
     /// End after this time.
@@ -101,7 +104,7 @@ impl Default for CrashOptions<'_> {
     fn default() -> Self {
         CrashOptions {
             quick: false,
-            pools: false,
+            only: Vec::new(),
             delegated: false,
             limit: None,
             states: None,
@@ -199,10 +202,10 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Shared {
     fn new(options: &CrashOptions<'_>) -> Shared {
-        let extent = match (options.pools, options.quick) {
-            (true, _) => Extent::Pools,
-            (false, true) => Extent::Quick,
-            (false, false) => Extent::Full,
+        let extent = match (options.only.as_slice(), options.quick) {
+            ([], true) => Extent::Quick,
+            ([], false) => Extent::Full,
+            (parts, _) => Extent::Parts(parts),
         };
         Shared {
             started: Instant::now(),
@@ -327,6 +330,9 @@ impl Listener for ReportListener<'_> {
 
 fn kind_of(task: &Task) -> &'static str {
     let two = task.setup.pools > 1;
+    if task.setup.snapshot {
+        return "operations during a snapshot";
+    }
     match (task.kind, two) {
         (TaskKind::Sequences { .. }, _) if task.setup.initial_state == InitialState::Limited => {
             "sequences, limited directories"

@@ -7,6 +7,7 @@
 //! ```
 
 use super::actor::{Actor, as_looked_up, look_up};
+use super::instant::end_snapshot;
 use super::judge::{Kind, LegalState};
 use super::operation::Operation;
 use super::workspace::{Recorded, Workspace};
@@ -84,12 +85,14 @@ impl Workspace {
         self.pair = Some((operations.clone(), legal.clone()));
         let volume = self.attach()?;
         let other = volume.join_private();
+        let snapshot = self.begin_snapshot(&volume, &self.before)?;
         let (turn, recorder) = (Arc::new(Turn::default()), self.recorder.clone());
         recorder.set_gate(Some(gate(turn.clone(), switch)));
         let mark = |mark| recorder.mark(mark);
         let switched = run_both([&volume, &other], operations, &turn, switch, &mark);
         recorder.set_gate(None);
         let events = recorder.drain();
+        end_snapshot(snapshot);
         let stored = events.len() > 3;
         Ok((switched? && stored).then(|| Recorded {
             kind: Kind::Pair,

@@ -16,10 +16,11 @@ const RARE: [InitialState; 4] = [
 ];
 
 /// Changes of pools, and the states they begin with.
-pub(super) const POOL_CHANGES: [(InitialState, usize, PoolChange); 8] = [
+pub(super) const POOL_CHANGES: [(InitialState, usize, PoolChange); 9] = [
     (InitialState::LastUnused, 2, PoolChange::Add),
     (InitialState::LastUnused, 3, PoolChange::Add),
     (InitialState::Tree, 2, PoolChange::Drain),
+    (InitialState::Tree, 2, PoolChange::GiveUp),
     (InitialState::Tree, 2, PoolChange::Remove),
     (InitialState::Tree, 3, PoolChange::Remove),
     (InitialState::LongDirectory, 2, PoolChange::Remove),
@@ -81,22 +82,32 @@ pub(super) struct Task {
     pub(super) images: usize,
 }
 
+/// A part of the plan that can be explored alone, from more states and with more images.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Directories with limits.
+    Limits,
+    /// Adding, draining and removing a pool; upgrades.
+    Pools,
+    /// Operations while a snapshot is under way.
+    Snapshots,
+}
+
 /// How much there is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Extent {
+pub(super) enum Extent<'a> {
     Quick,
     Full,
-    /// Changes of pools alone, from more states and with more images.
-    Pools,
+    Parts(&'a [Part]),
 }
 
 /// All there is to do; `delegated`, by delegates, where threads do not take turns and there is a pool more to delegate to.
-pub(super) fn tasks(extent: Extent, seed: u64, delegated: bool) -> Vec<Task> {
+pub(super) fn tasks(extent: Extent<'_>, seed: u64, delegated: bool) -> Vec<Task> {
     let mut plan = Plan::default();
     match extent {
         Extent::Quick => plan.quick(seed),
         Extent::Full => plan.full(seed),
-        Extent::Pools => plan.all_pool_changes(),
+        Extent::Parts(parts) => plan.parts(parts, seed),
     }
     if delegated {
         let by_delegates =
@@ -184,11 +195,70 @@ impl Plan {
                 InitialState::Orphan,
             ] {
                 add(state, pools, PoolChange::Drain);
+                add(state, pools, PoolChange::GiveUp);
                 add(state, pools, PoolChange::Remove);
             }
         }
         for (version, pools) in [(4, 1), (4, 2), (4, 3), (5, 1), (5, 2), (5, 3)] {
             add(InitialState::OfVersion(version), pools, PoolChange::Upgrade);
+        }
+    }
+
+    fn parts(&mut self, parts: &[Part], seed: u64) {
+        for part in parts {
+            match part {
+                Part::Limits => self.limits(),
+                Part::Pools => self.all_pool_changes(),
+                Part::Snapshots => self.snapshots(seed),
+            }
+        }
+    }
+
+    fn limits(&mut self) {
+        use Alphabet::Limits;
+        for pools in [1, 2] {
+            self.sequences(InitialState::Limited, pools, 64, Limits, (1, 1));
+            self.sequences(InitialState::Limited, pools, 16, Limits, (2, 2));
+        }
+        self.sequences(InitialState::Limited, 1, 8, Limits, (3, 3));
+    }
+
+    fn snapshots(&mut self, seed: u64) {
+        use Alphabet::{All, Few};
+        self.during_a_snapshot(|plan| {
+            for pools in [1, 2] {
+                plan.sequences(InitialState::Tree, pools, 64, All, (1, 1));
+                plan.sequences(InitialState::Tree, pools, 8, All, (2, 2));
+                plan.pairs(pools, 8, 1);
+            }
+            for state in [
+                InitialState::PageEnd(0),
+                InitialState::PageEnd(1),
+                InitialState::InodesFull,
+                InitialState::LongLog,
+                InitialState::LongDirectory,
+                InitialState::Full,
+            ] {
+                plan.sequences(state, 1, 12, Few, (1, 2));
+            }
+            plan.random_sequences(seed, 100, 60, 8);
+        });
+    }
+
+    /// What `add` adds to the plan, with a snapshot under way.
+    fn during_a_snapshot(&mut self, add: impl FnOnce(&mut Plan)) {
+        let before = self.tasks.len();
+        add(self);
+        for task in &mut self.tasks[before..] {
+            task.setup.snapshot = true;
+        }
+    }
+
+    fn random_sequences(&mut self, seed: u64, count: u64, length: usize, images: usize) {
+        for number in 0..count {
+            let seed = seed ^ number;
+            let kind = TaskKind::Random { seed, length };
+            self.add(InitialState::Tree, 1 + number as usize % 2, images, kind);
         }
     }
 
@@ -222,17 +292,15 @@ impl Plan {
         self.sequences(InitialState::Tree, 1, 4, Few, (2, 2));
         self.sequences(InitialState::Limited, 1, 4, Limits, (1, 1));
         self.pairs(1, 2, 16);
-        for number in 0..4 {
-            let kind = TaskKind::Random {
-                seed: seed ^ number,
-                length: 30,
-            };
-            self.add(InitialState::Tree, 1 + number as usize % 2, 4, kind);
-        }
+        self.random_sequences(seed, 4, 30, 4);
+        self.during_a_snapshot(|plan| {
+            plan.sequences(InitialState::Tree, 2, 4, All, (1, 1));
+            plan.random_sequences(seed, 2, 30, 4);
+        });
     }
 
     fn full(&mut self, seed: u64) {
-        use Alphabet::{All, Few, Limits};
+        use Alphabet::{All, Few};
         self.making_and_repair(64);
         self.pool_changes(64);
         for pools in [1, 2] {
@@ -259,23 +327,14 @@ impl Plan {
             self.sequences(initial_state, 1, 12, All, (1, 2));
             self.sequences(initial_state, 2, 8, Few, (1, 2));
         }
-        for pools in [1, 2] {
-            self.sequences(InitialState::Limited, pools, 64, Limits, (1, 1));
-            self.sequences(InitialState::Limited, pools, 16, Limits, (2, 2));
-        }
-        self.sequences(InitialState::Limited, 1, 8, Limits, (3, 3));
+        self.limits();
+        self.snapshots(seed);
         for initial_state in RARE {
             self.sequences(initial_state, 1, 12, All, (1, 1));
             self.sequences(initial_state, 1, 6, Few, (2, 2));
         }
         self.sequences(InitialState::Tree, 1, 8, Few, (3, 3));
         self.sequences(InitialState::Tree, 2, 5, Few, (3, 3));
-        for number in 0..200 {
-            let kind = TaskKind::Random {
-                seed: seed ^ number,
-                length: 60,
-            };
-            self.add(InitialState::Tree, 1 + number as usize % 2, 8, kind);
-        }
+        self.random_sequences(seed, 200, 60, 8);
     }
 }

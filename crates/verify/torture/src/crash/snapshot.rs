@@ -54,9 +54,31 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// Of data that is written in place, the log has these only now and then.
+    fn forget_times_of_data(&mut self) {
+        self.attributes.mtime_ns = 0;
+        self.attributes.ctime_ns = 0;
+    }
+
+    /// In the form in which a snapshot of the engine is compared.
+    fn as_in_snapshot(&self) -> Seen {
+        let mut seen = self.clone();
+        seen.attributes.blocks = 0;
+        if seen.attributes.kind() != FileKind::Directory {
+            seen.xattrs
+                .retain(|(name, _)| name != LAYOUT && name != CHECKSUMS);
+        }
+        seen.xattrs.sort();
+        seen.xattrs.dedup();
+        seen.data = without_zeros(&seen.data);
+        seen
+    }
+}
+
 /// A volume, by path; its format and pools.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Snapshot(BTreeMap<String, Seen>, Shape);
+pub(crate) struct Snapshot(BTreeMap<String, Seen>, Shape);
 
 /// What changes of a volume's pools change, and limits of directory trees.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
@@ -137,6 +159,50 @@ impl Snapshot {
         hasher.finish()
     }
 
+    /// What a snapshot of the engine shows. It shows no limits, layouts of files or numbers of blocks.
+    ///
+    /// # Errors
+    /// As the snapshot; `ESTALE` when it ended early.
+    pub(crate) fn of_instant(instant: &egeria_engine::Snapshot) -> Outcome<Snapshot> {
+        let mut all = BTreeMap::new();
+        let mut queue = vec![(String::new(), InodeNumber::ROOT)];
+        while let Some((path, ino)) = queue.pop() {
+            let seen = see_instant(instant, ino)?;
+            if seen.attributes.kind() == FileKind::Directory {
+                for entry in instant.names(ino)? {
+                    let name = String::from_utf8_lossy(&entry.name);
+                    queue.push((format!("{path}/{name}"), entry.ino));
+                }
+            }
+            all.insert(path, seen);
+        }
+        Ok(Snapshot(all, Shape::default()))
+    }
+
+    /// How what a snapshot of the engine shows differs from this, in a few lines.
+    pub(super) fn difference_to_instant(
+        &self,
+        instant: &egeria_engine::Snapshot,
+    ) -> Outcome<Option<String>> {
+        let mut found = Snapshot::of_instant(instant)?;
+        let mut expected = Snapshot(BTreeMap::new(), Shape::default());
+        for (path, seen) in &self.0 {
+            if seen.is_written_in_place()
+                && let Some(found) = found.0.get_mut(path)
+            {
+                found.forget_times_of_data();
+            }
+            expected.0.insert(path.clone(), seen.as_in_snapshot());
+        }
+        Ok((found != expected).then(|| found.difference(&expected)))
+    }
+
+    /// All paths, with attributes.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (&str, &Attributes)> {
+        let all = self.0.iter();
+        all.map(|(path, seen)| (path.as_str(), &seen.attributes))
+    }
+
     /// With inodes numbered by their first path: what is the same whichever operation came first.
     pub(super) fn without_numbers(mut self) -> Snapshot {
         let mut numbers = BTreeMap::new();
@@ -184,7 +250,7 @@ impl Snapshot {
     }
 
     /// How this one differs from what was expected, in a few lines.
-    pub(super) fn difference(&self, expected: &Snapshot) -> String {
+    pub(crate) fn difference(&self, expected: &Snapshot) -> String {
         let mut lines = Vec::new();
         if self.1 != expected.1 {
             lines.push(format!("  {:?}, not {:?}", self.1, expected.1));
@@ -269,11 +335,51 @@ fn see(volume: &Volume, ino: InodeNumber) -> Outcome<Seen> {
         data,
     };
     if seen.is_written_in_place() {
-        // The log has them only now and then.
-        seen.attributes.mtime_ns = 0;
-        seen.attributes.ctime_ns = 0;
+        seen.forget_times_of_data();
     }
     Ok(seen)
+}
+
+/// An inode in a snapshot of the engine, as [`Seen::as_in_snapshot`].
+fn see_instant(instant: &egeria_engine::Snapshot, ino: InodeNumber) -> Outcome<Seen> {
+    let mut attributes = instant.attributes(ino)?;
+    let kind = attributes.kind();
+    let mut data = Vec::new();
+    let mut target = None;
+    if matches!(kind, FileKind::Regular | FileKind::Symlink) {
+        let file = instant.file(ino)?;
+        let mut at = 0;
+        while let Some(range) = file.data_from(at) {
+            let mut bytes = vec![0xEE; (range.end - range.start) as usize];
+            let count = instant.read(&file, range.start, &mut bytes)?;
+            bytes.truncate(count);
+            data.push((range.start, bytes));
+            at = range.end;
+        }
+        if kind == FileKind::Symlink {
+            target = Some(data.drain(..).flat_map(|(_, bytes)| bytes).collect());
+        }
+    }
+    if kind == FileKind::Directory {
+        attributes.size_bytes = 0;
+    }
+    let seen = Seen {
+        attributes,
+        xattrs: instant.xattrs(ino)?,
+        target,
+        data,
+    };
+    Ok(seen.as_in_snapshot())
+}
+
+/// Blocks that hold more than zeros.
+fn without_zeros(data: &[(u64, Vec<u8>)]) -> Vec<(u64, Vec<u8>)> {
+    let blocks = data.iter().flat_map(|(at, bytes)| {
+        let blocks = bytes.chunks(format::BLOCK).enumerate();
+        blocks.map(move |(index, block)| (at + (index * format::BLOCK) as u64, block))
+    });
+    let blocks = blocks.filter(|(_, block)| block.iter().any(|byte| *byte != 0));
+    blocks.map(|(at, block)| (at, block.to_vec())).collect()
 }
 
 fn file_data(volume: &Volume, ino: InodeNumber) -> Outcome<Vec<(u64, Vec<u8>)>> {

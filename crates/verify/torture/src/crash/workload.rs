@@ -78,6 +78,9 @@ pub(super) struct Setup {
     /// All accesses of striped files are made by delegates.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) delegated: bool,
+    /// A snapshot is under way, and has to show the volume as it was when it began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) snapshot: bool,
 }
 
 impl Setup {
@@ -86,6 +89,7 @@ impl Setup {
             initial_state,
             pools,
             delegated: false,
+            snapshot: false,
         }
     }
 }

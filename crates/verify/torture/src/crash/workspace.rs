@@ -2,6 +2,7 @@
 
 use super::actor::Actor;
 use super::initial_state::InitialState;
+use super::instant::{self, UnderWay, end_snapshot};
 use super::judge::{Judge, Kind, LegalState};
 use super::operation::Operation;
 use super::worker_status::WorkerStatus;
@@ -13,6 +14,9 @@ use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
+
+/// Operations of a long sequence during each snapshot.
+const STEPS_OF_A_SNAPSHOT: usize = 7;
 
 /// A run, and what may be found when it is cut off.
 pub(super) struct Recorded {
@@ -50,6 +54,7 @@ pub(super) struct Workspace {
     /// The pair last run, and what may be found of it.
     pub(super) pair: Option<([Operation; 2], Vec<Vec<LegalState>>)>,
     delegated: bool,
+    snapshot: bool,
 }
 
 impl Workspace {
@@ -59,6 +64,7 @@ impl Workspace {
             initial_state,
             pools,
             delegated,
+            snapshot,
         } = setup;
         let live = initial_state.build(pools)?;
         let copy = || {
@@ -80,6 +86,7 @@ impl Workspace {
             judge,
             pair: None,
             delegated,
+            snapshot,
         };
         if initial_state.is_whole() {
             let volume = workspace.attach()?;
@@ -127,6 +134,17 @@ impl Workspace {
         Ok(volume)
     }
 
+    /// Begin a snapshot, if this setup has one, of a volume in this state.
+    pub(super) fn begin_snapshot(
+        &self,
+        volume: &Arc<Volume>,
+        state: &LegalState,
+    ) -> Result<Option<UnderWay>, String> {
+        let may_end = self.judge.no_probe;
+        let begin = || instant::begin_snapshot(volume, state, may_end);
+        self.snapshot.then(begin).transpose()
+    }
+
     /// What a sequence leaves, as users see it.
     pub(super) fn after(&mut self, sequence: &[Operation]) -> Result<LegalState, String> {
         let volume = self.attach()?;
@@ -150,6 +168,7 @@ impl Workspace {
         if loaded {
             LegalState::of(&volume, Kind::Sequence)?;
         }
+        let snapshot = self.begin_snapshot(&volume, &self.before)?;
         let mut actor = Actor::new(&volume);
         for (step, operation) in prefix.iter().enumerate() {
             let _ = actor.run(operation, step);
@@ -163,6 +182,7 @@ impl Workspace {
             return Ok(None);
         }
         events.extend(of_last);
+        end_snapshot(snapshot);
         let after = LegalState::of(&volume, Kind::Sequence)?;
         // One that failed, for want of room say, may have stored what means nothing.
         let after = if returned.is_ok() {
@@ -184,13 +204,19 @@ impl Workspace {
         let volume = self.attach()?;
         let other = volume.join_private();
         let mut states = vec![self.before.clone()];
+        let mut snapshot = self.begin_snapshot(&volume, &self.before)?;
         std::thread::scope(|scope| -> Result<(), String> {
             let parts = [&volume, &other].map(|volume| Part::start(scope, volume));
             for (step, (part, operation)) in sequence.iter().enumerate() {
                 parts[usize::from(part & 1)].run(operation, step)?;
                 self.recorder.mark(1);
                 states.push(LegalState::of(&volume, Kind::Sequence)?);
+                if step % STEPS_OF_A_SNAPSHOT == STEPS_OF_A_SNAPSHOT - 1 {
+                    end_snapshot(snapshot.take());
+                    snapshot = self.begin_snapshot(&volume, &states[states.len() - 1])?;
+                }
             }
+            end_snapshot(snapshot.take());
             Ok(())
         })?;
         let mut events = self.recorder.drain();

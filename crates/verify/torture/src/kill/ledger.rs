@@ -37,6 +37,8 @@ shared_values! {
         stopped: AtomicU64,
         /// Mounts that were ready.
         pub mounts: AtomicU64,
+        /// Snapshots that were read whole.
+        pub snapshots: AtomicU64,
         /// The process that is to die in the middle of a step; 0: none.
         to_die: AtomicU64,
     }

@@ -20,6 +20,7 @@ mod processes;
 mod report;
 mod roles;
 mod round;
+mod snapshots;
 mod stop;
 pub mod verify;
 pub mod worker;

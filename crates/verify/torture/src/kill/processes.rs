@@ -42,40 +42,60 @@ pub struct Paths {
     pub mount_point: PathBuf,
 }
 
-/// A process of workers; killed when dropped.
+/// What a process does until it is killed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Changes files.
+    Work(AccessPath),
+    /// Reads snapshots.
+    Snapshots,
+}
+
+impl Role {
+    /// How the process reaches the files.
+    pub fn access_path(self) -> AccessPath {
+        match self {
+            Role::Work(access_path) => access_path,
+            Role::Snapshots => AccessPath::Engine,
+        }
+    }
+}
+
+/// A process that is killed when dropped.
 pub struct WorkerProcess {
-    pub access_path: AccessPath,
+    pub role: Role,
     pub(crate) member: Member,
 }
 
 impl WorkerProcess {
-    pub fn start(access_path: AccessPath, paths: &Paths, pool: &Path) -> Result<WorkerProcess> {
-        let arguments = arguments(access_path, &paths.ledger, THREADS, pool);
-        WorkerProcess::play(access_path, &arguments, paths)
+    pub fn start(role: Role, paths: &Paths, pool: &Path) -> Result<WorkerProcess> {
+        let ledger = &paths.ledger;
+        let arguments = match role {
+            Role::Work(access_path) => arguments(access_path, ledger, THREADS, pool),
+            Role::Snapshots => vec!["snapshots".into(), ledger.into(), pool.into()],
+        };
+        WorkerProcess::play(role, &arguments, paths)
     }
 
     /// Starts it with the command line of any part.
     pub fn play<S: AsRef<OsStr>>(
-        access_path: AccessPath,
+        role: Role,
         arguments: &[S],
         paths: &Paths,
     ) -> Result<WorkerProcess> {
         let member = Member::start(&paths.worker, Stdio::null(), |command| {
             command.args(arguments).current_dir(&paths.mount_point);
-            if access_path == AccessPath::Preload {
+            if role.access_path() == AccessPath::Preload {
                 command.env("LD_PRELOAD", &paths.preload_library);
             }
         })?;
-        Ok(WorkerProcess {
-            access_path,
-            member,
-        })
+        Ok(WorkerProcess { role, member })
     }
 
     /// What is wrong with an end that nobody asked for.
     pub fn fault(&self, status: ExitStatus) -> Option<String> {
-        let access_path = self.access_path;
-        let fault = || format!("a process of workers ({access_path:?}) ended: {status}");
+        let role = self.role;
+        let fault = || format!("a process ({role:?}) ended: {status}");
         (!status.success()).then(fault)
     }
 }

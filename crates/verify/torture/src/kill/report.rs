@@ -5,6 +5,7 @@ use super::round::Tally;
 use super::stop::{Afterwards, StopReport};
 use crate::text::lined;
 use serde::Serialize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Nobody may wait longer for one that died, ms.
@@ -37,6 +38,8 @@ pub struct KillReport {
     pub direct_calls: u64,
     /// Requests the mounts answered.
     pub mount_requests: u64,
+    /// Snapshots that were read whole.
+    pub snapshots: u64,
     /// What stopped workers kept others from; nothing when none were stopped.
     pub stopped: Option<StopReport>,
     /// A line for everything lost or found.
@@ -68,6 +71,7 @@ impl KillReport {
     pub(super) fn sum(&mut self, ledger: &Ledger, elapsed: Duration) {
         self.workers = ledger.worker_count();
         self.operations = ledger.steps();
+        self.snapshots = ledger.header().snapshots.load(Ordering::Acquire);
         self.longest_wait_ms = ledger.longest().0 as f64 / 1e6;
         self.seconds = elapsed.as_secs_f64();
         let wrong = ledger.faults();
@@ -111,6 +115,7 @@ impl KillReport {
             ("findings of the check", self.findings.to_string()),
             ("calls served by preload", self.direct_calls.to_string()),
             ("requests to mounts", self.mount_requests.to_string()),
+            ("snapshots read", self.snapshots.to_string()),
             ("time", format!("{:.0} s", self.seconds)),
         ];
         let mut text = match self.kills {

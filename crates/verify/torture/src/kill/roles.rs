@@ -4,6 +4,7 @@ use super::engine::Engine;
 use super::ledger::Ledger;
 use super::posix::Posix;
 use super::processes::AccessPath;
+use super::snapshots;
 use super::stop::{self, StatusPage};
 use super::worker::{Ending, work};
 use egeria_engine::{AttachMode, AttachOptions, Volume};
@@ -15,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// Steps of a worker; then another one comes, with a directory of its own.
 const LIFE_STEPS: u64 = 400;
-const USAGE: &str = "usage: egeria-kill-worker mount|engine|files|stop-… LEDGER|BOARD …; `egeria-torture kill` starts it";
+const USAGE: &str = "usage: egeria-kill-worker mount|engine|files|snapshots|stop-… LEDGER|BOARD …; `egeria-torture kill` starts it";
 
 /// Runs the part that the command line names.
 pub fn main() -> ExitCode {
@@ -25,6 +26,9 @@ pub fn main() -> ExitCode {
         ["mount", ledger, pool, directory] => mount(ledger, pool, directory),
         ["engine", ledger, threads, pool] => engine(ledger, threads, pool),
         ["files", ledger, threads] => files(ledger, threads),
+        ["snapshots", ledger, pool] => {
+            open(ledger).and_then(|ledger| snapshots::read(&attach(pool)?, &ledger))
+        }
         ["stop-set-up"] => stop::set_up(&Posix),
         [part, page, number, ..] if part.starts_with("stop-") => {
             let number = number.parse().map_err(|_| USAGE.to_owned());

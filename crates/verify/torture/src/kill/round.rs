@@ -1,7 +1,7 @@
 //! A round: processes work, some die, and what is left is compared with what returned.
 
 use super::ledger::{DONE, Ledger};
-use super::processes::{AccessPath, Mount, Paths, WorkerProcess};
+use super::processes::{AccessPath, Mount, Paths, Role, WorkerProcess};
 use super::verify::{self, Commons, Ended, Leaked, Verdict};
 use egeria_engine::*;
 use egeria_harness::process::{Cancel, check_cancel, within};
@@ -72,9 +72,11 @@ impl<'a> Round<'a> {
         volume.set_reporter(Box::new(|_, line| eprintln!("{line}")));
         let commons = Commons::make(&volume).map_err(Error::failed)?;
         let mount = Mount::start(paths, pool, ledger, cancel)?;
-        let processes = (0..PROCESSES_PER_PATH * AccessPath::ALL.len()).map(|at| {
-            WorkerProcess::start(AccessPath::ALL[at % AccessPath::ALL.len()], paths, pool)
-        });
+        let workers = (0..PROCESSES_PER_PATH * AccessPath::ALL.len())
+            .map(|at| Role::Work(AccessPath::ALL[at % AccessPath::ALL.len()]));
+        let processes = workers
+            .chain([Role::Snapshots])
+            .map(|role| WorkerProcess::start(role, paths, pool));
         Ok(Round {
             paths,
             pool,
@@ -163,6 +165,7 @@ impl<'a> Round<'a> {
     /// Every second one dies in the middle of a step, by its own timer; where the others are is chance.
     fn kill_workers(&mut self, at: usize, in_step: bool) -> Result<()> {
         let process = &mut self.processes[at];
+        let in_step = in_step && process.role != Role::Snapshots;
         let ended = match (process.member.ended(Duration::ZERO)?, in_step) {
             (None, true) => {
                 self.ledger.mark_to_die(process.member.id());
@@ -177,8 +180,7 @@ impl<'a> Round<'a> {
             .faults
             .extend(ended.and_then(|status| process.fault(status)));
         // Dropped, the old one is killed and waited for.
-        self.processes[at] =
-            WorkerProcess::start(self.processes[at].access_path, self.paths, self.pool)?;
+        self.processes[at] = WorkerProcess::start(self.processes[at].role, self.paths, self.pool)?;
         Ok(())
     }
 
@@ -187,7 +189,7 @@ impl<'a> Round<'a> {
         for process in &mut self.processes {
             if let Some(status) = process.member.ended(Duration::ZERO)? {
                 self.tally.faults.extend(process.fault(status));
-                *process = WorkerProcess::start(process.access_path, self.paths, self.pool)?;
+                *process = WorkerProcess::start(process.role, self.paths, self.pool)?;
             }
         }
         Ok(())
@@ -225,8 +227,8 @@ impl<'a> Round<'a> {
             match process.member.ended(PATIENCE)? {
                 Some(status) => self.tally.faults.extend(process.fault(status)),
                 None => self.tally.faults.push(format!(
-                    "a process of workers ({:?}) waits for somebody who never comes",
-                    process.access_path
+                    "a process ({:?}) waits for what never comes",
+                    process.role
                 )),
             }
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use egeria_torture::crash::{self, CrashOptions, CrashReport};
 
 use egeria_cli::failure::{Failure, Outcome};
@@ -18,7 +18,7 @@ use egeria_cli::signals::Signals;
 Examples:
   egeria-torture crash
   egeria-torture crash --quick --json
-  egeria-torture crash --pools
+  egeria-torture crash --only pools,snapshots
   egeria-torture crash --replay crash-cases/crash-1.json
 
 Runs all short sequences of file operations on small volumes in memory, stops
@@ -30,9 +30,9 @@ pub struct Arguments {
     /// A part of the plan that takes seconds, not minutes
     #[arg(long)]
     quick: bool,
-    /// Only adding, draining and removing pools, and upgrades, with more states
-    #[arg(long, conflicts_with_all = ["quick", "delegated"])]
-    pools: bool,
+    /// Only these parts, with more states
+    #[arg(long, value_name = "PART,...", value_delimiter = ',', conflicts_with_all = ["quick", "delegated"])]
+    only: Vec<Part>,
     /// Have all accesses of striped files made by delegates; only what runs on several pools
     #[arg(long)]
     delegated: bool,
@@ -49,8 +49,29 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "crash-cases")]
     out: PathBuf,
     /// Look at a saved case again, and tell in words what goes wrong
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "pools", "delegated", "seconds", "states", "seed", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "delegated", "seconds", "states", "seed", "out"])]
     replay: Option<PathBuf>,
+}
+
+/// A part of the plan that can be explored alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Directories with limits
+    Limits,
+    /// Adding, draining and removing pools; upgrades
+    Pools,
+    /// Operations while a snapshot is under way
+    Snapshots,
+}
+
+impl Part {
+    fn of_plan(self) -> crash::Part {
+        match self {
+            Part::Limits => crash::Part::Limits,
+            Part::Pools => crash::Part::Pools,
+            Part::Snapshots => crash::Part::Snapshots,
+        }
+    }
 }
 
 /// Explores, or looks at a case again.
@@ -70,7 +91,7 @@ fn explore(arguments: &Arguments, format: Format) -> Outcome<ExitCode> {
         |step: &egeria_harness::Progress<'_>| progress.step(step.done, step.total, step.what);
     let options = CrashOptions {
         quick: arguments.quick,
-        pools: arguments.pools,
+        only: arguments.only.iter().map(|part| part.of_plan()).collect(),
         delegated: arguments.delegated,
         limit: arguments.seconds.map(Duration::from_secs),
         states: arguments.states,

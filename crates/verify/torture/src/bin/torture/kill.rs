@@ -29,7 +29,7 @@ workers are stopped (SIGSTOP) in the middle of calls for some hundred ms, while
 others look at the same file, its directory and elsewhere in all three ways.
 JSON: kills, mount_kills, workers, operations, lost, longest_wait_ms,
 leaked_blocks, leaked_inodes, findings, seconds, direct_calls, mount_requests,
-stopped, faults.
+snapshots, stopped, faults.
 Exit status: 1 when anything is lost, leaked or found, somebody waited more
 than a second for a dead one, or more than 100 ms (250 with --admitted) for a
 stopped one who does not change the same inode.")]

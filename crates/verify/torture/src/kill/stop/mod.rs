@@ -16,7 +16,7 @@ pub(super) use options::StopOptions;
 pub(super) use roles::{look_on, set_up, work};
 pub(super) use status_page::StatusPage;
 
-use super::processes::{AccessPath, Paths, WorkerProcess};
+use super::processes::{AccessPath, Paths, Role, WorkerProcess};
 use super::verify::{self, Leaked};
 use egeria_engine::{InodeNumber, Volume};
 use egeria_harness::process::within;
@@ -40,7 +40,7 @@ pub fn run(stops: &StopOptions<'_>, paths: &Paths, tell: &dyn Fn(u64)) -> Result
         None => &[AccessPath::Preload, AccessPath::Mount],
         Some(_) => &[AccessPath::Preload, AccessPath::Mount, AccessPath::Engine],
     };
-    let mut set_up = WorkerProcess::play(AccessPath::Mount, &["stop-set-up"], paths)?;
+    let mut set_up = WorkerProcess::play(Role::Work(AccessPath::Mount), &["stop-set-up"], paths)?;
     match set_up.member.ended(Duration::from_secs(30))? {
         Some(status) if status.success() => {}
         _ => {

@@ -6,7 +6,7 @@ use super::pause::PauseClock;
 use super::report::{Notes, StackRow};
 use super::stack;
 use super::status_page::{StatusPage, copies_of, look_of, threads_of};
-use crate::kill::processes::{AccessPath, Paths, WorkerProcess};
+use crate::kill::processes::{AccessPath, Paths, Role, WorkerProcess};
 use egeria_harness::process::check_cancel;
 use egeria_harness::{Error, Result};
 use egeria_stats::rng::Rng;
@@ -57,7 +57,7 @@ impl<'a> StopRun<'a> {
     ) -> Result<StopRun<'a>> {
         let workers = ways.iter().enumerate().map(|(index, access_path)| {
             let arguments = arguments("stop-worker", *access_path, path, index, paths);
-            WorkerProcess::play(*access_path, &arguments, paths)
+            WorkerProcess::play(Role::Work(*access_path), &arguments, paths)
         });
         let workers = workers.collect::<Result<_>>()?;
         let (mut observers, mut first) = (Vec::new(), 0);
@@ -67,7 +67,7 @@ impl<'a> StopRun<'a> {
                 _ => "stop-observers-direct",
             };
             let arguments = arguments(part, access_path, path, first, paths);
-            let process = WorkerProcess::play(access_path, &arguments, paths)?;
+            let process = WorkerProcess::play(Role::Work(access_path), &arguments, paths)?;
             observers.push(Observers {
                 access_path,
                 first,
@@ -114,7 +114,7 @@ impl<'a> StopRun<'a> {
         // The one on the mount is stopped less often: the kernel stops it behind its call.
         let count = self.workers.len() as u64;
         let mut index = self.rng.below(count) as usize;
-        if self.workers[index].access_path == AccessPath::Mount && self.rng.below(3) > 0 {
+        if self.workers[index].role.access_path() == AccessPath::Mount && self.rng.below(3) > 0 {
             index = 0;
         }
         let hold = self.hold();
@@ -124,12 +124,12 @@ impl<'a> StopRun<'a> {
         let process = self.workers[index].member.id();
         self.workers[index].member.signal(Signal::STOP);
         if !self.is_stopped_within(index, ORDER)? {
-            let access_path = self.workers[index].access_path;
+            let access_path = self.workers[index].role.access_path();
             let fault = format!("a worker ({access_path:?}) is not stopped within {ORDER:?}");
             self.notes.faults.push(fault);
         }
         page.order(false);
-        let access_path = self.workers[index].access_path;
+        let access_path = self.workers[index].role.access_path();
         let call = page.call().filter(|_| access_path != AccessPath::Mount);
         if let Some(call) = call {
             self.reset();
@@ -324,10 +324,10 @@ impl<'a> StopRun<'a> {
             process.member.signal(Signal::CONT);
             match process.member.ended(PATIENCE)? {
                 Some(status) => self.notes.faults.extend(process.fault(status)),
-                None => self.notes.faults.push(format!(
-                    "a process ({:?}) does not end",
-                    process.access_path
-                )),
+                None => self
+                    .notes
+                    .faults
+                    .push(format!("a process ({:?}) does not end", process.role)),
             }
         }
         let mut failed: u64 = (0..self.workers.len())
