@@ -43,7 +43,7 @@ impl Volume {
         })?;
         here.retain(|volume| volume.strong_count() > 0);
         let same = here.iter().filter_map(Weak::upgrade).find(|volume| {
-            volume.superblock.volume == found.superblock.volume
+            volume.superblock().volume == found.superblock.volume
                 && volume.identity == found.identity
                 && volume.read_only == (mode == AttachMode::ReadOnly)
                 && volume.origin != Origin::Private
@@ -101,8 +101,8 @@ impl Volume {
 
     /// Another attachment of a private session, as from another process.
     pub fn join_private(&self) -> Arc<Volume> {
-        let found = found_of(self.superblock.clone(), &self.media);
-        let (media, geometry) = (self.media.clone(), self.geometry.clone());
+        let found = found_of(self.superblock().clone(), &self.media);
+        let (media, geometry) = (self.media.to_vec(), self.geometry.to_vec());
         let session = self.session.share();
         assemble(found, media, geometry, session, false, Origin::Private)
     }

@@ -4,6 +4,7 @@
 //! session (`session_line`).
 
 use crate::attach::Leaving;
+use crate::attach::grown::open_added_pools;
 use crate::attach::pool_locks::*;
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock};
 use crate::attach::session_line::{SessionLine, read_session_line, write_session_line};
@@ -14,6 +15,7 @@ use crate::session::LateWork;
 use crate::session::References;
 use crate::session::Slots;
 use crate::session::Uses;
+use crate::session::appended::Appended;
 use crate::session::delegation::board::Delegates;
 use crate::session::layout::*;
 use crate::session::machine;
@@ -33,6 +35,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+/// Pools that can be added to a volume in use, until it is attached anew.
+const ADDED_POOLS: usize = 2;
+/// Such a pool can have at least so many blocks: 1 GiB.
+const MIN_ADDED_BLOCKS: u64 = 1 << 18;
 /// How often, and how far apart, to look for a missing session.
 const JOIN_TRIES: usize = 20;
 
@@ -163,12 +169,24 @@ pub(crate) fn no_pool() -> Pool {
     Pool::anonymous(BLOCK as u64)
 }
 
+fn sizes_of(geometry: &[Geometry]) -> Vec<(u64, u64)> {
+    let size = |geometry: &Geometry| (geometry.blocks, geometry.inodes());
+    geometry.iter().map(size).collect()
+}
+
+/// Layout for these pools alone.
 pub(crate) fn layout_of(geometry: &[Geometry]) -> SessionLayout {
-    let sizes: Vec<(u64, u64)> = geometry
-        .iter()
-        .map(|geometry| (geometry.blocks, geometry.inode_blocks * INODES_PER_BLOCK))
-        .collect();
-    SessionLayout::new(&sizes)
+    SessionLayout::new(&sizes_of(geometry), geometry.len())
+}
+
+/// Layout for these pools, with room for some more that are added while the volume is in use, each as large as the largest.
+fn layout_with_room(geometry: &[Geometry]) -> SessionLayout {
+    let mut sizes = sizes_of(geometry);
+    let blocks = geometry.iter().map(|geometry| geometry.blocks).max();
+    let blocks = blocks.unwrap_or(0).max(MIN_ADDED_BLOCKS);
+    let room = geometry.len()..MAX_POOLS.min(geometry.len() + ADDED_POOLS);
+    sizes.extend(room.flat_map(|pool| sizes_of(&[Geometry::new(pool as u8, blocks)])));
+    SessionLayout::new(&sizes, geometry.len())
 }
 
 fn join(mut found: Found, read_only: bool, locks: &File) -> Result<Arc<Volume>, VolumeError> {
@@ -187,7 +205,10 @@ fn join(mut found: Found, read_only: bool, locks: &File) -> Result<Arc<Volume>, 
             ))
         })
         .ok_or_else(gone)
-        .and_then(|(owner, segment)| Session::join(segment, layout_of(&geometry), owner))
+        .and_then(|(owner, segment)| {
+            let layout = |pools| Some(layout_with_room(geometry.get(..pools)?));
+            Session::join(segment, layout, owner)
+        })
         .map_err(|error| join_failure(&path, &error, locks))?;
     let origin = Origin::Joined;
     Ok(assemble(found, media, geometry, session, read_only, origin))
@@ -230,12 +251,14 @@ pub(crate) fn assemble(
 ) -> Arc<Volume> {
     let header = session.header();
     let hash_seed = header.hash_seed.load(Ordering::Acquire);
-    let name_words = NameWords::new(&geometry);
+    let name_words = NameWords::new(&session.layout().sizes);
     Arc::new_cyclic(|weak| Volume {
-        media,
-        geometry,
-        superblock: found.superblock,
-        paths: found.paths,
+        media: Appended::new(media, MAX_POOLS),
+        geometry: Appended::new(geometry, MAX_POOLS),
+        superblocks: Appended::new(vec![found.superblock], 1 + ADDED_POOLS),
+        paths: Appended::new(found.paths, MAX_POOLS),
+        open_added_pools,
+        opening_pools: Mutex::new(()),
         session,
         weak: weak.clone(),
         era: AtomicU64::new(crate::session::slots::new_era().0),
@@ -307,7 +330,11 @@ pub(crate) fn create_session(
         // until then, because `ATTACHED` is held exclusively.
         write_session_line(&media[0], SessionLine::Current, &id)?;
     }
-    let session = make_segment(&segment, layout_of(&geometry), owner)?;
+    let layout = match origin {
+        Origin::Private => layout_of(&geometry),
+        _ => layout_with_room(&geometry),
+    };
+    let session = make_segment(&segment, layout, owner, geometry.len())?;
     fill_header(
         &session,
         &found.superblock,
@@ -332,8 +359,11 @@ fn make_segment(
     path: &Path,
     layout: SessionLayout,
     owner: Option<Owner>,
+    pools: usize,
 ) -> Result<Session, VolumeError> {
     let made = Session::create(path.to_owned(), layout, owner).and_then(|session| {
+        let count = &session.header().first_pool_count;
+        count.store(pools as u32, Ordering::Relaxed);
         let full = |_| std::io::Error::from_raw_os_error(libc::ENOSPC);
         let backed = session.back_fixed().map_err(full);
         backed
@@ -410,6 +440,9 @@ pub(crate) fn fill_header(
     header
         .pool_count
         .store(superblock.pools.len() as u32, Ordering::Relaxed);
+    header
+        .first_pool_count
+        .store(superblock.pools.len() as u32, Ordering::Relaxed);
     for (half, bytes) in superblock.volume.chunks_exact(8).enumerate() {
         header.volume[half].store(get_u64(bytes, 0), Ordering::Relaxed);
     }
@@ -417,11 +450,10 @@ pub(crate) fn fill_header(
         header.session[half].store(get_u64(bytes, 0), Ordering::Relaxed);
     }
     header.hash_seed.store(hash_seed, Ordering::Relaxed);
-    let layout = layout_of(&superblock.geometry());
     header
         .arena
         .pages
-        .store(layout.arena_pages as u64, Ordering::Relaxed);
+        .store(session.layout().arena_pages as u64, Ordering::Relaxed);
     let session_owner = rustix::process::geteuid().as_raw();
     header
         .arena

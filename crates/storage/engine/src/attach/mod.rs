@@ -3,6 +3,7 @@
 mod api;
 pub(crate) mod attach_volume;
 pub(crate) mod create;
+pub(crate) mod grown;
 pub(crate) mod pool_locks;
 pub(crate) mod pools;
 pub(crate) mod private;

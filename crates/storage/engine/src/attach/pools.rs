@@ -242,7 +242,7 @@ fn no_pool_of(superblock: &Superblock, index: usize, path: &Path) -> VolumeError
     )
 }
 
-fn check_owner(ours: Owner, theirs: Owner, path: &Path) -> Result<(), VolumeError> {
+pub(crate) fn check_owner(ours: Owner, theirs: Owner, path: &Path) -> Result<(), VolumeError> {
     if ours == theirs {
         Ok(())
     } else {
@@ -257,7 +257,7 @@ fn check_owner(ours: Owner, theirs: Owner, path: &Path) -> Result<(), VolumeErro
 }
 
 /// Path of a sibling: the recorded path, else the same name next to the given pool.
-fn sibling_path(given: &Path, recorded: &[u8]) -> PathBuf {
+pub(crate) fn sibling_path(given: &Path, recorded: &[u8]) -> PathBuf {
     let recorded = PathBuf::from(std::ffi::OsStr::from_bytes(recorded));
     let beside = given
         .parent()
@@ -339,7 +339,7 @@ fn check_not_replaced(first: &Superblock, index: usize, given: &Path) -> Result<
     Ok(())
 }
 
-fn check_sibling(
+pub(crate) fn check_sibling(
     first: &Superblock,
     index: usize,
     file: &File,
@@ -363,7 +363,7 @@ fn check_sibling(
     }
 }
 
-fn check_size(
+pub(crate) fn check_size(
     superblock: &Superblock,
     index: usize,
     file: &File,

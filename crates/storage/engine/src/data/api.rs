@@ -351,7 +351,7 @@ impl Volume {
                     length_bytes: BLOCK as u64,
                     pool: word.pool().0,
                     node: self
-                        .superblock
+                        .superblock()
                         .pools
                         .get(word.pool().0 as usize)
                         .map_or(0, |pool| pool.node),

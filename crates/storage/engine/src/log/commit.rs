@@ -87,7 +87,7 @@ impl Log<'_> {
             .ok()?;
         let pairs = decode_journal_pairs(slot as u64, word, &bytes)?;
         let plausible = pairs.iter().all(|pair| {
-            let geometry = self.volume.geometry.get(pair.pool.0 as usize);
+            let geometry = self.volume.geometry_of(pair.pool);
             geometry.is_some_and(|geometry| geometry.holds(pair.at.block(), 1))
                 && [COMMIT_WORD_AT, MOVED_AT].contains(&(pair.at.0 % INODE_BYTES))
         });

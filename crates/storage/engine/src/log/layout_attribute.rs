@@ -48,7 +48,7 @@ impl Log<'_> {
     }
 
     fn has_layouts(self) -> bool {
-        self.volume.superblock.version >= FIRST_VERSION_WITH_LAYOUTS
+        self.volume.superblock().version >= FIRST_VERSION_WITH_LAYOUTS
     }
 
     /// The layout of a new inode in a directory.

@@ -198,11 +198,7 @@ impl NameTable<'_> {
 
     fn remove_position(self, locked: &Locked<'_>, added: LogPosition) -> Outcome<()> {
         let damaged = || self.volume.damaged(locked.ino, "removal of a name");
-        let geometry = self
-            .volume
-            .geometry
-            .get(added.pool().0 as usize)
-            .ok_or_else(damaged)?;
+        let geometry = self.volume.geometry_of(added.pool()).ok_or_else(damaged)?;
         if !geometry.holds(added.block(), 1) || added.line() >= PAGE_LINES {
             return Err(damaged());
         }

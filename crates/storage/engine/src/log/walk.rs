@@ -88,8 +88,7 @@ impl Log<'_> {
         let next = decode_link(place.ino, link).map_err(|()| damaged("link between log pages"))?;
         let valid = self
             .volume
-            .geometry
-            .get(next.pool().0 as usize)
+            .geometry_of(next.pool())
             .is_some_and(|geometry| geometry.holds(next.block(), 1));
         if next.is_none() || !valid {
             return Err(damaged("link between log pages"));

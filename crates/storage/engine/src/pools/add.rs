@@ -2,10 +2,13 @@
 //!
 //! The new pool is prepared first: empty metadata, and superblocks that name it as the next pool. As long as pool 0
 //! does not name it, it means nothing. Then the new list is put in force. After an interruption the volume has the old
-//! list or the new one, and adding the same pool again completes what was begun.
+//! list or the new one, and adding the same pool again completes what was begun. In a volume that is in use, the maps of the new pool
+//! are made in the session before that (see `attach::grown`).
 
 use crate::attach::attach_volume::{lock_for_check, map_pools};
 use crate::attach::create::{open_new, prepare_file, too_small, zero_blocks};
+use crate::attach::grown::{no_memory, open_added_pools};
+use crate::attach::pool_locks::{CREATING, lock_soon};
 use crate::attach::pools::{Found, find_pools, open_pool, read_superblock, superblock_of};
 use crate::attach::private::agreed_superblock;
 use crate::attach::superblocks::{put_in_force, write_copies};
@@ -14,9 +17,13 @@ use crate::pools::exclusive::check_version;
 use crate::requests::*;
 use crate::session::segments::FileIdentity;
 use crate::session::trust::{Owner, open_carefully};
+use crate::session::volume::{Origin, Volume};
+use crate::space::Space;
+use egeria_machine::format_bytes;
 use egeria_media::Pool;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What adding a pool made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +87,104 @@ pub fn add_pool_private(pools: &[Arc<Pool>]) -> Result<(), VolumeError> {
         removed: None,
     };
     add_to(&old, new, &current, sibling)
+}
+
+impl Volume {
+    /// Add a pool while the volume is in use. Other processes use it when they meet it, or look for space.
+    ///
+    /// # Errors
+    /// As [`add_pool`], but that the volume is in use. `EROFS`; `EOPNOTSUPP` on an emulated machine; `ENOSPC` for a pool that is
+    /// larger than the largest one of the volume, and for more than two; `ENOMEM` when /dev/shm is full.
+    pub fn add_pool(&self, request: &PoolRequest, force: bool) -> Result<AddedPool, VolumeError> {
+        if self.writable().is_err() || self.origin == Origin::Private {
+            let message = "the volume is attached for reading only; attach it for changes";
+            return Err(failure(libc::EROFS, message));
+        }
+        if self.emulated().is_some() {
+            let message = "the volume is on an emulated machine, whose pools stay as they are; end all programs that use it first";
+            return Err(failure(libc::EOPNOTSUPP, message));
+        }
+        let first = &self.paths[0];
+        let (_, lock) = open_pool(first)?;
+        // No other process changes the pools, or attaches, until the file is closed.
+        lock_soon(&lock, first, CREATING, libc::F_WRLCK)?;
+        let found = find_pools(first)?;
+        let current = found.superblock.clone();
+        check_room(&current, first)?;
+        open_added_pools(self);
+        let index = self.media.len();
+        if index != current.pools.len() {
+            let message =
+                "a pool that was added before cannot be opened; look at the message of the command";
+            return Err(failure(libc::EIO, message));
+        }
+        let room = self.session.room_for_pool(index).unwrap_or(0);
+        let is_new_file = !request.path.exists();
+        let added = self.add_prepared(&found, request, force, room);
+        let added = added.inspect_err(|_| {
+            if is_new_file {
+                let _ = std::fs::remove_file(&request.path);
+            }
+        });
+        let blocks = added?;
+        open_added_pools(self);
+        if self.media.len() == index {
+            let message = format!(
+                "{} was added, and cannot be opened; mount the volume again",
+                request.path.display()
+            );
+            return Err(failure(libc::EIO, message));
+        }
+        let count = &self.session.header().pool_count;
+        count.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        self.note_pools_again();
+        Ok(AddedPool {
+            volume: uuid::Uuid::from_bytes(current.volume),
+            pool: index as u8,
+            blocks,
+        })
+    }
+
+    /// Make the pool and its maps, and put the list with it in force; returns its blocks.
+    fn add_prepared(
+        &self,
+        found: &Found,
+        request: &PoolRequest,
+        force: bool,
+        room: u64,
+    ) -> Result<u64, VolumeError> {
+        let too_large = || {
+            let message = if room == 0 {
+                "two pools were added since the volume was attached, and there is room for no other; end all programs that use it, then add the pool".to_owned()
+            } else {
+                format!(
+                    "a pool that is added to a volume in use can have at most {}; name a smaller size, or end all programs that use the volume first",
+                    format_bytes(room * BLOCK as u64)
+                )
+            };
+            failure(libc::ENOSPC, message)
+        };
+        let wanted = request.bytes.unwrap_or(MIN_POOL_BYTES);
+        if wanted < MIN_POOL_BYTES {
+            return Err(too_small(&request.path, wanted));
+        }
+        if wanted / BLOCK as u64 > room {
+            return Err(too_large());
+        }
+        let (new, sibling) = prepare_pool(found, request, force)?;
+        let blocks = sibling.blocks;
+        if blocks > room {
+            return Err(too_large());
+        }
+        let index = self.media.len();
+        // No process has found the pool yet. When it is in force, one may do so at any time.
+        self.session.back_maps(index).map_err(no_memory)?;
+        let geometry = Geometry::new(index as u8, blocks);
+        Space::of(self).initialise_added_pool(index, &geometry);
+        let old: Vec<&Pool> = self.media.iter().map(Arc::as_ref).collect();
+        add_to(&old, &new, &found.superblock, sibling)?;
+        Ok(blocks)
+    }
 }
 
 fn check_room(current: &Superblock, pool: &Path) -> Result<(), VolumeError> {

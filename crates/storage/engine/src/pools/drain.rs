@@ -136,7 +136,7 @@ impl Volume {
 
     /// Have new data go to a pool again that a drain retired.
     pub fn end_drain(&self, pool: u8) {
-        if self.superblock.has_pool(pool as usize) {
+        if self.superblock().has_pool(pool as usize) {
             self.retire_pool(pool as usize, false);
         }
     }
@@ -145,7 +145,7 @@ impl Volume {
     fn check_drain(&self, pool: u8) -> Result<u64, VolumeError> {
         let index = pool as usize;
         let path = self.paths.get(index).map_or(Path::new(""), |path| path);
-        if !self.superblock.has_pool(index) {
+        if !self.superblock().has_pool(index) {
             return Err(failure(
                 libc::EINVAL,
                 format!("the volume has no pool {pool}; `egeria df` lists its pools"),

@@ -64,7 +64,7 @@ pub fn remove_pool_private(
     index: u8,
 ) -> Result<RemovedPool, VolumeError> {
     let volume = Volume::attach_private(pools, memory, &AttachOptions::default())?;
-    check_version(&volume.superblock, Path::new("pool0"))?;
+    check_version(volume.superblock(), Path::new("pool0"))?;
     remove(&volume, index, &mut |_| true)
 }
 
@@ -72,7 +72,7 @@ pub fn remove_pool_private(
 fn remove(volume: &Arc<Volume>, index: u8, go_on: GoOn<'_>) -> Result<RemovedPool, VolumeError> {
     let report = volume.drain(index, Unreadable::default(), go_on)?;
     check_drained(volume, index, &report)?;
-    let current = &volume.superblock;
+    let current = volume.superblock();
     let mut smaller = Superblock {
         generation: current.generation + 1,
         ..current.clone()
@@ -134,7 +134,7 @@ fn check_drained(volume: &Volume, index: u8, report: &DrainReport) -> Result<(),
 /// The other pool with the most room.
 fn roomiest(volume: &Volume, index: u8) -> PoolIndex {
     let others = (0..volume.geometry.len() as u8)
-        .filter(|other| *other != index && volume.superblock.has_pool(*other as usize));
+        .filter(|other| *other != index && volume.superblock().has_pool(*other as usize));
     let most = others.max_by_key(|other| volume.space(Some(*other)).free_blocks);
     PoolIndex(most.unwrap_or(0))
 }

@@ -49,6 +49,7 @@ impl Volume {
     /// Reap dead processes now (the mount calls it twice a second): their locks, slots, opens, space. Never waits
     /// long: what a possibly stopped thread holds is left to the next call.
     pub fn reap(&self) {
+        self.look_for_added_pools();
         self.session.arena().trim();
         Reaper::of(self).reap_within(Duration::ZERO);
     }
@@ -59,6 +60,7 @@ impl Volume {
     pub(crate) fn reap_for_space(&self) -> bool {
         let free = || self.space(None).free_blocks;
         let before = free();
+        self.look_for_added_pools();
         Reaper::of(self).reap_within(REAPER_PATIENCE);
         Space::of(self).end_snapshot_for_space();
         free() > before

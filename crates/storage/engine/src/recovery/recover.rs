@@ -35,7 +35,7 @@ impl Recovery<'_> {
             )
         };
         let media: Vec<&Pool> = self.volume.media.iter().map(Arc::as_ref).collect();
-        superblocks::complete(&media, &self.volume.superblock)?;
+        superblocks::complete(&media, self.volume.superblock())?;
         Space::of(self.volume).initialise_space();
         for slot in 0..JOURNAL_SLOTS as usize {
             if let Some(records) = self.volume.complete_journal(slot) {

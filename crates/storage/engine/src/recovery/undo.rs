@@ -46,17 +46,17 @@ impl Recovery<'_> {
     pub(crate) fn keep_changes(self, undo: Option<&Path>) -> Result<(), VolumeError> {
         let failed = |error: egeria_media::MediaError| failure(libc::EIO, error.to_string());
         let mut changed = Vec::new();
-        for pool in &self.volume.media {
+        for pool in self.volume.media.iter() {
             changed.push(pool.changed_blocks().map_err(failed)?);
         }
         // Device DAX was changed in place, so its changes cannot be undone.
         let media = self.volume.media.iter().enumerate();
-        let mut there = media.filter(|(index, _)| self.volume.superblock.has_pool(*index));
+        let mut there = media.filter(|(index, _)| self.volume.superblock().has_pool(*index));
         let all_private = there.all(|(_, pool)| pool.is_private());
         if let Some(path) = undo.filter(|_| all_private) {
             write_undo(
                 path,
-                &self.volume.superblock.volume,
+                &self.volume.superblock().volume,
                 &self.volume.media,
                 &changed,
             )?;

@@ -25,17 +25,17 @@ use std::sync::atomic::{Ordering, fence};
 impl Volume {
     /// UUID of the volume.
     pub fn uuid(&self) -> uuid::Uuid {
-        uuid::Uuid::from_bytes(self.superblock.volume)
+        uuid::Uuid::from_bytes(self.superblock().volume)
     }
 
     /// Version of the format.
     pub fn format_version(&self) -> u32 {
-        self.superblock.version
+        self.superblock().version
     }
 
     /// Paths of the pools, by pool index.
     pub fn pool_paths(&self) -> Vec<PathBuf> {
-        self.paths.clone()
+        self.paths.to_vec()
     }
 
     /// Index of the pool at a path.
@@ -47,12 +47,17 @@ impl Volume {
 
     /// Whether there is a pool with this index that was not removed.
     pub fn has_pool(&self, pool: usize) -> bool {
-        self.superblock.has_pool(pool)
+        self.superblock().has_pool(pool)
     }
 
     /// Node of each pool, by pool index; of a removed pool the node it had.
     pub fn pool_nodes(&self) -> Vec<u16> {
-        self.superblock.pools.iter().map(|pool| pool.node).collect()
+        self.look_for_added_pools();
+        self.superblock()
+            .pools
+            .iter()
+            .map(|pool| pool.node)
+            .collect()
     }
 
     /// Whether every change is refused.
@@ -115,6 +120,7 @@ impl Volume {
 
     /// The media pools, for benchmarks' bare copies.
     pub fn pools(&self) -> &[Arc<Pool>] {
+        self.look_for_added_pools();
         &self.media
     }
 
@@ -125,13 +131,18 @@ impl Volume {
         Waits::of(self).pass_over_noted_waits();
         let _ = self.reporter.set(reporter);
         for (index, pool) in self.media.iter().enumerate() {
-            let volume = self.weak.clone();
-            pool.set_failure_handler(Box::new(move |at| {
-                if let Some(volume) = volume.upgrade() {
-                    Reports::of(&volume).report_block(index, at.block().0);
-                }
-            }));
+            self.report_blocks_of(index, pool);
         }
+    }
+
+    /// Report blocks of a pool that fail from now on.
+    pub(crate) fn report_blocks_of(&self, index: usize, pool: &Pool) {
+        let volume = self.weak.clone();
+        pool.set_failure_handler(Box::new(move |at| {
+            if let Some(volume) = volume.upgrade() {
+                Reports::of(&volume).report_block(index, at.block().0);
+            }
+        }));
     }
 
     /// What was done to the volume when this attach made the session; `None` when it joined one.

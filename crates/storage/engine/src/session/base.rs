@@ -52,10 +52,46 @@ impl Volume {
 
     #[inline]
     pub(crate) fn pool(&self, index: PoolIndex) -> Outcome<&Pool> {
-        self.media
-            .get(index.0 as usize)
-            .map(Arc::as_ref)
-            .ok_or(Errno(libc::EIO))
+        match self.media.get(index.0 as usize) {
+            Some(pool) => Ok(pool),
+            None => self.added_pool(index),
+        }
+    }
+
+    #[cold]
+    fn added_pool(&self, index: PoolIndex) -> Outcome<&Pool> {
+        (self.open_added_pools)(self);
+        let pool = self.media.get(index.0 as usize).map(Arc::as_ref);
+        pool.ok_or(Errno(libc::EIO))
+    }
+
+    /// Geometry of a pool; `None`: the volume has none with this index.
+    #[inline]
+    pub(crate) fn geometry_of(&self, pool: PoolIndex) -> Option<&Geometry> {
+        match self.geometry.get(pool.0 as usize) {
+            Some(geometry) => Some(geometry),
+            None => self.geometry_of_added(pool),
+        }
+    }
+
+    #[cold]
+    fn geometry_of_added(&self, pool: PoolIndex) -> Option<&Geometry> {
+        (self.open_added_pools)(self);
+        self.geometry.get(pool.0 as usize)
+    }
+
+    /// Use pools that were added since this process looked last.
+    #[inline]
+    pub(crate) fn look_for_added_pools(&self) {
+        if self.session.pool_count() > self.media.len() {
+            (self.open_added_pools)(self);
+        }
+    }
+
+    /// The superblock in force.
+    #[inline]
+    pub(crate) fn superblock(&self) -> &Superblock {
+        &self.superblocks[self.superblocks.len() - 1]
     }
 
     /// What is between data paths and the pools, in this session.
@@ -68,7 +104,7 @@ impl Volume {
     #[inline]
     pub(crate) fn inode(&self, ino: u64) -> Outcome<&SessionInode> {
         let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
-        match self.geometry.get(pool.0 as usize) {
+        match self.geometry_of(pool) {
             Some(geometry) if index < geometry.inode_blocks * INODES_PER_BLOCK => {
                 let inode = self.session.inode(pool.0 as usize, index);
                 self.session.back(inode)?;
@@ -81,10 +117,7 @@ impl Volume {
     /// Offset of an inode's record; `ESTALE` when its block does not exist.
     pub(crate) fn record_place(&self, ino: u64) -> Outcome<(PoolIndex, PoolOffset)> {
         let (pool, index) = inode_place(ino).ok_or(Errno(libc::ESTALE))?;
-        let geometry = self
-            .geometry
-            .get(pool.0 as usize)
-            .ok_or(Errno(libc::ESTALE))?;
+        let geometry = self.geometry_of(pool).ok_or(Errno(libc::ESTALE))?;
         let chunk = index / INODES_PER_BLOCK;
         if chunk >= geometry.inode_blocks {
             return Err(Errno(libc::ESTALE));
@@ -95,7 +128,7 @@ impl Volume {
             .map_err(|()| self.damaged(ino, "inode block pointer"))?;
         let block = block.ok_or(Errno(libc::ESTALE))?;
         let holds = |geometry: &Geometry| geometry.holds(block, 1);
-        if !self.geometry.get(home.0 as usize).is_some_and(holds) {
+        if !self.geometry_of(home).is_some_and(holds) {
             return Err(self.damaged(ino, "inode block out of bounds"));
         }
         Ok((
@@ -110,7 +143,7 @@ impl Volume {
         let commit = self.load_word(pool, at + COMMIT_WORD_AT)?;
         let mut certificate = [0u8; LINE];
         self.read_media(pool, at + CERTIFICATE_AT, &mut certificate)?;
-        let moved = if self.superblock.version >= FIRST_VERSION_WITH_MOVES {
+        let moved = if self.superblock().version >= FIRST_VERSION_WITH_MOVES {
             self.load_word(pool, at + MOVED_AT)?
         } else {
             0

@@ -1,6 +1,6 @@
 //! What a mount asks for its kernel: marks, numbers, leases, errors of write-back.
 
-use crate::format::inode_place;
+use crate::format::{Geometry, inode_place};
 use crate::session::inodes::write_back_errors::{GENERATION_SHIFT, WriteBackErrors};
 use crate::session::kernel::kernel_marks::COMMIT_SPINS;
 use crate::session::kernel::leases::{LeaseMount, Recall};
@@ -112,6 +112,7 @@ impl Volume {
     /// Begin to note numbers for a kernel. `None` when the session has no room for another mount: a number of its
     /// kernel may then be reused, but only when no other number is free.
     pub fn track_lookups(&self) -> Option<LookupReferences> {
+        self.look_for_added_pools();
         let process = self.process_slot().ok()? as u64 + 1;
         let owners = &self.session.header().lookup_mounts;
         let mount = owners.iter().position(|owner| {
@@ -170,9 +171,10 @@ impl Volume {
         let Some((pool, index)) = inode_place(ino.0) else {
             return false;
         };
+        let is_there = |geometry: &Geometry| index < geometry.inodes();
+        let is_there = self.geometry_of(pool).is_some_and(is_there);
         let pool = pool.0 as usize;
-        pool < self.geometry.len()
-            && index < self.geometry[pool].inodes()
+        is_there
             && References::of(self)
                 .lookup_reference_maps(pool)
                 .iter()

@@ -15,6 +15,7 @@
 //! Other floors name a module by itself, without its folder.
 
 mod api;
+pub(crate) mod appended;
 mod base;
 mod data_paths;
 mod inodes;

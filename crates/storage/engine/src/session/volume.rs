@@ -2,6 +2,7 @@
 
 use crate::format::{Geometry, MAX_POOLS, Superblock};
 use crate::requests::RecoveryReport;
+use crate::session::appended::Appended;
 use crate::session::delegation::board::Delegates;
 use crate::session::guess::Guesses;
 use crate::session::late::{Late, SpaceBusy};
@@ -62,10 +63,16 @@ impl From<FileReference> for InodeHandle {
 
 /// An attached volume. `Send + Sync`; every method may be called from any thread.
 pub struct Volume {
-    pub(crate) media: Vec<Arc<Pool>>,
-    pub(crate) geometry: Vec<Geometry>,
-    pub(crate) superblock: Superblock,
-    pub(crate) paths: Vec<PathBuf>,
+    /// Pools may be added while the volume is in use. A process learns of them when it meets one (see `attach::grown`).
+    pub(crate) media: Appended<Arc<Pool>>,
+    pub(crate) geometry: Appended<Geometry>,
+    /// The last one is in force.
+    pub(crate) superblocks: Appended<Superblock>,
+    pub(crate) paths: Appended<PathBuf>,
+    /// Opens pools that were added. A function of a floor above.
+    pub(crate) open_added_pools: fn(&Volume),
+    /// Held while pools that were added are opened.
+    pub(crate) opening_pools: Mutex<()>,
     pub(crate) session: Session,
     pub(crate) weak: Weak<Volume>,
     /// Attachment of this process, and the forks since: a child does not have its parent's slots. See `slots`.

@@ -254,7 +254,7 @@ impl Snapshot {
             return Ok(());
         }
         let holds = |geometry: &Geometry| geometry.holds(word.block(), 1);
-        let geometry = self.volume.geometry.get(word.pool().0 as usize);
+        let geometry = self.volume.geometry_of(word.pool());
         if !geometry.is_some_and(holds) {
             return Err(Errno(libc::EIO));
         }
@@ -275,7 +275,7 @@ impl Snapshot {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let certificate = &bytes[CERTIFICATE_AT as usize..][..LINE];
         let certificate: &[u8; LINE] = certificate.try_into().map_err(|_| Errno(libc::EIO))?;
-        let moved = if self.volume.superblock.version >= FIRST_VERSION_WITH_MOVES {
+        let moved = if self.volume.superblock().version >= FIRST_VERSION_WITH_MOVES {
             words[MOVED_AT as usize / 8]
         } else {
             0

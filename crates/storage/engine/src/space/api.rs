@@ -60,7 +60,10 @@ impl Volume {
         let whole = Extent::decode(slot.outgoing.load(Ordering::Acquire));
         let pool = whole.pool.0 as usize;
         let snapshots = Snapshots::of(self);
-        if whole.count == 0 || pool >= self.geometry.len() || snapshots.has_shared_blocks() {
+        if whole.count == 0
+            || self.geometry_of(whole.pool).is_none()
+            || snapshots.has_shared_blocks()
+        {
             slot.outgoing.store(0, Ordering::Release);
             return Ok(());
         }
@@ -141,6 +144,7 @@ impl Volume {
 
     /// Space of the volume or of one pool.
     pub fn space(&self, pool: Option<u8>) -> SpaceReport {
+        self.look_for_added_pools();
         let mut report = SpaceReport::default();
         for index in 0..self.geometry.len() {
             if pool.is_some_and(|pool| pool as usize != index) {

@@ -261,7 +261,7 @@ impl<'v> InodeNumbers<'v> {
     pub(crate) fn write_certificate(self, certificate: &Certificate) -> Outcome<()> {
         let (pool, at) = self.volume.record_place(certificate.ino)?;
         let media = self.volume.pool(pool)?;
-        if self.volume.superblock.version >= FIRST_VERSION_WITH_MOVES
+        if self.volume.superblock().version >= FIRST_VERSION_WITH_MOVES
             && self.volume.load_word(pool, at + MOVED_AT)? != 0
         {
             // Of an earlier inode with this number. Durable before the commit, like the certificate.

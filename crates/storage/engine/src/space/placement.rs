@@ -100,11 +100,16 @@ impl Volume {
         } else {
             word.fetch_and(!bit, Ordering::AcqRel);
         }
+        self.note_pools_again();
+    }
+
+    /// Note which pool each node and CPU uses, after the pools have changed.
+    pub(crate) fn note_pools_again(&self) {
         let declared = self.declared_machine();
         match declared.map_or_else(Machine::detect, Ok) {
-            Ok(machine) => note_pools(&self.session, &self.superblock, &machine),
+            Ok(machine) => note_pools(&self.session, self.superblock(), &machine),
             // As when it was attached: one node.
-            Err(_) => note_pools_of_one_node(&self.session, &self.superblock),
+            Err(_) => note_pools_of_one_node(&self.session, self.superblock()),
         }
     }
 

@@ -14,7 +14,7 @@ run() {
 import lmdb, os, sys
 step = sys.argv[1]
 def opened(name):
-    return lmdb.open(name, map_size=1 << 28, writemap=name == 'mapped')
+    return lmdb.open(name, map_size=1 << 30, writemap=name == 'mapped')
 def value(n):
     return (b'%d ' % n) * (1 + n % 200)
 def numbers(environment):

@@ -39,7 +39,8 @@ store dos attributes = yes
 strict allocate = yes
 use sendfile = yes
 END
-    smbd --foreground --no-process-group --configfile="$NOTES/smb.conf" </dev/null >>"$NOTES/log" 2>&1 &
+    # It ends its process group with itself.
+    setsid smbd --foreground --no-process-group --configfile="$NOTES/smb.conf" </dev/null >>"$NOTES/log" 2>&1 &
     server=$!
     await 20 client -c 'ls'
 }

@@ -417,7 +417,7 @@ impl<'v> Renaming<'v> {
         // The clock may have been set back: the later of both times would count.
         let ctime_ns = moved.inode.ctime_ns.load(Ordering::Relaxed) as i64;
         let is_possible = moved.kind() != FileKind::Directory
-            && self.volume.superblock.version >= FIRST_VERSION_WITH_MOVES
+            && self.volume.superblock().version >= FIRST_VERSION_WITH_MOVES
             && time_ns >= ctime_ns;
         if !is_possible {
             return Ok(None);

@@ -241,6 +241,10 @@ impl<'a> Access<'a> {
 /// volumes differ.
 fn emulated_place(volume: &Volume, run: Run) -> (PoolIndex, PoolOffset) {
     const APART_BYTES: u64 = (1 << 50) - BLOCK as u64;
-    let apart = u64::from_le_bytes(volume.superblock.volume[..8].try_into().unwrap_or_default());
+    let apart = u64::from_le_bytes(
+        volume.superblock().volume[..8]
+            .try_into()
+            .unwrap_or_default(),
+    );
     (run.pool, PoolOffset(run.at.0 + (apart & APART_BYTES)))
 }

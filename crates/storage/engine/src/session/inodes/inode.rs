@@ -292,7 +292,7 @@ impl<'a> Locked<'a> {
     #[inline(always)]
     pub(crate) fn record(&self) -> Outcome<(PoolIndex, PoolOffset)> {
         let (pool, _) = inode_place(self.ino).ok_or(Errno(libc::ESTALE))?;
-        let geometry = self.volume.geometry.get(pool.0 as usize);
+        let geometry = self.volume.geometry_of(pool);
         Ok((
             geometry.ok_or(Errno(libc::ESTALE))?.record_pool,
             PoolOffset(self.inode.record_at.load(Ordering::Relaxed)),
@@ -371,7 +371,6 @@ pub(crate) fn is_extent_valid(
     count: u64,
 ) -> bool {
     volume
-        .geometry
-        .get(pool.0 as usize)
+        .geometry_of(pool)
         .is_some_and(|geometry| geometry.holds(block, count))
 }

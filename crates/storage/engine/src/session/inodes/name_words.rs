@@ -7,7 +7,7 @@
 //! A place takes only as many bits as the volume's pools need. All others are bits of the hash. These also say where in
 //! a table a word belongs, so a table grows without a look at the names.
 
-use crate::format::{Geometry, LogPosition};
+use crate::format::LogPosition;
 use egeria_media::{BlockNumber, PoolIndex};
 
 /// A name was here and is removed.
@@ -27,9 +27,9 @@ fn bits_below(count: u64) -> u32 {
 }
 
 impl NameWords {
-    /// For pools of these sizes, as all processes see them.
-    pub(crate) fn new(pools: &[Geometry]) -> NameWords {
-        let blocks = pools.iter().map(|pool| pool.blocks).max();
+    /// For pools of these sizes in blocks and inodes, as all processes see them.
+    pub(crate) fn new(pools: &[(u64, u64)]) -> NameWords {
+        let blocks = pools.iter().map(|(blocks, _)| *blocks).max();
         let block_bits = bits_below(blocks.unwrap_or(0));
         NameWords {
             block_bits,
@@ -81,10 +81,7 @@ mod tests {
     use super::*;
 
     fn of(pools: usize, blocks: u64) -> NameWords {
-        let pools: Vec<_> = (0..pools)
-            .map(|pool| Geometry::new(pool as u8, blocks))
-            .collect();
-        NameWords::new(&pools)
+        NameWords::new(&vec![(blocks, 1); pools])
     }
 
     #[test]

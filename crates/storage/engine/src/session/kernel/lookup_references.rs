@@ -84,13 +84,11 @@ impl<'v> References<'v> {
         ino: InodeNumber,
     ) -> Option<(&'v AtomicU64, u64)> {
         let (pool, index) = inode_place(ino.0)?;
-        let pool = pool.0 as usize;
-        (pool < self.volume.geometry.len() && index < self.volume.geometry[pool].inodes()).then(
-            || {
-                let map = self.lookup_reference_map(memory.0, pool);
-                (&map[(index / 64) as usize], 1 << (index % 64))
-            },
-        )
+        let geometry = self.volume.geometry_of(pool)?;
+        (index < geometry.inodes()).then(|| {
+            let map = self.lookup_reference_map(memory.0, pool.0 as usize);
+            (&map[(index / 64) as usize], 1 << (index % 64))
+        })
     }
 
     /// The maps of a pool's numbers that kernels remember. Loaded after the end of the inodes with these numbers.

@@ -13,6 +13,7 @@ use egeria_media::emulation::Emulation;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -71,12 +72,22 @@ impl Session {
             .inspect_err(|_| remove_segment(&path))
     }
 
-    /// Map an existing segment if it belongs to this owner and has the size and version of this build.
+    /// Map an existing segment if it belongs to this owner and has the size and version of this build. `layout_of`: its layout, by the
+    /// number of pools that it was made for.
     ///
     /// # Errors
     /// `EPERM` when others can open it, `EPROTO` when it is from another build; errors of the system.
-    pub fn join(path: PathBuf, layout: SessionLayout, owner: Owner) -> io::Result<Session> {
+    pub fn join(
+        path: PathBuf,
+        layout_of: impl FnOnce(usize) -> Option<SessionLayout>,
+        owner: Owner,
+    ) -> io::Result<Session> {
         let file = owner.open_session(&path)?;
+        let mut first_pool_count = [0; 4];
+        let at = std::mem::offset_of!(SessionHeader, first_pool_count);
+        file.read_exact_at(&mut first_pool_count, at as u64)?;
+        let layout = layout_of(u32::from_ne_bytes(first_pool_count) as usize);
+        let layout = layout.ok_or_else(|| io::Error::from_raw_os_error(libc::EPROTO))?;
         if file.metadata()?.len() != layout.bytes as u64 {
             return Err(io::Error::from_raw_os_error(libc::EPROTO));
         }
@@ -179,10 +190,48 @@ impl Session {
         self.back_range(self.layout.backed, self.layout.arena_links)?;
         self.back_range(0, size_of::<SessionHeader>())?;
         self.back_range(self.layout.processes, self.layout.threads)?;
-        match (self.layout.block_maps.first(), self.layout.inodes.first()) {
-            (Some(first), Some(end)) => self.back_range(*first, *end),
-            _ => Ok(()),
+        let pools = self.header().first_pool_count.load(Ordering::Relaxed) as usize;
+        (0..pools.min(self.layout.sizes.len())).try_for_each(|pool| self.back_maps(pool))
+    }
+
+    /// Make sure that the maps of a pool have memory.
+    ///
+    /// # Errors
+    /// `ENOMEM` when /dev/shm has no room.
+    pub(crate) fn back_maps(&self, pool: usize) -> Outcome<()> {
+        let layout = &self.layout;
+        let (blocks, inodes) = layout.sizes[pool];
+        let back = |start: usize, bits: u64| {
+            self.back_range(start, start + bits.div_ceil(64) as usize * 8)
+        };
+        back(layout.block_maps[pool], blocks)?;
+        back(layout.inode_maps[pool], inodes)?;
+        if self.has_held_blocks() {
+            back(layout.held_maps[pool], blocks)?;
         }
+        Ok(())
+    }
+
+    /// The user or group that it belongs to; `None`: memory of one process.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.owner
+    }
+
+    /// Where everything is.
+    pub(crate) fn layout(&self) -> &SessionLayout {
+        &self.layout
+    }
+
+    /// Blocks that a pool with this index can have that is added to the session.
+    pub(crate) fn room_for_pool(&self, pool: usize) -> Option<u64> {
+        Some(self.layout.sizes.get(pool)?.0)
+    }
+
+    /// Number of pools. It is in memory of all processes, so it is not trusted.
+    #[inline]
+    pub(crate) fn pool_count(&self) -> usize {
+        let count = self.header().pool_count.load(Ordering::Acquire) as usize;
+        count.min(self.layout.sizes.len())
     }
 
     /// Make sure that the maps of a mount's kernel have memory.
@@ -190,12 +239,17 @@ impl Session {
     /// # Errors
     /// `ENOMEM` when /dev/shm has no room.
     pub fn back_lookup_references(&self, mount: usize) -> Outcome<()> {
-        let maps = &self.layout.lookup_reference_maps;
-        let next = maps.get(mount + 1).unwrap_or(&self.layout.block_maps);
-        match (maps[mount].first(), next.first()) {
-            (Some(first), Some(end)) => self.back_range(*first, *end),
-            _ => Ok(()),
-        }
+        (0..self.pool_count()).try_for_each(|pool| self.back_lookup_references_of(mount, pool))
+    }
+
+    /// As [`Session::back_lookup_references`], of one pool.
+    ///
+    /// # Errors
+    /// `ENOMEM` when /dev/shm has no room.
+    pub(crate) fn back_lookup_references_of(&self, mount: usize, pool: usize) -> Outcome<()> {
+        let start = self.layout.lookup_reference_maps[mount][pool];
+        let (_, inodes) = self.layout.sizes[pool];
+        self.back_range(start, start + inodes.div_ceil(64) as usize * 8)
     }
 
     /// Make sure that a part of the segment has memory before it is touched. /dev/shm may be full; touching a page
@@ -325,13 +379,13 @@ impl Session {
     }
     /// The admission gate of each pool.
     pub fn gates(&self) -> &[AdmissionGate] {
-        self.slice(self.layout.gates, self.layout.block_maps.len())
+        self.slice(self.layout.gates, self.pool_count())
     }
     /// The gate of each pool that bounds how many delegates work at once.
     pub fn delegate_gates(&self) -> &[AdmissionGate] {
-        let pools = self.layout.block_maps.len();
+        let pools = self.layout.sizes.len();
         let first = self.layout.gates + pools * size_of::<AdmissionGate>();
-        self.slice(first, pools)
+        self.slice(first, self.pool_count())
     }
     /// Open descriptions.
     pub fn descriptions(&self) -> &[DescriptionEntry] {
@@ -378,11 +432,11 @@ impl Session {
     /// # Errors
     /// `ENOMEM` when /dev/shm has no room.
     pub(crate) fn back_held_maps(&self) -> Outcome<()> {
-        let layout = &self.layout;
-        match (layout.held_maps.first(), layout.kept_records.first()) {
-            (Some(first), Some(end)) => self.back_range(*first, *end),
-            _ => Ok(()),
-        }
+        (0..self.pool_count()).try_for_each(|pool| {
+            let start = self.layout.held_maps[pool];
+            let (blocks, _) = self.layout.sizes[pool];
+            self.back_range(start, start + blocks.div_ceil(64) as usize * 8)
+        })
     }
     /// Whether there was a snapshot in this session.
     pub(crate) fn has_held_blocks(&self) -> bool {
@@ -427,7 +481,7 @@ mod tests {
 
     #[test]
     fn what_one_process_backed_others_need_not() {
-        let layout = SessionLayout::new(&[(4096, 4096)]);
+        let layout = SessionLayout::new(&[(4096, 4096)], 1);
         let first = Session::create(PathBuf::new(), layout, None).expect("memory");
         first.back_fixed().expect("memory");
         let second = first.share();

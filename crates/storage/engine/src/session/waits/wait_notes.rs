@@ -112,7 +112,7 @@ impl Waits<'_> {
             process: note.process.load(Ordering::Acquire),
         };
         let (pool, index) = inode_place(ino)?;
-        let geometry = self.volume.geometry.get(pool.0 as usize)?;
+        let geometry = self.volume.geometry_of(pool)?;
         let is_inode = index < geometry.inode_blocks * INODES_PER_BLOCK;
         let are_ids = (1..=MAX_ID).contains(&wait.thread) && wait.process <= MAX_ID;
         (is_inode && are_ids).then_some(wait)

@@ -74,24 +74,47 @@ impl<'v> Space<'v> {
     /// Make the groups of a fresh session: everything before the data region is used.
     pub(crate) fn initialise_space(self) {
         for (pool, geometry) in self.volume.geometry.iter().enumerate() {
-            let header = self.volume.session.pool(pool);
-            let groups = (geometry.blocks / MIN_GROUP_BLOCKS).clamp(1, MAX_GROUPS as u64);
-            let group_blocks = geometry
-                .blocks
-                .div_ceil(groups)
-                .next_multiple_of(HUGE_BLOCKS)
-                .max(HUGE_BLOCKS);
-            header.group_blocks.store(group_blocks, Ordering::Relaxed);
-            header
-                .group_count
-                .store(geometry.blocks.div_ceil(group_blocks), Ordering::Relaxed);
-            change_bits(self.map_of(pool), 0, geometry.data_block.0, true);
+            self.initialise_pool(pool, geometry);
         }
         // Tables of the inodes of removed pools.
-        let pools = self.volume.superblock.pools.iter();
+        let pools = self.volume.superblock().pools.iter();
         for rehoused in pools.filter_map(|pool| pool.removed) {
             let map = self.map_of(rehoused.pool as usize);
             change_bits(map, rehoused.table.0, rehoused.table_blocks(), true);
+        }
+    }
+
+    fn initialise_pool(self, pool: usize, geometry: &Geometry) {
+        let header = self.volume.session.pool(pool);
+        let groups = (geometry.blocks / MIN_GROUP_BLOCKS).clamp(1, MAX_GROUPS as u64);
+        let group_blocks = geometry
+            .blocks
+            .div_ceil(groups)
+            .next_multiple_of(HUGE_BLOCKS)
+            .max(HUGE_BLOCKS);
+        header.group_blocks.store(group_blocks, Ordering::Relaxed);
+        header
+            .group_count
+            .store(geometry.blocks.div_ceil(group_blocks), Ordering::Relaxed);
+        let map = self.volume.session.block_map(pool, geometry.blocks);
+        change_bits(map, 0, geometry.data_block.0, true);
+    }
+
+    /// Make the maps of an empty pool that is about to be added to the session. No process uses them yet; an attempt before may have
+    /// left something in them.
+    pub(crate) fn initialise_added_pool(self, pool: usize, geometry: &Geometry) {
+        let session = &self.volume.session;
+        let maps = [
+            session.block_map(pool, geometry.blocks),
+            session.inode_map(pool, geometry.inodes()),
+        ];
+        for word in maps.into_iter().flatten() {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.initialise_pool(pool, geometry);
+        let groups = session.pool(pool).group_count.load(Ordering::Relaxed);
+        for group in 0..groups as usize {
+            self.recount_group_of(pool, group, geometry.blocks);
         }
     }
 
@@ -121,7 +144,7 @@ impl<'v> Space<'v> {
         }
     }
 
-    fn group_range(self, pool: usize, group: usize) -> (u64, u64) {
+    fn group_range(self, pool: usize, group: usize, blocks: u64) -> (u64, u64) {
         let size = self
             .volume
             .session
@@ -129,12 +152,16 @@ impl<'v> Space<'v> {
             .group_blocks
             .load(Ordering::Relaxed);
         let start = group as u64 * size;
-        (start, (start + size).min(self.volume.geometry[pool].blocks))
+        (start, (start + size).min(blocks))
     }
 
     fn recount_group(self, pool: usize, group: usize) {
-        let (start, end) = self.group_range(pool, group);
-        let map = self.map_of(pool);
+        self.recount_group_of(pool, group, self.volume.geometry[pool].blocks);
+    }
+
+    fn recount_group_of(self, pool: usize, group: usize, blocks: u64) {
+        let (start, end) = self.group_range(pool, group, blocks);
+        let map = self.volume.session.block_map(pool, blocks);
         let mut free = 0;
         let mut bit = start;
         while bit < end {
@@ -206,7 +233,7 @@ impl<'v> Space<'v> {
     /// Finish a move that died in the group this run lies in; `EBUSY` while another thread holds the group.
     pub(crate) fn settle_group_of(self, extent: Extent) -> Outcome<()> {
         let pool = extent.pool.0 as usize;
-        if pool < self.volume.geometry.len() {
+        if self.volume.geometry_of(extent.pool).is_some() {
             let size = self
                 .volume
                 .session
@@ -261,7 +288,8 @@ impl<'v> Space<'v> {
             Err(Errno(libc::EBUSY)) => return Ok(None),
             entry => entry?,
         };
-        let (start, end) = self.group_range(pool, group);
+        let blocks = self.volume.geometry[pool].blocks;
+        let (start, end) = self.group_range(pool, group, blocks);
         let hint = entry.hint.load(Ordering::Relaxed).clamp(start, end);
         let align = if want >= HUGE_BLOCKS { HUGE_BLOCKS } else { 1 };
         let map = self.map_of(pool);

@@ -16,6 +16,7 @@ impl Space<'_> {
     /// Fetch a run of up to `want` blocks of this pool into the pocket; returns the pocket entry.
     fn refill(self, me: Me<'_>, pool: usize, want: u64, need: Need) -> Outcome<usize> {
         LateWork::of(self.volume).give_back_late(Late::is_run);
+        self.volume.look_for_added_pools();
         let free = self.free_in_maps(pool);
         let floor = match need {
             Need::Ordinary => RESERVE_BLOCKS,

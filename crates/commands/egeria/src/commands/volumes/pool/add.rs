@@ -1,9 +1,11 @@
 //! `egeria pool add`: a volume grows by a pool.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use egeria_engine::{PoolRequest, add_pool};
+use egeria_engine::{
+    AddedPool, AttachMode, AttachOptions, PoolRequest, Volume, VolumeError, add_pool,
+};
 use egeria_machine::format_bytes;
 use serde::Serialize;
 
@@ -21,10 +23,11 @@ Examples:
   egeria pool add /mnt/pmem0/pool --pool 2:/mnt/pmem2/pool:64GiB
   egeria pool add /dev/shm/a --pool 0:/dev/shm/c:1G --json
 
-The volume must not be mounted or in use. Files stay where they are; new data
-goes to the new pool from its node, or where the other pools are full. An
-interruption leaves the volume with its old pools or with the new one too;
-then give the same command again.")]
+The volume may be in use. Then a pool can be as large as the largest one (or
+1 GiB), and two can be added; programs use it as soon as they need space. Files
+stay where they are; new data goes to the new pool from its node, or where the
+other pools are full. An interruption leaves the volume with its old pools or
+with the new one too; then give the same command again.")]
 pub struct Arguments {
     /// Path of any pool of the volume
     #[arg(value_name = "POOL")]
@@ -44,6 +47,21 @@ struct Document {
     pool: PoolDocument,
 }
 
+/// Add it, also to a volume that is in use.
+fn add(volume: &Path, pool: &PoolRequest, force: bool) -> Result<AddedPool, VolumeError> {
+    let alone = add_pool(volume, pool, force);
+    let in_use = match alone {
+        Err(error) if error.errno == libc::EBUSY => error,
+        added => return added,
+    };
+    match Volume::attach(volume, AttachMode::Join, &AttachOptions::default()) {
+        Ok(volume) => volume.add_pool(pool, force),
+        // The other process has detached, or checks the volume.
+        Err(error) if matches!(error.errno, libc::ENOENT | libc::EAGAIN) => Err(in_use),
+        Err(error) => Err(error),
+    }
+}
+
 /// Adds the pool.
 pub fn run(arguments: Arguments, format: Format) -> Outcome {
     let Arguments {
@@ -54,7 +72,7 @@ pub fn run(arguments: Arguments, format: Format) -> Outcome {
     owner::run_as_owner(&volume)?;
     pool.path = paths::absolute(&pool.path)?;
     owner::check_own(&pool.path)?;
-    let added = progress::spinning("adding the pool", || add_pool(&volume, &pool, force))?;
+    let added = progress::spinning("adding the pool", || add(&volume, &pool, force))?;
     placement::prefer_nodes(std::slice::from_ref(&pool));
     let document = Document {
         volume: added.volume.to_string(),

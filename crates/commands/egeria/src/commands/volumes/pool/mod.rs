@@ -33,7 +33,7 @@ pub struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Add a pool to a volume that is not in use
+    /// Add a pool to a volume, also while it is in use
     Add(add::Arguments),
     /// Move all files off a pool of a volume, also while it is in use
     Drain(drain::Arguments),

@@ -88,6 +88,8 @@ pub struct SessionHeader {
     pub version: AtomicU32,
     /// Number of pools.
     pub pool_count: AtomicU32,
+    /// Number of pools when the session was made: the layout follows from these.
+    pub first_pool_count: AtomicU32,
     /// Volume and session ids, 16 bytes each.
     pub volume: [AtomicU64; 2],
     /// See `volume`.

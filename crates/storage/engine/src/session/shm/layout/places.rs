@@ -5,6 +5,8 @@ use super::*;
 /// Offsets of all parts, computed from the sizes of the pools; equal in every process.
 #[derive(Clone, Debug)]
 pub struct SessionLayout {
+    /// Blocks and inodes of each pool; the last ones may be room for pools that are added later.
+    pub sizes: Vec<(u64, u64)>,
     /// [`ProcessSlot`]s.
     pub processes: usize,
     /// Words of ranges of files.
@@ -42,8 +44,8 @@ pub struct SessionLayout {
 }
 
 impl SessionLayout {
-    /// Layout for pools of these many blocks and inodes.
-    pub fn new(pools: &[(u64, u64)]) -> SessionLayout {
+    /// Layout for pools of these many blocks and inodes. The last ones, behind `first_pools`, are room for pools that are added.
+    pub fn new(pools: &[(u64, u64)], first_pools: usize) -> SessionLayout {
         let mut at = size_of::<SessionHeader>().next_multiple_of(BLOCK);
         let mut take = |bytes: usize| {
             let here = at;
@@ -83,13 +85,16 @@ impl SessionLayout {
             .collect();
         let pages_before = take(0) / BLOCK;
         let backed = take(pages_before.div_ceil(64) * 8);
-        let total_blocks: u64 = pools.iter().map(|(blocks, _)| blocks).sum();
+        let blocks_of = |pools: &[(u64, u64)]| pools.iter().map(|(blocks, _)| blocks).sum::<u64>();
+        let total_blocks = blocks_of(&pools[..first_pools]);
+        let added_pages = blocks_of(&pools[first_pools..]) * 8 / BLOCK as u64;
         // Sparse: a page costs memory once touched. Indexes take 8 bytes per block, directories up to 16 bytes per
         // name; the rest is room for many small trees.
-        let arena_pages = (total_blocks as usize / 2).max(1 << 16);
+        let arena_pages = (total_blocks as usize / 2).max(1 << 16) + added_pages as usize;
         let arena_links = take(arena_pages * 8);
         let arena = take(arena_pages * BLOCK);
         SessionLayout {
+            sizes: pools.to_vec(),
             processes,
             range_locks,
             threads,
