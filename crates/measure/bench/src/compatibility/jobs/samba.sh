@@ -37,6 +37,7 @@ vfs objects = streams_xattr
 ea support = yes
 store dos attributes = yes
 strict allocate = yes
+case sensitive = yes
 use sendfile = yes
 END
     # It ends its process group with itself.
