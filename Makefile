@@ -111,8 +111,12 @@ nfs: build ## export volumes by Ganesha and by the kernel's NFS server in QEMU; 
 	@scripts/setup --nfs
 	scripts/nfs "$(BUILT)" "$(TARGET)/guest"
 
-operations: build ## crash, at every store, changes of pools, limited directories and operations during a snapshot (some minutes)
-	$(BUILT)/egeria-torture crash --only limits,pools,snapshots
+operations: build ## crash, at every store, changes of pools, limited directories, operations during a snapshot; copy PostgreSQL under load (some 12 minutes; as root)
+	@scripts/setup --operations
+	$(BUILT)/egeria-torture crash --only pools
+	$(BUILT)/egeria-torture crash --only limits --states 1000000
+	$(BUILT)/egeria-torture crash --only snapshots --states 1000000
+	scripts/snapshots "$(BUILT)" "$(TARGET)/snapshots"
 
 gluster: build ## run GlusterFS over volumes on three hosts that are namespaces; kill bricks, mounts and hosts, heal, compare (some 20 minutes; as root; ONLY=part,part)
 	@scripts/setup --gluster
