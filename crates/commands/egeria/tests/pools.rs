@@ -218,7 +218,7 @@ fn killed_changes_of_pools_lose_nothing() {
     run(["check", text(&pool)]).ok();
 }
 
-/// Writes files of 1 MiB until there are so many, waits while there is no space, then reads all of them, and forks for half of them.
+/// Writes files of 1 MiB until it has made enough, waits while there is no space, then reads all of them, and forks for half of them.
 const WRITER: &str = r#"
 import os, sys, time
 top, count = sys.argv[1], int(sys.argv[2])

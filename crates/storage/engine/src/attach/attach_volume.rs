@@ -35,9 +35,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-/// Pools that can be added to a volume in use, until it is attached anew.
+/// Pools that can be added to a volume while a session of it lasts.
 const ADDED_POOLS: usize = 2;
-/// Such a pool can have at least so many blocks: 1 GiB.
+/// A pool of this many blocks, 1 GiB, can always be added.
 const MIN_ADDED_BLOCKS: u64 = 1 << 18;
 /// How often, and how far apart, to look for a missing session.
 const JOIN_TRIES: usize = 20;
@@ -334,7 +334,7 @@ pub(crate) fn create_session(
         Origin::Private => layout_of(&geometry),
         _ => layout_with_room(&geometry),
     };
-    let session = make_segment(&segment, layout, owner, geometry.len())?;
+    let session = make_segment(&segment, layout, owner)?;
     fill_header(
         &session,
         &found.superblock,
@@ -359,11 +359,8 @@ fn make_segment(
     path: &Path,
     layout: SessionLayout,
     owner: Option<Owner>,
-    pools: usize,
 ) -> Result<Session, VolumeError> {
     let made = Session::create(path.to_owned(), layout, owner).and_then(|session| {
-        let count = &session.header().first_pool_count;
-        count.store(pools as u32, Ordering::Relaxed);
         let full = |_| std::io::Error::from_raw_os_error(libc::ENOSPC);
         let backed = session.back_fixed().map_err(full);
         backed

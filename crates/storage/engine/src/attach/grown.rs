@@ -5,7 +5,7 @@
 //! 2. Every other process opens the pool when it meets it: in a log, in the number of an inode, or when it looks for space. Until
 //!    then it takes no space there.
 //!
-//! If the process that adds a pool dies before the list is in force, nothing uses the maps, and the next attempt makes them anew. If
+//! If the process that adds a pool dies before the list is in force, nothing uses the maps, and the next attempt makes them again. If
 //! it dies after that, processes find the pool on media.
 
 use crate::attach::pool_locks::{ATTACHED, lock_byte, unlockable};
@@ -14,7 +14,8 @@ use crate::attach::pools::{
 };
 use crate::format::Superblock;
 use crate::requests::{VolumeError, failure};
-use crate::session::volume::{Origin, Severity, Volume};
+use crate::session::Reports;
+use crate::session::volume::{Origin, Reported, Severity, Volume};
 use crate::types::Errno;
 use egeria_media::{Access, Pool};
 use std::sync::Arc;
@@ -38,8 +39,12 @@ pub(crate) fn open_added_pools(volume: &Volume) {
         }
     };
     if let Err(error) = open_all(volume) {
-        let line = format!("a pool was added that this process cannot open: {error}");
-        volume.report(Severity::Error, &line);
+        let pool = volume.media.len();
+        // It is tried each time that this process looks for space.
+        if Reports::of(volume).is_new(Reported::AddedPool { pool }) {
+            let line = format!("a pool was added that this process cannot open: {error}");
+            volume.report(Severity::Error, &line);
+        }
     }
 }
 

@@ -101,7 +101,7 @@ impl Volume {
             return Err(failure(libc::EROFS, message));
         }
         if self.emulated().is_some() {
-            let message = "the volume is on an emulated machine, whose pools stay as they are; end all programs that use it first";
+            let message = "the machine of the volume is emulated, and its pools stay as they are; end all programs that use it first";
             return Err(failure(libc::EOPNOTSUPP, message));
         }
         let first = &self.paths[0];
@@ -120,13 +120,17 @@ impl Volume {
         }
         let room = self.session.room_for_pool(index).unwrap_or(0);
         let is_new_file = !request.path.exists();
-        let added = self.add_prepared(&found, request, force, room);
-        let added = added.inspect_err(|_| {
+        let prepared = self.prepare_added(&found, request, force, room);
+        let prepared = prepared.inspect_err(|_| {
             if is_new_file {
                 let _ = std::fs::remove_file(&request.path);
             }
         });
-        let blocks = added?;
+        let (new, sibling) = prepared?;
+        let blocks = sibling.blocks;
+        let old: Vec<&Pool> = self.media.iter().map(Arc::as_ref).collect();
+        // From here on the file stays: the list may be in force, also when this fails.
+        add_to(&old, &new, &current, sibling)?;
         open_added_pools(self);
         if self.media.len() == index {
             let message = format!(
@@ -145,14 +149,14 @@ impl Volume {
         })
     }
 
-    /// Make the pool and its maps, and put the list with it in force; returns its blocks.
-    fn add_prepared(
+    /// Make the file of a pool, and its maps in the session.
+    fn prepare_added(
         &self,
         found: &Found,
         request: &PoolRequest,
         force: bool,
         room: u64,
-    ) -> Result<u64, VolumeError> {
+    ) -> Result<(Pool, Sibling), VolumeError> {
         let too_large = || {
             let message = if room == 0 {
                 "two pools were added since the volume was attached, and there is room for no other; end all programs that use it, then add the pool".to_owned()
@@ -181,9 +185,7 @@ impl Volume {
         self.session.back_maps(index).map_err(no_memory)?;
         let geometry = Geometry::new(index as u8, blocks);
         Space::of(self).initialise_added_pool(index, &geometry);
-        let old: Vec<&Pool> = self.media.iter().map(Arc::as_ref).collect();
-        add_to(&old, &new, &found.superblock, sibling)?;
-        Ok(blocks)
+        Ok((new, sibling))
     }
 }
 

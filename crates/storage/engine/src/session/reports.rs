@@ -32,7 +32,7 @@ impl Reports<'_> {
     }
 
     /// Whether there is a reporter that has not received this yet.
-    pub(super) fn is_new(self, reported: Reported) -> bool {
+    pub(crate) fn is_new(self, reported: Reported) -> bool {
         if self.volume.reporter.get().is_none() {
             return false;
         }

@@ -170,4 +170,5 @@ pub(crate) enum Reported {
     Damage { ino: u64, what: &'static str },
     Mismatch { ino: u64, file_block: u64 },
     Block { pool: usize, block: u64 },
+    AddedPool { pool: usize },
 }

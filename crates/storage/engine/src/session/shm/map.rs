@@ -190,8 +190,7 @@ impl Session {
         self.back_range(self.layout.backed, self.layout.arena_links)?;
         self.back_range(0, size_of::<SessionHeader>())?;
         self.back_range(self.layout.processes, self.layout.threads)?;
-        let pools = self.header().first_pool_count.load(Ordering::Relaxed) as usize;
-        (0..pools.min(self.layout.sizes.len())).try_for_each(|pool| self.back_maps(pool))
+        (0..self.layout.first_pools).try_for_each(|pool| self.back_maps(pool))
     }
 
     /// Make sure that the maps of a pool have memory.

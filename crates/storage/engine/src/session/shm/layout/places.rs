@@ -7,6 +7,8 @@ use super::*;
 pub struct SessionLayout {
     /// Blocks and inodes of each pool; the last ones may be room for pools that are added later.
     pub sizes: Vec<(u64, u64)>,
+    /// Pools that the session is made for.
+    pub first_pools: usize,
     /// [`ProcessSlot`]s.
     pub processes: usize,
     /// Words of ranges of files.
@@ -95,6 +97,7 @@ impl SessionLayout {
         let arena = take(arena_pages * BLOCK);
         SessionLayout {
             sizes: pools.to_vec(),
+            first_pools,
             processes,
             range_locks,
             threads,
