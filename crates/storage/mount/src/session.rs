@@ -444,6 +444,10 @@ fn look_around(adapter: &Adapter, stop: &AtomicBool) {
             .coherence
             .watch(|ino| adapter.leases.has_leased_pages(ino));
         adapter.failures.log_left_out();
+        if adapter.kernel.has_ended() {
+            // A thread that served nothing may have been the only one that read.
+            adapter.readers.end();
+        }
         std::thread::park_timeout(LOOK_AROUND);
     }
     adapter.failures.log_all_left_out();

@@ -3,6 +3,7 @@
 
 use crate::kernel::notifiers::{MAX_BATCH_BYTES, Notifiers};
 use egeria_engine::InodeNumber;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,6 +46,25 @@ impl Kernel {
             device,
             waits_for_lookups: waits_for_lookups(),
         }
+    }
+
+    /// Whether a request is there to be read, or the connection has ended.
+    pub(crate) fn has_request(&self) -> bool {
+        self.has(PollFlags::IN | PollFlags::ERR | PollFlags::HUP)
+    }
+
+    /// Whether the connection has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has(PollFlags::ERR | PollFlags::HUP)
+    }
+
+    fn has(&self, flags: PollFlags) -> bool {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut device = [PollFd::new(&self.device, PollFlags::IN)];
+        poll(&mut device, Some(&now)).is_ok() && device[0].revents().intersects(flags)
     }
 
     /// The mount answers no more requests.

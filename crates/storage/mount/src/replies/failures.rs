@@ -42,6 +42,16 @@ impl Operation {
         }
     }
 
+    /// When it began.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Bytes of the file that it is about.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.range.map_or(0, |(_, bytes)| bytes)
+    }
+
     /// Adds the range of the file to the operation.
     pub(crate) fn at(self, offset_bytes: u64, length_bytes: u64) -> Self {
         Operation {

@@ -24,11 +24,15 @@ impl Requests {
     /// Serve one request that does not block.
     pub(crate) fn serve(&self, operation: Operation, body: impl FnOnce(&Adapter)) {
         let adapter = &self.0;
+        adapter.readers.begin(operation.began(), operation.bytes());
         adapter.leases.work_for_kernel();
         adapter.volume.count_mount_request();
         adapter
             .failures
             .watch(&adapter.volume, operation, || body(adapter));
+        adapter
+            .readers
+            .done(operation.bytes(), || adapter.kernel.has_request());
     }
 
     /// Serve one request about the content of a file. If programs may have stored to it through mappings, the kernel

@@ -6,6 +6,7 @@ use crate::options::LeaseTiming;
 use crate::point::identity::Identity;
 use crate::replies::failures::Failures;
 use crate::replies::request_counts::RequestCounts;
+use crate::serving::readers::Readers;
 use crate::state::caller_cpu::cpu_of;
 use crate::state::coherence::Coherence;
 use crate::state::known::KnownInodes;
@@ -26,6 +27,7 @@ pub(crate) struct Adapter {
     pub files: OpenFiles,
     pub tickets: Tickets,
     pub failures: Arc<Failures>,
+    pub readers: Arc<Readers>,
     /// Requests that wait on threads of their own.
     pub waiting: AtomicUsize,
 }
@@ -70,6 +72,9 @@ impl Adapter {
             files,
             tickets: Tickets::default(),
             failures: Arc::new(Failures::new(counts)),
+            readers: Readers::new(
+                std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1),
+            ),
             waiting: AtomicUsize::new(0),
         }
     }
