@@ -5,11 +5,13 @@ use crate::common;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Sandbox, can_mount, commands_of, egeria, finish, run, shell, text};
-use egeria_harness::testing::without_surroundings;
+use egeria_harness::testing::{wait_within, without_surroundings};
 
+/// How long programs may wait for space that was added.
+const LIMIT: Duration = Duration::from_secs(120);
 const PAGE: &str = include_str!("../../../../docs/how-to/grow-and-shrink.md");
 
 #[test]
@@ -290,7 +292,9 @@ fn pools_are_added_while_programs_write() {
         let full = ["mount.full", "library.full"].map(|name| sandbox.path(name).exists());
         full.iter().all(|full| *full)
     };
+    let begun = Instant::now();
     while !is_full() {
+        assert!(begun.elapsed() < LIMIT, "the volume is not full");
         for program in [&mut through_mount, &mut library] {
             let ended = program.try_wait().unwrap();
             assert!(ended.is_none(), "a writer ended: {ended:?}");
@@ -315,10 +319,10 @@ fn pools_are_added_while_programs_write() {
     assert_eq!(pools_in_df(), 4);
     add("third", "64M").refused(1, &["two pools were added", "end all programs"]);
     for (mut program, name) in [(through_mount, "mount"), (library, "library")] {
-        assert!(program.wait().unwrap().success(), "{name}");
+        assert_eq!(wait_within(&mut program, LIMIT), 0, "{name}");
     }
     fs::write(&may_read, b"").unwrap();
-    assert!(reader.wait().unwrap().success(), "a reader");
+    assert_eq!(wait_within(&mut reader, LIMIT), 0, "a reader");
     run(["pool", "drain", text(&sandbox.path("first"))]).ok();
     run(["umount", text(&data)]).ok();
     run(["check", text(&pool)]).ok();
