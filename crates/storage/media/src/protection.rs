@@ -40,6 +40,7 @@ pub fn has_key() -> bool {
 }
 
 /// Forbids stores by the calling thread again.
+#[inline]
 pub fn close() {
     let key = KEY.load(Ordering::Relaxed);
     if key != 0 {
@@ -66,17 +67,36 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) fn begin() -> Open {
-        let key = KEY.load(Ordering::Relaxed);
-        let rights = rights();
-        if key == 0 || rights & bits(key) == 0 {
-            return Open { closes: false };
+        let stays_open = opens_until_close();
+        if !stays_open {
+            set_rights(rights() & !bits(KEY.load(Ordering::Relaxed)));
         }
-        set_rights(rights & !bits(key));
-        let closes_later = WANTED.get().is_some_and(|closes_later| closes_later());
         Open {
-            closes: !closes_later,
+            closes: !stays_open,
         }
     }
+}
+
+/// Whether the calling thread may store: it may already, or it may from now on until it calls [`close`]. Otherwise it needs
+/// an [`Open`] for each store.
+#[inline(always)]
+pub(crate) fn opens_until_close() -> bool {
+    let key = KEY.load(Ordering::Relaxed);
+    if key == 0 {
+        return true;
+    }
+    let rights = rights();
+    rights & bits(key) == 0 || open_until_close(key, rights)
+}
+
+#[inline(never)]
+fn open_until_close(key: u32, rights: u32) -> bool {
+    // The thread notes that it has to close them, and only then opens them.
+    let closes_later = WANTED.get().is_some_and(|closes_later| closes_later());
+    if closes_later {
+        set_rights(rights & !bits(key));
+    }
+    closes_later
 }
 
 impl Drop for Open {
@@ -99,11 +119,13 @@ pub(crate) fn allow_loads() -> bool {
     true
 }
 
+#[inline(always)]
 fn bits(key: u32) -> u32 {
     (NO_ACCESS | NO_STORES) << (2 * key)
 }
 
 /// The register, two bits per key. Only if there is a key: other CPUs do not have the instruction.
+#[inline(always)]
 fn rights() -> u32 {
     let rights;
     // SAFETY: reads a register of the thread; there is a key, so the CPU has it and the kernel switched it on.
@@ -111,6 +133,7 @@ fn rights() -> u32 {
     rights
 }
 
+#[inline(always)]
 fn set_rights(rights: u32) {
     // SAFETY: as for `rights`; only bits of our own key differ. No load or store is moved over it.
     unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };

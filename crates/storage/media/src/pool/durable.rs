@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-use super::{IS_ANY_DURABLE, Pool, RECORDED};
+use super::{IS_ANY_DURABLE, PROTECTED, Pool, RECORDED};
 use crate::address::PoolOffset;
 use crate::error::Result;
 use crate::guard::routines;
@@ -19,7 +19,7 @@ impl Pool {
         if at.0 >= end {
             return;
         }
-        if self.is_hooked() {
+        if self.has_hook(RECORDED | PROTECTED) {
             // Writing a line back counts as a load.
             protection::allow_loads();
             if self.has_hook(RECORDED) {
@@ -37,7 +37,7 @@ impl Pool {
         if self.may_wait() {
             routines::store_fence();
         }
-        if self.is_hooked() && self.has_hook(RECORDED) {
+        if self.has_hook(RECORDED) {
             self.attachment.fenced(Location::caller());
         }
     }

@@ -442,6 +442,7 @@ impl Pool {
         };
     }
 
+    #[inline(always)]
     fn has_hook(&self, hook: u8) -> bool {
         self.hooks.load(Ordering::Relaxed) & hook != 0
     }
@@ -451,9 +452,15 @@ impl Pool {
         self.has_hook(PROTECTED)
     }
 
+    /// Whether a store is not just a store: it is recorded, or the thread opens the memory for it alone. A thread that
+    /// may leave the memory open opens it here.
     #[inline(always)]
     fn is_hooked(&self) -> bool {
-        self.hooks.load(Ordering::Relaxed) != 0
+        match self.hooks.load(Ordering::Relaxed) {
+            0 => false,
+            PROTECTED => !protection::opens_until_close(),
+            _ => true,
+        }
     }
 
     #[cold]

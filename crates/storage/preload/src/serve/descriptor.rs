@@ -53,6 +53,8 @@ pub fn serve_quickly(fd: c_int, body: impl FnOnce(&Record) -> Option<usize>) -> 
         None
     };
     pin.let_go();
+    thread.close_pools();
+    compiler_fence(Ordering::SeqCst);
     thread.gate.store(0, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
     thread.deliver();

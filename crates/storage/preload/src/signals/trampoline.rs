@@ -14,8 +14,6 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Bit of `pending`: the mask is to be restored. The others are bits of signals to raise again, or to stop by.
 const MASKED: u32 = 1;
-/// Bit of `pending`: the thread opened the pools for stores. It is that of a signal which never waits.
-const POOLS_OPEN: u32 = 1 << libc::SIGKILL;
 
 /// The one handler that the kernel knows.
 ///
@@ -93,12 +91,13 @@ pub fn give_back(thread: &Thread) {
     }
 }
 
-/// The calling thread opened the pools for a store: true when they stay open until it leaves the engine.
+/// The calling thread opens the pools for a store: true when they stay open until it leaves the engine.
 pub fn close_pools_later() -> bool {
     let thread = thread::current();
     let is_inside = thread.has(thread::INSIDE);
     if is_inside {
-        thread.pending.fetch_or(POOLS_OPEN, Ordering::Relaxed);
+        thread.pools_open.store(1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
     }
     is_inside
 }
@@ -107,9 +106,6 @@ pub fn close_pools_later() -> bool {
 fn deliver_pending(thread: &Thread) {
     let pending = thread.pending.swap(0, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
-    if pending & POOLS_OPEN != 0 {
-        egeria_media::protection::close();
-    }
     for signal in OF_INSTRUCTIONS {
         if pending & (1 << signal) != 0 {
             raw::tgkill(raw::getpid(), raw::gettid(), signal);

@@ -66,6 +66,8 @@ pub struct Thread {
     pub believed_mask: AtomicU64,
     /// Handlers of the program that run in this thread now.
     pub handler_depth: AtomicU32,
+    /// Not 0: the engine may store to pools, until the thread leaves it. Handlers wait during that.
+    pub pools_open: AtomicU32,
     /// Where the working directory was when this thread last looked.
     pub working_directory: SeenDirectory,
     /// What the engine asked to be done when the thread ends (see `endings`).
@@ -186,8 +188,18 @@ impl Thread {
     /// Leave the engine: handlers that came meanwhile run now.
     #[inline(always)]
     pub fn leave(&self) {
+        self.close_pools();
         self.clear(INSIDE);
         self.deliver();
+    }
+
+    /// Forbid stores to pools again. Before handlers may run: they call the library, too.
+    #[inline(always)]
+    pub fn close_pools(&self) {
+        if self.pools_open.load(Ordering::Relaxed) != 0 {
+            self.pools_open.store(0, Ordering::Relaxed);
+            egeria_media::protection::close();
+        }
     }
 
     /// It ends: others may have its memory.

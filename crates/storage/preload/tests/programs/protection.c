@@ -1,6 +1,8 @@
 // Stores of the program past the library do not reach pools, where the CPU has protection keys.
 #include "rules.h"
 
+#include <sys/time.h>
+
 #define ROUNDS 200
 
 // The key of the pool's mapping; 0 without one.
@@ -71,6 +73,25 @@ static void on_signal(int signal) {
     CHECK(pwrite(shared, "b", 1, 1) == 1);
 }
 
+static void on_alarm(int signal) {
+    CHECK(signal == SIGALRM && pwrite(shared, "b", 1, 1) == 1);
+}
+
+// Also when a handler that writes comes at the very end of a write.
+static void use_under_signals(void) {
+    char data[16 * 4096] = {1};
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+    int fd = make("overwritten", 0);
+    CHECK(pwrite(fd, data, sizeof data, 0) == sizeof data);
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (int i = 0; i < 100000; i++) {
+        CHECK(pwrite(fd, data, 4096, i % 16 * 4096) == 4096);
+        CHECK(!key || is_closed(key));
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0 && close(fd) == 0 && unlink("overwritten") == 0);
+}
+
 static void stray_stores_fault(void) {
     pthread_t older;
     CHECK(pthread_barrier_init(&turn, NULL, 2) == 0 && pthread_create(&older, NULL, is_older, NULL) == 0);
@@ -95,6 +116,7 @@ static void stray_stores_fault(void) {
         CHECK(raise(SIGUSR1) == 0 && pread(shared, &byte, 1, 1) == 1 && byte == 'b');
         CHECK(!key || is_closed(key));
     }
+    use_under_signals();
     if (!key) {
         puts(setting ? "as asked: no key" : "SKIPPED, PROVES NOTHING: this CPU has no protection keys");
         return;
