@@ -10,6 +10,9 @@ use egeria_mount::{LeaseTiming, MountOptions};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
@@ -418,4 +421,53 @@ fn gaps_in_unread_pages_are_not_waited_for() {
         file.write_all_at(b"x", size + 100).unwrap();
     }
     assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+/// The kernel holds the memory map of a program until the mount has written back what a thread unmaps. The mount looks at
+/// programs that open files, and must not wait for that.
+#[test]
+fn threads_open_files_while_another_unmaps_stores() {
+    const OPENERS: usize = 8;
+    const ROUNDS: usize = 300;
+    const MAPPED: usize = 64 * PAGE;
+    let Some(mut mount) = Served::new() else {
+        return;
+    };
+    let file = open_database(&mount.path("mapped"));
+    file.set_len(MAPPED as u64).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let opener = |number: usize| {
+        let (path, is_over) = (mount.path(&format!("opened{number}")), is_over.clone());
+        std::thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                open_database(&path);
+            }
+        })
+    };
+    let openers: Vec<_> = (0..OPENERS).map(opener).collect();
+    let (done, is_done) = channel();
+    let mapper = std::thread::spawn(move || {
+        for round in 0..ROUNDS {
+            let mapping = map(&file, MAPPED, true);
+            (0..MAPPED)
+                .step_by(PAGE)
+                .for_each(|at| mapping.set(at, round as u8));
+            drop(mapping);
+        }
+        done.send(()).unwrap();
+    });
+    let ended = is_done.recv_timeout(Duration::from_secs(60));
+    is_over.store(true, Ordering::Relaxed);
+    if ended.is_err() {
+        // Its threads cannot end before.
+        mount.kill();
+    }
+    assert!(
+        ended.is_ok(),
+        "the mount waits for a program that waits for it"
+    );
+    mapper.join().unwrap();
+    for opener in openers {
+        opener.join().unwrap();
+    }
 }

@@ -27,9 +27,6 @@ fn keeping_pages(flags: FopenFlags, keeps_pages: bool) -> FopenFlags {
     }
 }
 
-/// Part of the value of `LD_PRELOAD`.
-const LIBRARY: &[u8] = b"libegeria_preload";
-
 fn may_write(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }
@@ -43,13 +40,6 @@ fn may_use_pages(flags: i32) -> bool {
         libc::O_RDWR => flags & (libc::O_APPEND | libc::O_DIRECT | libc::O_EXCL) == 0,
         _ => false,
     }
-}
-
-/// Whether a thread's program was started with the preload library, as far as this process may know. For such programs
-/// the kernel opens some files, but their writes are to be direct: they are slow on marked files.
-fn has_library(thread_id: u32) -> bool {
-    let environment = std::fs::read(format!("/proc/{thread_id}/environ"));
-    environment.is_ok_and(|all| memchr::memmem::find(&all, LIBRARY).is_some())
 }
 
 fn is_own_user(uid: u32) -> bool {
@@ -84,8 +74,10 @@ impl Adapter {
         mark: &Mark,
     ) -> FopenFlags {
         let writes = may_write(flags);
+        // For programs with the library the kernel opens some files, but their writes are to be direct: they are slow on
+        // marked files.
         let may_use_pages = may_use_pages(flags)
-            && !(writes && has_library(thread_id))
+            && !(writes && self.preloaded.has(thread_id))
             && self.leases.may_use_pages(ino, writes)
             && self.coherence.mark(ino, mark).is_ok();
         let are_used = self.coherence.are_pages_used_by_others(ino, mark);

@@ -11,6 +11,7 @@ use crate::state::caller_cpu::cpu_of;
 use crate::state::coherence::Coherence;
 use crate::state::known::KnownInodes;
 use crate::state::open_files::OpenFiles;
+use crate::state::preloaded::Preloaded;
 use crate::state::tickets::Tickets;
 use egeria_engine::Volume;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(crate) struct Adapter {
     pub tickets: Tickets,
     pub failures: Arc<Failures>,
     pub readers: Arc<Readers>,
+    pub preloaded: Preloaded,
     /// Requests that wait on threads of their own.
     pub waiting: AtomicUsize,
 }
@@ -75,6 +77,7 @@ impl Adapter {
             readers: Readers::new(
                 std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1),
             ),
+            preloaded: Preloaded::default(),
             waiting: AtomicUsize::new(0),
         }
     }

@@ -6,5 +6,6 @@ pub(crate) mod coherence;
 pub(crate) mod known;
 pub(crate) mod merge;
 pub(crate) mod open_files;
+pub(crate) mod preloaded;
 pub(crate) mod privilege;
 pub(crate) mod tickets;
