@@ -15,5 +15,7 @@ work() {
 
 check() {
     grep -q 'Throughput' "$NOTES/log"
-    ! grep -qi 'drastic\|error\|failed' "$NOTES/log" || fail "$(grep -i 'drastic\|error\|failed' "$NOTES/log" | head -n2)"
+    # It takes 0, the number of the first semaphore since the machine started, for a failure, and goes on.
+    wrong=$(grep -i 'drastic\|error\|failed' "$NOTES/log" | grep -v '^failed to create barrier semaphore' | head -n2 || true)
+    [ -z "$wrong" ] || fail "$wrong"
 }
