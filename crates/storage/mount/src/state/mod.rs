@@ -8,4 +8,5 @@ pub(crate) mod merge;
 pub(crate) mod open_files;
 pub(crate) mod preloaded;
 pub(crate) mod privilege;
+pub(crate) mod readers;
 pub(crate) mod tickets;
