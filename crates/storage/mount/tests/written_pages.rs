@@ -6,6 +6,7 @@ mod common;
 use child::Served;
 use common::{Mounted, Random, allocate, map, open, pattern};
 use egeria_engine::{AttributeChange, FileReference, InodeNumber, Volume};
+use egeria_harness::memory::Mapping;
 use egeria_mount::{LeaseTiming, MountOptions};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -423,8 +424,9 @@ fn gaps_in_unread_pages_are_not_waited_for() {
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
-/// The kernel holds the memory map of a program until the mount has written back what a thread unmaps. The mount looks at
-/// programs that open files, and must not wait for that.
+/// A thread that unmaps stores keeps the memory map of its program locked for reading until the mount has written them back.
+/// If another thread wants to change the map, the next reader of it waits for both. The mount looks at programs that open
+/// files, and must not wait so.
 #[test]
 fn threads_open_files_while_another_unmaps_stores() {
     const OPENERS: usize = 8;
@@ -436,15 +438,23 @@ fn threads_open_files_while_another_unmaps_stores() {
     let file = open_database(&mount.path("mapped"));
     file.set_len(MAPPED as u64).unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
-    let opener = |number: usize| {
-        let (path, is_over) = (mount.path(&format!("opened{number}")), is_over.clone());
+    let until_over = |work: Box<dyn Fn() + Send>| {
+        let is_over = is_over.clone();
         std::thread::spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
-                open_database(&path);
+                work();
             }
         })
     };
-    let openers: Vec<_> = (0..OPENERS).map(opener).collect();
+    let mut others: Vec<_> = (0..OPENERS)
+        .map(|number| {
+            let path = mount.path(&format!("opened{number}"));
+            until_over(Box::new(move || drop(open_database(&path))))
+        })
+        .collect();
+    others.push(until_over(Box::new(|| {
+        drop(Mapping::of_zeros(PAGE).unwrap());
+    })));
     let (done, is_done) = channel();
     let mapper = std::thread::spawn(move || {
         for round in 0..ROUNDS {
@@ -467,7 +477,7 @@ fn threads_open_files_while_another_unmaps_stores() {
         "the mount waits for a program that waits for it"
     );
     mapper.join().unwrap();
-    for opener in openers {
-        opener.join().unwrap();
+    for other in others {
+        other.join().unwrap();
     }
 }

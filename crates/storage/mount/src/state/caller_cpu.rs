@@ -3,27 +3,17 @@
 //! The kernel does not say it with the request, so it is read from `/proc`. That takes some microseconds. So each serving
 //! thread remembers a few callers for a while.
 
-use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use crate::state::remembered::Remembered;
+use std::time::Duration;
 
 /// How long an answer is used. A thread that is migrated goes on writing to its old node for this time at most.
 const VALID: Duration = Duration::from_millis(10);
 
-/// Callers that a serving thread remembers; others replace them.
-const REMEMBERED: usize = 64;
-
 /// Position of `processor` in a `stat` file, counted from the field behind the name.
 const PROCESSOR: usize = 36;
 
-#[derive(Clone, Copy)]
-struct Seen {
-    thread_id: u32,
-    at: Instant,
-    cpu: Option<usize>,
-}
-
 thread_local! {
-    static SEEN: RefCell<[Option<Seen>; REMEMBERED]> = const { RefCell::new([None; REMEMBERED]) };
+    static SEEN: Remembered<Option<usize>> = const { Remembered::new(VALID) };
 }
 
 /// The CPU on which a thread ran last. `None`: the request is of no thread (0), or the thread is not seen here: it has
@@ -32,20 +22,8 @@ pub(crate) fn cpu_of(thread_id: u32) -> Option<usize> {
     if thread_id == 0 {
         return None;
     }
-    SEEN.with_borrow_mut(|seen| {
-        let place = &mut seen[thread_id as usize % REMEMBERED];
-        let now = Instant::now();
-        let known = place.filter(|seen| {
-            seen.thread_id == thread_id && now.saturating_duration_since(seen.at) < VALID
-        });
-        let seen = known.unwrap_or_else(|| Seen {
-            thread_id,
-            at: now,
-            cpu: look(thread_id),
-        });
-        *place = Some(seen);
-        seen.cpu
-    })
+    SEEN.with(|seen| seen.of(thread_id, || Some(look(thread_id))))
+        .flatten()
 }
 
 /// The file of the thread alone: that of a process sums up all its threads.

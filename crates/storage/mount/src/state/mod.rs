@@ -9,4 +9,5 @@ pub(crate) mod open_files;
 pub(crate) mod preloaded;
 pub(crate) mod privilege;
 pub(crate) mod readers;
+pub(crate) mod remembered;
 pub(crate) mod tickets;

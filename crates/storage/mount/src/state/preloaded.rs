@@ -1,35 +1,26 @@
 //! Whether the program that sent a request was started with the preload library, as far as this process may know.
 //!
-//! The kernel shows the environment of a process only when no thread of it changes its memory map. A thread that unmaps
-//! stores to a file of ours holds the map until the mount has written them back. So a thread that serves no requests
-//! asks, and no request waits long for it.
+//! The kernel locks a process's memory map to show its environment. A thread that unmaps stores to a file of ours keeps the
+//! map locked until the mount has written them back. So a thread that serves no requests asks, and no request waits long
+//! for it.
 
-use std::cell::RefCell;
+use crate::state::remembered::Remembered;
 use std::sync::OnceLock;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Part of the value of `LD_PRELOAD`.
 const LIBRARY: &[u8] = b"libegeria_preload";
-/// How long a request waits for the answer. Then the program is taken to be without the library, which is right, but may
-/// be slow.
+/// How long a request waits for the answer. Without one, the file is opened as for a program that does not have the library:
+/// it is as correct, but may be slower.
 const PATIENCE: Duration = Duration::from_millis(2);
 /// How long an answer is used.
 const VALID: Duration = Duration::from_millis(100);
-/// Programs that a serving thread remembers; others replace them.
-const REMEMBERED: usize = 64;
 /// Questions that wait for an answer.
 const MAX_WAITING: usize = 64;
 
-#[derive(Clone, Copy)]
-struct Seen {
-    thread_id: u32,
-    at: Instant,
-    is_preloaded: bool,
-}
-
 thread_local! {
-    static SEEN: RefCell<[Option<Seen>; REMEMBERED]> = const { RefCell::new([None; REMEMBERED]) };
+    static SEEN: Remembered<bool> = const { Remembered::new(VALID) };
 }
 
 struct Question {
@@ -42,26 +33,10 @@ struct Question {
 pub(crate) struct Preloaded(OnceLock<Option<SyncSender<Question>>>);
 
 impl Preloaded {
-    /// Whether the program of this thread has the library.
+    /// Whether the program of this thread has the library; `false` also when that is not known in time.
     pub(crate) fn has(&self, thread_id: u32) -> bool {
-        let position = thread_id as usize % REMEMBERED;
-        let now = Instant::now();
-        let seen = SEEN.with_borrow(|seen| seen[position]).filter(|seen| {
-            seen.thread_id == thread_id && now.saturating_duration_since(seen.at) < VALID
-        });
-        if let Some(seen) = seen {
-            return seen.is_preloaded;
-        }
-        let Some(is_preloaded) = self.ask(thread_id) else {
-            return false;
-        };
-        let seen = Seen {
-            thread_id,
-            at: now,
-            is_preloaded,
-        };
-        SEEN.with_borrow_mut(|all| all[position] = Some(seen));
-        is_preloaded
+        SEEN.with(|seen| seen.of(thread_id, || self.ask(thread_id)))
+            .unwrap_or(false)
     }
 
     /// `None`: there was no answer in time.
@@ -79,7 +54,7 @@ fn start() -> Option<SyncSender<Question>> {
     let (questions, asked) = sync_channel::<Question>(MAX_WAITING);
     let body = move || {
         for Question { thread_id, answer } in asked {
-            // Nobody may wait for it any more.
+            // The request may have stopped waiting.
             let _ = answer.try_send(look(thread_id));
         }
     };

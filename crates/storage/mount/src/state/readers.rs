@@ -6,7 +6,8 @@
 //!
 //! A parked thread reads again when
 //!
-//! - the reader finds the next request there already, several times in a row, or
+//! - the reader finds the next request there already, several times in a row,
+//! - a large request begins, and another one had to wait a moment ago, or
 //! - no thread has read for [`SLOW`], because the reader serves a request that takes long. One parked thread, the
 //!   *deputy*, checks this as long as requests arrive.
 //!
@@ -19,18 +20,18 @@ use std::time::{Duration, Instant};
 
 /// How long a reader polls. It does so if the last request came within this time.
 const POLLING: Duration = Duration::from_micros(50);
-/// A poll that takes so much longer lost its CPU to another thread.
+/// A poll that takes longer by this lost its CPU to another thread.
 const PREEMPTED: Duration = Duration::from_micros(500);
 /// How long no thread polls after that.
 const NO_POLLING: Duration = Duration::from_millis(100);
 /// Requests in a row that have to be there already before one more thread reads.
 const STREAK: u64 = 4;
-/// Requests for so many bytes are served by several threads, if one had to wait a moment ago.
+/// Requests for at least this number of bytes are served by several threads, if one had to wait within [`MOMENT`].
 const LARGE_BYTES: u64 = 64 << 10;
 const MOMENT: Duration = Duration::from_millis(10);
 /// How long no thread may read.
 const SLOW: Duration = Duration::from_millis(2);
-/// The deputy checks until no request has come for so long.
+/// The deputy checks until no request has come for this time.
 const QUIET: Duration = Duration::from_millis(100);
 
 thread_local! {
@@ -50,7 +51,7 @@ impl Drop for EndOfThread {
     }
 }
 
-/// The serving threads of a mount. The last one that serves a request is woken by the kernel alone.
+/// The serving threads of a mount.
 pub(crate) struct Readers {
     origin: Instant,
     may_poll: bool,
@@ -100,7 +101,8 @@ impl Readers {
         })
     }
 
-    /// The calling thread has read a request for so many bytes of a file, and begins to serve it.
+    /// The calling thread has read a request for this number of bytes of a file (0: it is of another kind), and begins to
+    /// serve it.
     pub(crate) fn begin(self: &Arc<Self>, began: Instant, bytes: u64) {
         END.with_borrow_mut(|end| {
             if end.0.strong_count() == 0 {
@@ -117,21 +119,23 @@ impl Readers {
         if self.is_shared(began_ns, bytes) && self.reading.load(Ordering::SeqCst) == 0 {
             self.call_one();
         }
-        // The deputy sets it, and then looks at the time of the last request.
+        // Of the deputy that set it and this thread, one at least sees what the other stored.
         if self.is_quiet.load(Ordering::SeqCst) && self.is_quiet.swap(false, Ordering::SeqCst) {
             drop(self.parked());
             self.wake.notify_one();
         }
     }
 
-    /// The calling thread has served a request for so many bytes. Returns when it shall read the next one. `has_request`:
-    /// whether `read` would return at once.
+    /// The calling thread has served the request that it [began](Readers::begin). Returns when it shall read the next one.
+    /// `has_request`: whether `read` would return at once.
     pub(crate) fn done(&self, bytes: u64, has_request: impl Fn() -> bool) {
         let now_ns = self.ns_at(Instant::now());
         self.done_ns.store(now_ns, Ordering::Relaxed);
         let (has_next, is_shared) = (has_request(), self.is_shared(now_ns, bytes));
-        let (first, none) = (Ordering::SeqCst, Ordering::Relaxed);
-        if self.reading.compare_exchange(0, 1, first, none).is_ok() {
+        let is_only_reader =
+            self.reading
+                .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed);
+        if is_only_reader.is_ok() {
             READS.set(true);
             if has_next {
                 self.note_waiting(now_ns);
@@ -426,9 +430,8 @@ mod tests {
         served.ends();
     }
 
-    #[test]
-    fn parked_threads_end_without_a_thread_that_served() {
-        let readers = Readers::new(true);
+    /// The calling thread reads, and another one is parked.
+    fn with_parked_thread(readers: &Arc<Readers>) -> JoinHandle<()> {
         readers.begin(Instant::now(), 0);
         readers.done(0, || false);
         let parked = {
@@ -442,6 +445,13 @@ mod tests {
             assert!(!parked.is_finished(), "another thread reads");
             std::thread::yield_now();
         }
+        parked
+    }
+
+    #[test]
+    fn parked_threads_end_without_a_thread_that_served() {
+        let readers = Readers::new(true);
+        let parked = with_parked_thread(&readers);
         readers.end();
         parked.join().unwrap();
     }
@@ -449,18 +459,7 @@ mod tests {
     #[test]
     fn requests_that_wait_call_one_more_thread() {
         let readers = Readers::new(true);
-        readers.begin(Instant::now(), 0);
-        readers.done(0, || false);
-        let parked = {
-            let readers = readers.clone();
-            std::thread::spawn(move || {
-                readers.begin(Instant::now(), 0);
-                readers.done(0, || false);
-            })
-        };
-        while readers.parked().threads == 0 {
-            std::thread::yield_now();
-        }
+        let parked = with_parked_thread(&readers);
         for _ in 0..STREAK {
             readers.begin(Instant::now(), 0);
             readers.done(0, || true);
