@@ -85,7 +85,7 @@ static void use_under_signals(void) {
     int fd = make("overwritten", 0);
     CHECK(pwrite(fd, data, sizeof data, 0) == sizeof data);
     CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 20000; i++) {
         CHECK(pwrite(fd, data, 4096, i % 16 * 4096) == 4096);
         CHECK(!key || is_closed(key));
     }
