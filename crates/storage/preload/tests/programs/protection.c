@@ -73,19 +73,22 @@ static void on_signal(int signal) {
     CHECK(pwrite(shared, "b", 1, 1) == 1);
 }
 
+static volatile sig_atomic_t alarms;
+
 static void on_alarm(int signal) {
     CHECK(signal == SIGALRM && pwrite(shared, "b", 1, 1) == 1);
+    alarms++;
 }
 
 // Also when a handler that writes comes at the very end of a write.
 static void use_under_signals(void) {
     char data[16 * 4096] = {1};
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
-    struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
     int fd = make("overwritten", 0);
     CHECK(pwrite(fd, data, sizeof data, 0) == sizeof data);
     CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; alarms < 5000; i++) {
         CHECK(pwrite(fd, data, 4096, i % 16 * 4096) == 4096);
         CHECK(!key || is_closed(key));
     }
