@@ -49,15 +49,8 @@ impl Filesystem for Requests {
         );
     }
 
-    fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
-        self.serve_or_wait(
-            Operation::of(RequestKind::Forget, ino),
-            move |adapter| {
-                adapter.known.forget(&adapter.volume, inode(ino), times);
-                Ok(())
-            },
-            |_, _| (),
-        );
+    fn forget(&self, request: &Request, ino: INodeNo, times: u64) {
+        self.serve_forget(request, ino, times);
     }
 
     fn getattr(

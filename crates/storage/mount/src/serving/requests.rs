@@ -1,15 +1,17 @@
 //! Requests: served at once, or on a thread that may wait, and answered.
 
 use crate::operations::names::{Found, LookedUp};
-use crate::replies::convert::{self, NO_TIME, errno};
+use crate::replies::convert::{self, NO_TIME, errno, inode};
 use crate::replies::failures::Operation;
+use crate::replies::request_counts::RequestKind;
 use crate::serving::waiting;
 use crate::state::adapter::Adapter;
 use egeria_engine::{InodeNumber, Outcome};
 use fuser::{
-    FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyEntry,
-    ReplyOpen, Request,
+    FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty,
+    ReplyEntry, ReplyOpen, Request,
 };
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,18 +23,46 @@ impl Requests {
         Requests(Arc::new(adapter))
     }
 
-    /// Serve one request that does not block.
+    /// Serve one request that does not block. The thread may stay here until it shall read the next request, so this comes
+    /// last.
     pub(crate) fn serve(&self, operation: Operation, body: impl FnOnce(&Adapter)) {
+        self.serve_first_part(operation, true, body);
+    }
+
+    /// `is_whole`: there may be no more parts.
+    fn serve_first_part(&self, operation: Operation, is_whole: bool, body: impl FnOnce(&Adapter)) {
         let adapter = &self.0;
-        adapter.readers.begin(operation.began(), operation.bytes());
+        let (readers, bytes) = (&adapter.readers, operation.bytes());
+        readers.begin(operation.began(), bytes);
         adapter.leases.work_for_kernel();
         adapter.volume.count_mount_request();
         adapter
             .failures
             .watch(&adapter.volume, operation, || body(adapter));
-        adapter
-            .readers
-            .done(operation.bytes(), || adapter.kernel.has_request());
+        readers.done(bytes, is_whole, || adapter.kernel.has_request());
+    }
+
+    /// The kernel forgets a number this many times. One request of the kernel may have many numbers, and fuser does not say which
+    /// is the last.
+    pub(crate) fn serve_forget(&self, request: &Request, ino: INodeNo, times: u64) {
+        thread_local! {
+            static LAST: Cell<u64> = const { Cell::new(0) };
+        }
+        let operation = Operation::of(RequestKind::Forget, ino);
+        let forget = || {
+            let work = move |adapter: &Adapter| {
+                adapter.known.forget(&adapter.volume, inode(ino), times);
+                Ok(())
+            };
+            self.now_or_elsewhere(operation, work, |_, _| ());
+        };
+        let unique = request.unique().0;
+        if LAST.replace(unique) == unique {
+            self.0.readers.go_on();
+            forget();
+        } else {
+            self.serve_first_part(operation, false, |_| forget());
+        }
     }
 
     /// Serve one request about the content of a file. If programs may have stored to it through mappings, the kernel
@@ -64,10 +94,23 @@ impl Requests {
         work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
         answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
     ) {
-        self.serve(operation, |adapter| match waiting::soon(|| work(adapter)) {
-            Some(outcome) => answer(adapter, outcome),
-            None => waiting::elsewhere(&self.0, operation, work, answer),
+        self.serve(operation, |_| {
+            self.now_or_elsewhere(operation, work, answer)
         });
+    }
+
+    /// Do a part of a request that is being served. If it would have to wait for the holder of an inode, do so on another
+    /// thread.
+    pub(crate) fn now_or_elsewhere<T>(
+        &self,
+        operation: Operation,
+        work: impl Fn(&Adapter) -> Outcome<T> + Send + 'static,
+        answer: impl FnOnce(&Adapter, Outcome<T>) + Send + 'static,
+    ) {
+        match waiting::soon(|| work(&self.0)) {
+            Some(outcome) => answer(&self.0, outcome),
+            None => waiting::elsewhere(&self.0, operation, work, answer),
+        }
     }
 
     /// As [`Requests::serve_or_wait`], of a request that may allocate: new data goes to the caller's node.

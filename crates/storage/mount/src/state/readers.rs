@@ -55,7 +55,8 @@ impl Drop for EndOfThread {
 pub(crate) struct Readers {
     origin: Instant,
     may_poll: bool,
-    /// Threads that are in `read`, or will be in a moment; without those that have served nothing yet.
+    /// Threads that are in `read`, or will be in a moment; without those that have served nothing yet, or went on with a
+    /// request.
     reading: AtomicUsize,
     /// When the last request began, in ns from the origin, as all times here.
     began_ns: AtomicU64,
@@ -113,9 +114,7 @@ impl Readers {
         let gap_ns = began_ns.saturating_sub(self.done_ns.load(Ordering::Relaxed));
         self.gap_ns.store(gap_ns, Ordering::Relaxed);
         self.began_ns.store(began_ns, Ordering::SeqCst);
-        if READS.replace(false) {
-            self.reading.fetch_sub(1, Ordering::SeqCst);
-        }
+        self.go_on();
         if self.is_shared(began_ns, bytes) && self.reading.load(Ordering::SeqCst) == 0 {
             self.call_one();
         }
@@ -127,8 +126,9 @@ impl Readers {
     }
 
     /// The calling thread has served the request that it [began](Readers::begin). Returns when it shall read the next one.
-    /// `has_request`: whether `read` would return at once.
-    pub(crate) fn done(&self, bytes: u64, has_request: impl Fn() -> bool) {
+    /// `is_whole`: no part of the request is left, so that the thread may stay here. `has_request`: whether `read` would return
+    /// at once.
+    pub(crate) fn done(&self, bytes: u64, is_whole: bool, has_request: impl Fn() -> bool) {
         let now_ns = self.ns_at(Instant::now());
         self.done_ns.store(now_ns, Ordering::Relaxed);
         let (has_next, is_shared) = (has_request(), self.is_shared(now_ns, bytes));
@@ -145,11 +145,18 @@ impl Readers {
                     self.poll(now_ns, has_request);
                 }
             }
-        } else if has_next || is_shared {
+        } else if has_next || is_shared || !is_whole {
             self.reading.fetch_add(1, Ordering::SeqCst);
             READS.set(true);
         } else {
             self.park();
+        }
+    }
+
+    /// The calling thread does not read yet: there was more of the request that it was done with.
+    pub(crate) fn go_on(&self) {
+        if READS.replace(false) {
+            self.reading.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -343,7 +350,7 @@ mod tests {
                 while let Some(request) = connection.read() {
                     readers.begin(Instant::now(), 0);
                     request();
-                    readers.done(0, || false);
+                    readers.done(0, true, || false);
                 }
             })
         };
@@ -433,12 +440,12 @@ mod tests {
     /// The calling thread reads, and another one is parked.
     fn with_parked_thread(readers: &Arc<Readers>) -> JoinHandle<()> {
         readers.begin(Instant::now(), 0);
-        readers.done(0, || false);
+        readers.done(0, true, || false);
         let parked = {
             let readers = readers.clone();
             std::thread::spawn(move || {
                 readers.begin(Instant::now(), 0);
-                readers.done(0, || false);
+                readers.done(0, true, || false);
             })
         };
         while readers.parked().threads == 0 {
@@ -462,8 +469,30 @@ mod tests {
         let parked = with_parked_thread(&readers);
         for _ in 0..STREAK {
             readers.begin(Instant::now(), 0);
-            readers.done(0, || true);
+            readers.done(0, true, || true);
         }
+        parked.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_with_parts_of_a_request_left_is_not_parked() {
+        let readers = Readers::new(true);
+        let parked = with_parked_thread(&readers);
+        let (part_done, is_part_done) = channel();
+        let with_parts = {
+            let readers = readers.clone();
+            std::thread::spawn(move || {
+                readers.begin(Instant::now(), 0);
+                readers.done(0, false, || false);
+                readers.go_on();
+                part_done.send(()).unwrap();
+            })
+        };
+        let outcome = is_part_done.recv_timeout(LIMIT);
+        assert!(outcome.is_ok(), "it is parked with work left");
+        with_parts.join().unwrap();
+        assert_eq!(readers.reading.load(Ordering::SeqCst), 1, "this thread");
+        readers.end();
         parked.join().unwrap();
     }
 
@@ -472,10 +501,10 @@ mod tests {
         let looks_of_thread = |may_poll: bool, gap: Duration| {
             let readers = Readers::new(may_poll);
             readers.begin(Instant::now(), 0);
-            readers.done(0, || true);
+            readers.done(0, true, || true);
             readers.begin(Instant::now() + gap, 0);
             let looks = Cell::new(0);
-            readers.done(0, || {
+            readers.done(0, true, || {
                 looks.set(looks.get() + 1);
                 looks.get() > 2
             });
