@@ -53,6 +53,36 @@ fn bad_mount_points_are_named() {
     assert!(!mounted(place.point()));
 }
 
+/// They would keep pools and other files in use after the mount's end.
+#[test]
+fn processes_that_notify_map_no_files() {
+    let Some(_mounted) = Mounted::new() else {
+        return;
+    };
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(4096).unwrap();
+    let _mapping = map(&file, 4096, true);
+    let Some(_other) = Mounted::new() else {
+        return;
+    };
+    let notify = || -> Vec<String> {
+        let tasks = fs::read_dir("/proc/self/task").unwrap();
+        let children = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("children")));
+        let of_this = children.flatten().collect::<Vec<_>>().concat();
+        let maps = of_this.split_whitespace().filter_map(|pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+            let is_one = name.trim() == "egeria-notify";
+            is_one.then(|| fs::read_to_string(format!("/proc/{pid}/maps")).ok())?
+        });
+        maps.collect()
+    };
+    let is_shared = |line: &str| line.split(' ').nth(1).is_some_and(|how| how.ends_with('s'));
+    eventually("only private memory", || {
+        let maps = notify();
+        maps.len() >= 2 && !maps.iter().any(|map| map.lines().any(is_shared))
+    });
+}
+
 #[test]
 fn a_number_the_kernel_remembers_gets_no_other_life() {
     let Some(mounted) = Mounted::new() else {

@@ -264,6 +264,67 @@ unsafe fn live_alone(numbers: [i32; 3]) {
             (3..end).for_each(|number| _ = libc::close(number));
         }
         libc::chdir(c"/".as_ptr());
+        unmap_shared();
+    }
+}
+
+/// Unmap all that other processes may have mapped, too. The pools could not be used elsewhere, and the file systems of mapped
+/// files not be unmounted, as long as this process lives.
+///
+/// # Safety
+/// In a forked child, which uses only private memory.
+unsafe fn unmap_shared() {
+    let Ok(map) = rustix::fs::open("/proc/self/maps", OFlags::RDONLY, Mode::empty()) else {
+        return;
+    };
+    let mut lines = MapLines::default();
+    let mut text = [0; 4096];
+    while let Ok(bytes @ 1..) = rustix::io::read(&map, &mut text) {
+        for &byte in &text[..bytes] {
+            if let Some((start, end)) = lines.shared_at(byte) {
+                // SAFETY: by the contract, nothing here uses these addresses.
+                unsafe { libc::munmap(start as *mut libc::c_void, end - start) };
+            }
+        }
+    }
+}
+
+/// Reads lines such as `7f52c4a00000-7f52c4a01000 rw-s 00000000 00:01 7 /file`, byte by byte and without an allocation.
+#[derive(Default)]
+struct MapLines {
+    start: usize,
+    end: usize,
+    /// Of the line.
+    bytes: usize,
+    /// Bytes up to the end of the first address, and of the second; 0: not yet.
+    dash: usize,
+    space: usize,
+}
+
+impl MapLines {
+    /// The range of a shared mapping, at the byte that says that it is one.
+    fn shared_at(&mut self, byte: u8) -> Option<(usize, usize)> {
+        if byte == b'\n' {
+            *self = MapLines::default();
+            return None;
+        }
+        self.bytes += 1;
+        match byte {
+            b'-' if self.dash == 0 => self.dash = self.bytes,
+            b' ' if self.space == 0 => self.space = self.bytes,
+            _ if self.space == 0 => {
+                let digit = (byte as char).to_digit(16)? as usize;
+                let address = if self.dash == 0 {
+                    &mut self.start
+                } else {
+                    &mut self.end
+                };
+                *address = *address << 4 | digit;
+            }
+            b's' if self.bytes == self.space + 4 => return Some((self.start, self.end)),
+            _ => {}
+        }
+        None
     }
 }
 
@@ -361,4 +422,24 @@ fn refuse_one(device: BorrowedFd<'_>, buffer: &mut [u8]) -> bool {
     answer[8..].copy_from_slice(&buffer[8..16]);
     let _ = rustix::io::write(device, &answer);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_mappings_are_found_in_a_map() {
+        let map = "55d0c0a00000-55d0c0a01000 r-xp 00000000 fe:00 7 /a -s s\n\
+            7f52c4a00000-7f52c4b00000 rw-s 00000000 fe:00 8 /pool\n\
+            7f52c4b00000-7f52c4b01000 ---p 00000000 00:00 0 \n\
+            7f52c4b01000-7f52c4b03000 r--s 00000000 00:01 9 /memfd:x (deleted)\n";
+        let mut lines = MapLines::default();
+        let found = map.bytes().filter_map(|byte| lines.shared_at(byte));
+        let wanted = [
+            (0x7f52_c4a0_0000, 0x7f52_c4b0_0000),
+            (0x7f52_c4b0_1000, 0x7f52_c4b0_3000),
+        ];
+        assert!(found.eq(wanted));
+    }
 }

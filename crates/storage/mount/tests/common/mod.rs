@@ -237,10 +237,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A shared mapping of a file.
 pub fn map(file: &File, bytes: usize, is_writable: bool) -> Mapping {
-    let mapping = Mapping::of_file(file, bytes, is_writable).unwrap();
-    // A mount in this process starts others, which would hold it.
-    mapping.advise(libc::MADV_DONTFORK).unwrap();
-    mapping
+    Mapping::of_file(file, bytes, is_writable).unwrap()
 }
 
 /// A numbered sequence without a pattern.
