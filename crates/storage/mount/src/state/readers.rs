@@ -485,13 +485,15 @@ mod tests {
                 readers.begin(Instant::now(), 0);
                 readers.done(0, false, || false);
                 readers.go_on();
-                part_done.send(()).unwrap();
+                // Before this thread ends, and with it the connection.
+                let reading = readers.reading.load(Ordering::SeqCst);
+                part_done.send(reading).unwrap();
             })
         };
-        let outcome = is_part_done.recv_timeout(LIMIT);
-        assert!(outcome.is_ok(), "it is parked with work left");
+        let reading = is_part_done.recv_timeout(LIMIT);
+        let reading = reading.expect("it is parked with work left");
+        assert_eq!(reading, 1, "the thread of the test reads");
         with_parts.join().unwrap();
-        assert_eq!(readers.reading.load(Ordering::SeqCst), 1, "this thread");
         readers.end();
         parked.join().unwrap();
     }
