@@ -3,6 +3,7 @@
 pub(crate) mod adapter;
 pub(crate) mod caller_cpu;
 pub(crate) mod coherence;
+pub(crate) mod contention;
 pub(crate) mod known;
 pub(crate) mod merge;
 pub(crate) mod open_files;

@@ -11,8 +11,12 @@
 //! - no thread has read for [`SLOW`], because the reader serves a request that takes long. One parked thread, the
 //!   *deputy*, checks this as long as requests arrive.
 //!
+//! Where threads wait for CPUs, all threads read and none polls: a thread that polls takes the CPU from the caller that it waits
+//! for, and a single reader without a CPU delays all requests.
+//!
 //! When the connection ends, a `read` fails, and fuser ends its thread. Then all parked threads read, for the same error.
 
+use crate::state::contention::waits_for_cpus;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,10 +24,12 @@ use std::time::{Duration, Instant};
 
 /// How long a reader polls. It does so if the last request came within this time.
 const POLLING: Duration = Duration::from_micros(50);
-/// A poll that takes longer by this lost its CPU to another thread.
-const PREEMPTED: Duration = Duration::from_micros(500);
-/// How long no thread polls after that.
-const NO_POLLING: Duration = Duration::from_millis(100);
+/// How often a thread checks whether it waits for CPUs.
+const CHECK: Duration = Duration::from_millis(10);
+/// It compares with its last check, if that is no longer ago.
+const RECENT: Duration = Duration::from_millis(100);
+/// For how long CPUs count as contended after that.
+const CONTENDED: Duration = Duration::from_millis(500);
 /// Requests in a row that have to be there already before one more thread reads.
 const STREAK: u64 = 4;
 /// Requests for at least this number of bytes are served by several threads, if one had to wait within [`MOMENT`].
@@ -64,7 +70,9 @@ pub(crate) struct Readers {
     done_ns: AtomicU64,
     /// From there to the begin of the next request.
     gap_ns: AtomicU64,
-    no_polling_until_ns: AtomicU64,
+    contended_until_ns: AtomicU64,
+    /// When a thread checked that last.
+    checked_ns: AtomicU64,
     /// When a request had to wait until the only reader was done, and how many in a row.
     waited_ns: AtomicU64,
     streak: AtomicU64,
@@ -93,7 +101,8 @@ impl Readers {
             began_ns: AtomicU64::new(0),
             done_ns: AtomicU64::new(0),
             gap_ns: AtomicU64::new(u64::MAX),
-            no_polling_until_ns: AtomicU64::new(0),
+            contended_until_ns: AtomicU64::new(0),
+            checked_ns: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             streak: AtomicU64::new(0),
             is_quiet: AtomicBool::new(true),
@@ -116,7 +125,7 @@ impl Readers {
         self.began_ns.store(began_ns, Ordering::SeqCst);
         self.go_on();
         if self.is_shared(began_ns, bytes) && self.reading.load(Ordering::SeqCst) == 0 {
-            self.call_one();
+            self.call(1);
         }
         // Of the deputy that set it and this thread, one at least sees what the other stored.
         if self.is_quiet.load(Ordering::SeqCst) && self.is_quiet.swap(false, Ordering::SeqCst) {
@@ -131,6 +140,11 @@ impl Readers {
     pub(crate) fn done(&self, bytes: u64, is_whole: bool, has_request: impl Fn() -> bool) {
         let now_ns = self.ns_at(Instant::now());
         self.done_ns.store(now_ns, Ordering::Relaxed);
+        if self.is_contended(now_ns) {
+            self.reading.fetch_add(1, Ordering::SeqCst);
+            READS.set(true);
+            return;
+        }
         let (has_next, is_shared) = (has_request(), self.is_shared(now_ns, bytes));
         let is_only_reader =
             self.reading
@@ -177,43 +191,51 @@ impl Readers {
         self.waited_ns.store(now_ns, Ordering::Relaxed);
         if self.streak.fetch_add(1, Ordering::Relaxed) + 1 >= STREAK {
             self.streak.store(0, Ordering::Relaxed);
-            self.call_one();
+            self.call(1);
         }
     }
 
     /// Poll for a request if that is worth it.
     fn poll(&self, begin_ns: u64, has_request: impl Fn() -> bool) {
         let came_soon = self.gap_ns.load(Ordering::Relaxed) <= nanoseconds(POLLING);
-        let was_preempted = begin_ns < self.no_polling_until_ns.load(Ordering::Relaxed);
-        if !self.may_poll || !came_soon || was_preempted {
+        if !self.may_poll || !came_soon {
             return;
         }
         let end_ns = begin_ns + nanoseconds(POLLING);
-        loop {
-            let now_ns = self.ns_at(Instant::now());
-            if now_ns >= end_ns {
-                if now_ns >= end_ns + nanoseconds(PREEMPTED) {
-                    let until_ns = now_ns + nanoseconds(NO_POLLING);
-                    self.no_polling_until_ns.store(until_ns, Ordering::Relaxed);
-                }
-                return;
-            }
-            if has_request() {
-                return;
-            }
+        while !has_request() && self.ns_at(Instant::now()) < end_ns {
             std::hint::spin_loop();
         }
     }
 
-    /// Have one more thread read, if one is parked.
-    fn call_one(&self) {
-        let mut parked = self.parked();
-        if parked.threads > parked.called {
-            parked.called += 1;
-            self.reading.fetch_add(1, Ordering::SeqCst);
-            drop(parked);
-            self.wake.notify_one();
+    /// Whether threads wait for CPUs. Then all threads are called.
+    fn is_contended(&self, now_ns: u64) -> bool {
+        let contended_until_ns = self.contended_until_ns.load(Ordering::Relaxed);
+        if now_ns < contended_until_ns {
+            return true;
         }
+        if now_ns < self.checked_ns.load(Ordering::Relaxed) + nanoseconds(CHECK) {
+            return false;
+        }
+        self.checked_ns.store(now_ns, Ordering::Relaxed);
+        // Without polling, caller and reader may take turns on one CPU, though others are idle.
+        let since_ns = contended_until_ns.max(now_ns.saturating_sub(nanoseconds(RECENT)));
+        if !waits_for_cpus(now_ns, since_ns) {
+            return false;
+        }
+        let until_ns = now_ns + nanoseconds(CONTENDED);
+        self.contended_until_ns.store(until_ns, Ordering::Relaxed);
+        self.call(usize::MAX);
+        true
+    }
+
+    /// Have so many more threads read, if they are parked.
+    fn call(&self, threads: usize) {
+        let mut parked = self.parked();
+        let threads = threads.min(parked.threads - parked.called);
+        parked.called += threads;
+        self.reading.fetch_add(threads, Ordering::SeqCst);
+        drop(parked);
+        (0..threads).for_each(|_| self.wake.notify_one());
     }
 
     /// Wait until the calling thread shall read.
@@ -495,6 +517,35 @@ mod tests {
         assert_eq!(reading, 1, "the thread of the test reads");
         with_parts.join().unwrap();
         readers.end();
+        parked.join().unwrap();
+    }
+
+    #[test]
+    fn no_thread_is_parked_while_threads_wait_for_cpus() {
+        let readers = Readers::new(true);
+        let parked = with_parked_thread(&readers);
+        readers
+            .contended_until_ns
+            .store(u64::MAX, Ordering::Relaxed);
+        let (done, is_done) = channel();
+        let one_more = {
+            let readers = readers.clone();
+            std::thread::spawn(move || {
+                readers.begin(Instant::now(), 0);
+                readers.done(0, true, || false);
+                done.send(()).unwrap();
+            })
+        };
+        assert!(is_done.recv_timeout(LIMIT).is_ok(), "it is parked");
+        one_more.join().unwrap();
+        parked.join().unwrap();
+    }
+
+    #[test]
+    fn all_parked_threads_are_called_at_once() {
+        let readers = Readers::new(true);
+        let parked = with_parked_thread(&readers);
+        readers.call(usize::MAX);
         parked.join().unwrap();
     }
 
