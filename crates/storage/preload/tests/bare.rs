@@ -1,6 +1,8 @@
 //! Descriptors that are closed or replaced past the library: no call acts on a file that the number does not mean.
 
-use crate::common::{Mounted, assert_ended_well, finish, keeps, program, shared_object};
+use crate::common::{
+    Mounted, assert_ended_well, cost_no_requests, finish, keeps, program, shared_object,
+};
 
 #[test]
 fn closed_by_an_instruction() {
@@ -69,4 +71,10 @@ fn plain_plug_ins_leave_files_to_the_library() {
     if let Some(direct) = with_plugin("plainly_bound") {
         assert!(direct >= 8, "{direct} calls served");
     }
+}
+
+/// The mount must not take such a program for one without the library, and give it pages.
+#[test]
+fn titles_leave_writes_direct() {
+    cost_no_requests("bare", "titles_leave_writes_direct", 5 * 100);
 }

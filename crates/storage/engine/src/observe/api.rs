@@ -4,7 +4,7 @@ use crate::observe::callers::CallerReport;
 use crate::observe::reports::{PAUSED, ThreadReport};
 use crate::observe::{Callers, Users};
 use crate::session::layout::*;
-use crate::session::slots::Me;
+use crate::session::slots::{Me, pid_namespace};
 use crate::session::volume::{FileReference, Volume};
 use crate::types::Outcome;
 use egeria_media::emulation::AccessKind;
@@ -112,6 +112,22 @@ impl Volume {
             .enumerate()
             .filter_map(|(index, slot)| Callers::of(self).report_caller(index, slot))
             .collect()
+    }
+
+    /// Let others see that this process has the volume attached. The first use of a file does so, too.
+    ///
+    /// # Errors
+    /// What [every operation](crate::Errno) can fail with.
+    pub fn note_attached(&self) -> Outcome<()> {
+        self.process_slot().map(drop)
+    }
+
+    /// Whether a process has the volume attached, and [lets others see](Volume::note_attached) it. Its number is that of the
+    /// calling process's pid namespace.
+    pub fn is_attached_by(&self, process_id: u32) -> bool {
+        let is_it = |slot: &&ProcessSlot| slot.pid.load(Ordering::Acquire) == u64::from(process_id);
+        let mut own = self.session.used_processes().iter().filter(is_it);
+        own.any(|slot| slot.pid_namespace.load(Ordering::Relaxed) == pid_namespace())
     }
 
     /// From now on, while this process is attached, names are to be changed through a mount.

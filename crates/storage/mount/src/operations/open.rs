@@ -77,7 +77,7 @@ impl Adapter {
         // For programs with the library the kernel opens some files, but their writes are to be direct: they are slow on
         // marked files.
         let may_use_pages = may_use_pages(flags)
-            && !(writes && self.preloaded.has(thread_id))
+            && !(writes && self.has_library(thread_id))
             && self.leases.may_use_pages(ino, writes)
             && self.coherence.mark(ino, mark).is_ok();
         let are_used = self.coherence.are_pages_used_by_others(ino, mark);

@@ -35,6 +35,12 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
+    /// Whether the program of this thread has the preload library, or uses the volume without the mount in another way. The
+    /// environment that a program was started with does not always tell: some, such as PostgreSQL, write a title there.
+    pub(crate) fn has_library(&self, thread_id: u32) -> bool {
+        self.volume.is_attached_by(thread_id) || self.preloaded.has(thread_id)
+    }
+
     /// Do the work of a request of a thread that writes: its new data goes to that thread's node, and bytes count as
     /// the thread's.
     pub(crate) fn write_for<T>(&self, thread_id: u32, work: impl FnOnce() -> T) -> T {

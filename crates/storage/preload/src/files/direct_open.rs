@@ -53,7 +53,14 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
     serve::look_for_signs();
     // The kernel cannot make files without a name.
     if !is_known || !(late_open::is_possible() || is_unnamed(flags)) {
-        return path::by_kernel_at(directory, path);
+        if access == libc::O_RDONLY {
+            return path::by_kernel_at(directory, path);
+        }
+        // The mount must see that this process has the volume attached, to open the file without pages.
+        return on_path(directory, path, |way| {
+            let _ = way.volume.note_attached();
+            Err(PathStop::Elsewhere)
+        });
     }
     // Streams may be over the number later, or older ones get it.
     libc_streams::use_functions();

@@ -106,6 +106,32 @@ static void unnamed_files_are_made(void) {
     holds("named", "text");
 }
 
+// As programs do that show a title in lists of processes.
+static void overwrite_environment(void) {
+    extern char **environ;
+    char **last = environ;
+    while (last[1] != NULL)
+        last++;
+    char *first = environ[0];
+    memset(first, ' ', *last + strlen(*last) - first);
+    static char *none[1];
+    environ = none;
+}
+
+static void titles_leave_writes_direct(void) {
+    char block[4096] = "content", name[16];
+    close(make("attached", 0));
+    overwrite_environment();
+    for (int file = 0; file < 5; file++) {
+        snprintf(name, sizeof name, "file%d", file);
+        // The kernel opens the files of such a program.
+        int fd = make(name, 0);
+        for (int turn = 0; turn < 100; turn++)
+            CHECK(pwrite(fd, block, sizeof block, turn * sizeof block) == sizeof block);
+        CHECK(close(fd) == 0);
+    }
+}
+
 static const struct rule rules[] = {
     {"unnamed_files_are_made", unnamed_files_are_made},
     {"all_numbers_closed", all_numbers_closed},
@@ -115,6 +141,7 @@ static const struct rule rules[] = {
     {"closed_and_not_opened", closed_and_not_opened},
     {"directories_by_an_instruction", directories_by_an_instruction},
     {"closed_by_another_thread", closed_by_another_thread},
+    {"titles_leave_writes_direct", titles_leave_writes_direct},
     {NULL, NULL},
 };
 
