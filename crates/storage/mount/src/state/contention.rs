@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// CPUs are contended where a thread that ran for some time waited for a CPU for more than this part of it.
+/// CPUs are contended where a thread waited for a CPU for more than the time that it ran, divided by this.
 const WAITED_SHARE: u64 = 10;
 
 /// Of a thread since it began, ns.

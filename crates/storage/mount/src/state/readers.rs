@@ -228,7 +228,7 @@ impl Readers {
         true
     }
 
-    /// Have so many more threads read, if they are parked.
+    /// Have this number of parked threads read, or all if there are fewer.
     fn call(&self, threads: usize) {
         let mut parked = self.parked();
         let threads = threads.min(parked.threads - parked.called);
