@@ -140,13 +140,24 @@ fn slow_reads_of_another_node_are_told_also_in_a_chroot() {
     let sandbox = Sandbox::new();
     let machine = two_nodes(&sandbox);
     let (program, file) = slow_reader(&sandbox);
-    let ended = diagnose(&machine, &["--json", &program.id().to_string()]);
-    let document = ended.json();
-    let found = &document["programs"][0];
-    if found["read_bytes_s"].is_null() {
+    let program_id = program.id().to_string();
+    if found(&machine, &program).1["read_bytes_s"].is_null() {
         skip("what is read of files is not counted here");
         return;
     }
+    // Where the host keeps the reader from its CPU, its own memory may matter more than the file in one look.
+    let look = |more: &[&str], wanted: &str| {
+        for looks in 1.. {
+            let ended = diagnose(&machine, more);
+            if ended.status == 0 && ended.stdout.contains(wanted) {
+                return ended;
+            }
+            assert!(looks < 20, "{ended:?}");
+        }
+        unreachable!("a look is wanted or the last")
+    };
+    let document = look(&["--json", &program_id], "\"moved_bytes_s\"").json();
+    let found = &document["programs"][0];
     assert!(
         found["page_cache"]["bytes"].as_u64().unwrap() >= 4 << 20,
         "{found}"
@@ -163,8 +174,7 @@ fn slow_reads_of_another_node_are_told_also_in_a_chroot() {
     );
     let line = format!("sudo egeria warm {} --node 1", file.display());
     assert_eq!(elsewhere["lines"][0], line, "{found}");
-    let text = diagnose(&machine, &[&program.id().to_string()]).ok().stdout;
-    assert!(text.contains("too little to call it misplaced"), "{text}");
+    look(&[&program_id], "too little to call it misplaced");
 }
 
 #[test]
