@@ -4,13 +4,13 @@
 //! `cargo build --release -p egeria-preload && cargo run --release -p egeria-preload --example instructions [CASE]`
 
 use egeria_engine::{AttachMode, AttachOptions, CreateOptions, PoolRequest, Volume, create_volume};
-use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use yaxpeax_x86::amd64::{InstDecoder, Opcode};
 
 const FILE_BYTES: usize = 64 << 20;
 const BLOCK: usize = 4096;
@@ -224,13 +224,13 @@ impl Traced {
     /// The instruction, if it waits for earlier stores: a locked one, an exchange with memory, or a fence.
     fn waiting(&self, address: u64) -> Option<String> {
         let bytes = self.bytes(address);
-        let instruction = Decoder::with_ip(64, &bytes, address, DecoderOptions::NONE).decode();
-        let exchanges = instruction.mnemonic() == Mnemonic::Xchg
-            && (0..2).any(|at| instruction.op_kind(at) == OpKind::Memory);
-        let fences = [Mnemonic::Mfence, Mnemonic::Sfence, Mnemonic::Lfence];
-        let waits =
-            instruction.has_lock_prefix() || exchanges || fences.contains(&instruction.mnemonic());
-        waits.then(|| format!("{:?}", instruction.mnemonic()).to_lowercase())
+        let instruction = InstDecoder::default().decode_slice(&bytes).ok()?;
+        let opcode = instruction.opcode();
+        let exchanges =
+            opcode == Opcode::XCHG && (0..2).any(|at| instruction.operand(at).is_memory());
+        let is_fence = matches!(opcode, Opcode::MFENCE | Opcode::SFENCE | Opcode::LFENCE);
+        let waits = instruction.prefixes.lock() || exchanges || is_fence;
+        waits.then(|| format!("{opcode:?}").to_lowercase())
     }
 }
 

@@ -3,8 +3,9 @@
 //! The two bytes of the instruction also occur inside others. So code is decoded from the start of its function on, which the
 //! tables for unwinding tell, and the number of the call is what was last put into `eax`.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use memchr::memmem;
+use yaxpeax_arch::LengthedInstruction;
+use yaxpeax_x86::amd64::{InstDecoder, Instruction, Opcode, Operand, RegSpec, register_class};
 
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Functions are decoded from here on at most: the decoder falls into step within a few instructions.
@@ -53,12 +54,12 @@ impl Code<'_> {
         let guessed = at.saturating_sub(GUESSED_BYTES_BEFORE);
         let start = start.map_or(guessed, |start| start.saturating_sub(address));
         let start = start.max(at.saturating_sub(MAX_BYTES_BEFORE)).min(at);
-        let mut decoder = Decoder::new(64, &self.bytes[start..], DecoderOptions::NONE);
-        let mut values = Values::default();
-        while start + decoder.position() < at {
-            values.step(&decoder.decode());
+        let decoder = InstDecoder::default();
+        let (mut position, mut values) = (start, Values::default());
+        while position < at {
+            position += values.step_over(&decoder, &self.bytes[position..]);
         }
-        match (start + decoder.position() == at, values.eax()) {
+        match (position == at, values.eax()) {
             (false, _) => Site::NoCall,
             (true, Some(number)) => Site::Call(number),
             (true, None) => Site::AnyCall,
@@ -73,22 +74,35 @@ struct Values {
     pushed: Option<u64>,
 }
 
-/// Registers that a call leaves as they are.
-const KEPT: [Register; 7] = [
-    Register::RBX,
-    Register::RSP,
-    Register::RBP,
-    Register::R12,
-    Register::R13,
-    Register::R14,
-    Register::R15,
-];
+/// Registers that a call leaves as they are: `rbx`, `rsp`, `rbp`, `r12` to `r15`.
+const KEPT: [usize; 7] = [3, 4, 5, 12, 13, 14, 15];
 
-/// The place of a general register in [`Values`].
-fn place(register: Register) -> Option<usize> {
-    (register.full_register() as usize)
-        .checked_sub(Register::RAX as usize)
-        .filter(|place| *place < 16)
+/// The place of a general register, or of the one it is a part of, in [`Values`].
+fn place(register: RegSpec) -> Option<usize> {
+    let number = usize::from(register.num());
+    match register.class() {
+        register_class::Q | register_class::D | register_class::W | register_class::RB => {
+            Some(number)
+        }
+        // `ah` to `bh` are parts of the first four.
+        register_class::B => Some(number % 4),
+        _ => None,
+    }
+    .filter(|place| *place < 16)
+}
+
+fn immediate(operand: &Operand) -> Option<u64> {
+    match *operand {
+        Operand::ImmediateI8 { imm } => Some(imm as u64),
+        Operand::ImmediateU8 { imm } => Some(imm.into()),
+        Operand::ImmediateI16 { imm } => Some(imm as u64),
+        Operand::ImmediateU16 { imm } => Some(imm.into()),
+        Operand::ImmediateI32 { imm } => Some(imm as u64),
+        Operand::ImmediateU32 { imm } => Some(imm.into()),
+        Operand::ImmediateI64 { imm } => Some(imm as u64),
+        Operand::ImmediateU64 { imm } => Some(imm),
+        _ => None,
+    }
 }
 
 impl Values {
@@ -96,47 +110,74 @@ impl Values {
         self.registers[0]
     }
 
-    fn step(&mut self, instruction: &Instruction) {
-        use {Mnemonic::*, OpKind};
-        let operand = |index| match instruction.op_kind(index) {
-            OpKind::Register => {
-                place(instruction.op_register(index)).and_then(|at| self.registers[at])
+    /// Take in what the first instruction does; how many bytes it has. What is none is a byte after which nothing is known.
+    fn step_over(&mut self, decoder: &InstDecoder, bytes: &[u8]) -> usize {
+        match decoder.decode_slice(bytes) {
+            Ok(instruction) => {
+                self.step(&instruction);
+                instruction.len().to_const() as usize
             }
-            OpKind::Memory => None,
-            _ => instruction.try_immediate(index).ok(),
-        };
-        let target = (instruction.op0_kind() == OpKind::Register)
-            .then(|| place(instruction.op0_register()))
-            .flatten();
-        let is_same = instruction.op1_kind() == OpKind::Register
-            && instruction.op1_register() == instruction.op0_register();
-        let value = match instruction.mnemonic() {
-            Mov => operand(1),
-            Pop => self.pushed,
-            Xor if is_same => Some(0),
-            _ => None,
-        };
-        self.pushed = match instruction.mnemonic() {
-            Push => operand(0),
-            _ => None,
-        };
-        match (instruction.mnemonic(), target) {
-            (Cmp | Test | Push, _) => {}
-            (Mul | Div | Idiv | Cpuid | Syscall | Xchg | Cmpxchg, _) => self.registers[0] = None,
-            (_, Some(target)) => self.registers[target] = value,
-            _ => {}
+            Err(_) => {
+                *self = Values::default();
+                1
+            }
         }
-        match instruction.flow_control() {
-            FlowControl::Call | FlowControl::IndirectCall => self.forget_all_but(&KEPT),
-            FlowControl::Return | FlowControl::IndirectBranch => self.forget_all_but(&[]),
-            FlowControl::UnconditionalBranch => self.registers[0] = None,
+    }
+
+    fn step(&mut self, instruction: &Instruction) {
+        let [first, second] = [0, 1].map(|index| instruction.operand(index));
+        let known = |operand: &Operand| match operand {
+            Operand::Register { reg } => place(*reg).and_then(|at| self.registers[at]),
+            other => immediate(other),
+        };
+        let target = match first {
+            Operand::Register { reg } => place(reg),
+            _ => None,
+        };
+        let opcode = instruction.opcode();
+        let value = match opcode {
+            Opcode::MOV => known(&second),
+            Opcode::POP => self.pushed,
+            Opcode::XOR if first == second => Some(0),
+            _ => None,
+        };
+        self.pushed = match opcode {
+            Opcode::PUSH => known(&first),
+            _ => None,
+        };
+        match (opcode, target) {
+            (Opcode::CMP | Opcode::TEST | Opcode::PUSH, _) => {}
+            (Opcode::CALL | Opcode::CALLF | Opcode::SYSCALL | Opcode::SYSENTER, _) => {
+                self.forget_all_but(&KEPT)
+            }
+            (
+                Opcode::MUL
+                | Opcode::DIV
+                | Opcode::IDIV
+                | Opcode::CPUID
+                | Opcode::XCHG
+                | Opcode::CMPXCHG,
+                _,
+            ) => self.registers[0] = None,
+            (Opcode::JMP, _) if immediate(&first).is_some() => self.registers[0] = None,
+            (
+                Opcode::JMP
+                | Opcode::JMPF
+                | Opcode::RETURN
+                | Opcode::RETF
+                | Opcode::IRET
+                | Opcode::IRETD
+                | Opcode::IRETQ,
+                _,
+            ) => self.forget_all_but(&[]),
+            (_, Some(target)) => self.registers[target] = value,
             _ => {}
         }
     }
 
-    fn forget_all_but(&mut self, kept: &[Register]) {
+    fn forget_all_but(&mut self, kept: &[usize]) {
         for (at, value) in self.registers.iter_mut().enumerate() {
-            if !kept.iter().any(|kept| place(*kept) == Some(at)) {
+            if !kept.contains(&at) {
                 *value = None;
             }
         }

@@ -20,14 +20,15 @@ pub fn is_due() -> bool {
     IS_DUE.load(Ordering::Relaxed)
 }
 
-/// Whether one of the new objects has a sign. Outside of all calls.
+/// Whether one of the new objects has a sign, if `are_wanted` says that it matters. Outside of all calls.
 #[cold]
-pub fn are_new() -> bool {
+pub fn are_new(are_wanted: impl FnOnce() -> bool) -> bool {
     let thread = thread::current();
     // The dynamic linker's lock is not for handlers, nor for a child that a fork leaves half done.
     let is_inside = thread.has(thread::INSIDE | thread::FORKING | thread::VFORK);
     let is_handler = thread.handler_depth.load(Ordering::Relaxed) > 0;
-    if is_inside || is_handler || !IS_DUE.swap(false, Ordering::Relaxed) {
+    let can_look = !is_inside && !is_handler && are_wanted();
+    if !can_look || !IS_DUE.swap(false, Ordering::Relaxed) {
         return false;
     }
     let error = errno::get();

@@ -7,6 +7,7 @@ use crate::descriptors::{late_open, placeholder, reclaim, table};
 use crate::serve::path::{self, Way, on_path};
 use crate::serve::{self, ownership};
 use crate::system::{errno, libc_streams, raw};
+use crate::thread;
 use crate::trust::{Place, settings};
 use crate::volumes::identity;
 use egeria_engine::rights::{READ, SETID, WRITE};
@@ -50,7 +51,7 @@ pub fn open(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
         0 => flags & !KNOWN == 0 && access != libc::O_ACCMODE,
         _ => flags & !(late_open::PATH_STATUS | libc::O_CLOEXEC | O_LARGEFILE) == 0,
     };
-    serve::look_for_signs();
+    serve::look_for_signs(|| path::may_lead_inside(thread::current(), directory, path));
     // The kernel cannot make files without a name.
     if !is_known || !(late_open::is_possible() || is_unnamed(flags)) {
         if access == libc::O_RDONLY {

@@ -13,9 +13,9 @@ use crate::description::reply::Reply;
 use crate::descriptors::offset::publish_record;
 use crate::descriptors::table::{self, Tag, Word};
 use crate::descriptors::{late_open, reclaim};
-use crate::system::libc_threads;
+use crate::system::{errno, libc_threads};
 use crate::thread::{self, Thread, process};
-use crate::trust::settings;
+use crate::trust::{Place, settings};
 use libc::c_int;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -161,7 +161,7 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     if known.is_none() && !ownership::owns_tables() {
         return None;
     }
-    look_for_signs();
+    look_for_signs(|| may_be_served(fd));
     let word = loop {
         let word = settled(fd);
         if table::may_use(thread, fd, word) {
@@ -198,12 +198,22 @@ fn make_ready(thread: &Thread, fd: c_int) -> Option<(Word, &'static Pin)> {
     Some((word, pin))
 }
 
-/// Before a file is opened or used: look whether calls may go past the library, where objects are new.
+/// Before a file of a volume is opened or used: look whether calls may go past the library, where objects are new. All code
+/// of the program is read then, so it is not looked for what is on no volume, as `may_be_on_volume` says.
 #[inline(always)]
-pub fn look_for_signs() {
-    if signs::is_due() && !bare_calls::may_happen() && signs::are_new() {
+pub fn look_for_signs(may_be_on_volume: impl FnOnce() -> bool) {
+    if signs::is_due() && !bare_calls::may_happen() && signs::are_new(may_be_on_volume) {
         expect_bare_calls();
     }
+}
+
+/// Whether a number is in the table, or is a regular file of a mount that may be one of ours.
+fn may_be_served(fd: c_int) -> bool {
+    let error = errno::get();
+    let is_on_mount = || Place::of_regular_file(fd).is_some_and(|place| place.is_trusted(fd));
+    let may_be = table::load(fd).is_ours() || thread::inside(is_on_mount);
+    errno::set(error);
+    may_be
 }
 
 /// From now on the kernel opens all files and has all positions, and every call looks at what its number means.

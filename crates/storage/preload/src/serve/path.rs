@@ -414,7 +414,7 @@ fn attach_first(thread: &Thread, paths: &[(c_int, *const c_char)]) -> bool {
 
 /// Whether a path may lead into a volume, as far as its text and the working directory say: a program that uses none pays
 /// for no more than this question.
-fn may_lead_inside(thread: &Thread, directory: c_int, path: *const c_char) -> bool {
+pub fn may_lead_inside(thread: &Thread, directory: c_int, path: *const c_char) -> bool {
     if path.is_null() {
         return true;
     }

@@ -181,8 +181,8 @@ unsafe impl GlobalAlloc for PrivateMemory {
             // Fresh from the kernel: pages that nobody uses stay untouched.
             return map_aligned(layout);
         };
-        let piece = self.take(class);
-        if !piece.is_null() {
+        let (piece, is_fresh) = self.take_and_say(class);
+        if !piece.is_null() && !is_fresh {
             // SAFETY: a piece is as long as its layout at least.
             unsafe { piece.write_bytes(0, layout.size()) };
         }
@@ -223,6 +223,17 @@ impl PrivateMemory {
             Some(kept) => kept.take().unwrap_or_else(|| kept.fill(class)),
             None => self.with_pieces(|pieces| pieces.take(class)),
         }
+    }
+
+    /// The same, and whether the kernel's zeros are still in it: large tables, of which little is used, stay untouched then.
+    fn take_and_say(&self, class: usize) -> (*mut u8, bool) {
+        if class < KEPT_CLASSES {
+            return (self.take(class), false);
+        }
+        self.with_pieces(|pieces| {
+            let is_fresh = pieces.free[class].is_null();
+            (pieces.take(class), is_fresh)
+        })
     }
 
     #[inline(always)]
@@ -375,6 +386,18 @@ mod tests {
         })
         .join()
         .expect("the thread ends well");
+    }
+
+    #[test]
+    fn zeroed_memory_is_zero_also_if_it_was_used() {
+        for round in 0..40_u8 {
+            for shift in 3..17 {
+                // Pieces of all classes, fresh ones and such that were used before.
+                let mut pieces: Vec<Vec<u8>> = (0..3).map(|_| vec![0; (1 << shift) + 1]).collect();
+                assert!(pieces.iter().flatten().all(|byte| *byte == 0), "{shift}");
+                pieces.iter_mut().for_each(|piece| piece.fill(round | 1));
+            }
+        }
     }
 
     #[test]
