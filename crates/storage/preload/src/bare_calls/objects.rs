@@ -118,13 +118,22 @@ impl Object<'_> {
 
     fn has_closing_call(&self) -> bool {
         const READ_EXECUTE: u32 = libc::PF_R | libc::PF_X;
-        let starts = self.parts(libc::PT_GNU_EH_FRAME).next();
-        let starts = starts.map(|header| code::Starts::new(self.memory(header)));
+        let table = self.parts(libc::PT_GNU_EH_FRAME).next();
+        let functions = table.map(|header| {
+            // The records are in the same segment as the table.
+            let holds_table = |part: &&Elf64_Phdr| {
+                let end = part.p_vaddr.saturating_add(part.p_filesz);
+                part.p_flags & libc::PF_R != 0 && (part.p_vaddr..end).contains(&header.p_vaddr)
+            };
+            let segment = self.parts(libc::PT_LOAD).find(holds_table);
+            let records = segment.map_or(&[][..], |part| self.memory(part));
+            code::Functions::new(self.memory(header), records)
+        });
         let is_code = |header: &&Elf64_Phdr| header.p_flags & READ_EXECUTE == READ_EXECUTE;
         self.parts(libc::PT_LOAD).filter(is_code).any(|header| {
             let code = Code {
                 bytes: self.memory(header),
-                starts: starts.as_ref(),
+                functions: functions.as_ref(),
             };
             code.closes_descriptors()
         })
